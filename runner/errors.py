@@ -1,0 +1,46 @@
+"""The errors of the runner.
+
+RunnerError
+├── SetupError                the process cannot serve
+│   ├── ConfigError           a setting is wrong (also ValueError)
+│   ├── WeightsError          weights or an adapter file cannot be used
+│   └── GradientFlowError     the self-test failed
+├── InputError                the caller's values do not fit (also ValueError)
+├── AdaptationError           a gradient step could not be taken
+└── ModeError                 gradients asked for where they cannot flow (also RuntimeError)
+
+Every message names the value, the limit and the remedy. A `BaseException` that is no
+`Exception` (Cog's cancellation, for one) is never turned into one of these.
+"""
+
+
+class RunnerError(Exception):
+    """Anything the runner refuses or cannot do."""
+
+
+class SetupError(RunnerError):
+    """The process cannot serve."""
+
+
+class ConfigError(SetupError, ValueError):
+    """A setting is wrong."""
+
+
+class WeightsError(SetupError):
+    """Weights or an adapter file cannot be used."""
+
+
+class GradientFlowError(SetupError):
+    """The gradient self-test failed; the message is its report."""
+
+
+class InputError(RunnerError, ValueError):
+    """The caller's values do not fit."""
+
+
+class AdaptationError(RunnerError):
+    """A gradient step could not be taken."""
+
+
+class ModeError(RunnerError, RuntimeError):
+    """Gradients were asked for where they cannot flow: a programming error."""

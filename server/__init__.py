@@ -1,0 +1,1 @@
+"""The mirror of Cog's HTTP API. So far: the OpenAPI schema that coglet needs."""
