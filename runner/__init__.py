@@ -1,0 +1,1 @@
+"""The model runner: inference and adaptation of one model in one process, no transport."""
