@@ -7,6 +7,8 @@ RunnerError
 │   └── GradientFlowError     the self-test failed
 ├── InputError                the caller's values do not fit (also ValueError)
 ├── AdaptationError           a gradient step could not be taken
+├── StoreError                an adapter or checkpoint could not be written
+├── UnavailableError          the runner takes no more work: it is closed, or its base changed
 └── ModeError                 gradients asked for where they cannot flow (also RuntimeError)
 
 Every message names the value, the limit and the remedy. A `BaseException` that is no
@@ -40,6 +42,14 @@ class InputError(RunnerError, ValueError):
 
 class AdaptationError(RunnerError):
     """A gradient step could not be taken."""
+
+
+class StoreError(RunnerError):
+    """An adapter or checkpoint could not be written."""
+
+
+class UnavailableError(RunnerError):
+    """The runner takes no more work: it is closed, or its base changed."""
 
 
 class ModeError(RunnerError, RuntimeError):

@@ -17,13 +17,7 @@ from runner.lora import LORA_A, LORA_B, wrap_linear
 from runner.modes import run_setup
 
 Tensors = dict[str, Tensor]
-_NORMS = (
-    nn.modules.batchnorm._NormBase,
-    nn.LayerNorm,
-    nn.GroupNorm,
-    nn.RMSNorm,
-    nn.LocalResponseNorm,
-)
+_NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
 def freeze(module: nn.Module) -> None:
@@ -32,6 +26,11 @@ def freeze(module: nn.Module) -> None:
     for parameter in module.parameters():
         parameter.requires_grad_(False)
         parameter.grad = None
+
+
+def is_norm(part: nn.Module) -> bool:
+    """Whether `part` normalises: PyTorch's own layers, and others by their class name."""
+    return isinstance(part, _NORMS) or "norm" in type(part).__name__.lower()
 
 
 def make_template(base: nn.Module) -> nn.Module:
@@ -144,7 +143,7 @@ def modules_in_training(replica: nn.Module) -> frozenset[str]:
     """
     names = {""}
     for name, part in replica.named_modules():
-        if name and not isinstance(part, _NORMS) and _trains(replica, name, part):
+        if name and not is_norm(part) and _trains(replica, name, part):
             names.add(name)
     return frozenset(names)
 

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from runner.examples import Example
@@ -65,3 +66,8 @@ class Task(ABC):
     def score(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         """How good each example's answer is, shape (N,), higher is better; the default: -loss."""
         return -self.loss(module, batch, targets)
+
+
+def on_device(batch: Batch, device: torch.device) -> Batch:
+    """The batch's tensors on `device`."""
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}

@@ -1,0 +1,78 @@
+"""What an adaptation reports: its curve, its held-out scores, and why it stopped."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step.
+
+    Attributes:
+        number: 1 for the first.
+        of: the recipe's `max_steps`.
+        loss: mean over the batch, before the update.
+        gradient_norm: before clipping.
+        learning_rate: of this step.
+        seconds: since the adaptation began.
+        skipped: tries before it that float16 voided; they do not count as steps.
+    """
+
+    number: int
+    of: int
+    loss: float
+    gradient_norm: float
+    learning_rate: float
+    seconds: float
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The held-out examples' mean loss and mean score after `step` steps."""
+
+    step: int
+    loss: float
+    score: float
+
+
+@dataclass(frozen=True)
+class AdaptationReport:
+    """What happened in one adaptation; `seconds` is wall time, ticks of others included."""
+
+    method: str
+    trained_parameters: int
+    learning_rate: float
+    seed: int
+    precision: str
+    examples: int
+    held_out_examples: int
+    steps: tuple[Step, ...]
+    scores: tuple[HeldOut, ...]
+    best_step: int
+    stop_reason: str
+    seconds: float
+
+    @property
+    def held_out_before(self) -> float | None:
+        """Mean held-out score of the start; None where nothing was held out."""
+        return self.scores[0].score if self.scores else None
+
+    @property
+    def held_out_after(self) -> float | None:
+        """Mean held-out score of the tensors that were returned."""
+        return next((s.score for s in self.scores if s.step == self.best_step), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, the curves as lists."""
+        whole = asdict(self)
+        steps, scores = whole.pop("steps"), whole.pop("scores")
+        return whole | {
+            "held_out_before": self.held_out_before,
+            "held_out_after": self.held_out_after,
+            "steps": len(steps),
+            "losses": [round(step["loss"], 6) for step in steps],
+            "gradient_norms": [round(step["gradient_norm"], 6) for step in steps],
+            "skipped": sum(step["skipped"] for step in steps),
+            "held_out_curve": list(scores),
+        }

@@ -1,0 +1,85 @@
+"""Adapters on disk, by id."""
+
+import os
+import re
+from collections import OrderedDict
+from pathlib import Path
+
+from runner.adapters import Adapter, load_adapter
+from runner.errors import InputError, StoreError
+
+_RECENT = 64
+_ID = re.compile(r"[0-9a-f]{16}")
+
+
+class AdapterStore:
+    """A folder of `<id>.safetensors` files; the newest adapters are known even if it is full.
+
+    Args:
+        folder: made when the first adapter is put.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._recent: OrderedDict[str, Adapter] = OrderedDict()
+
+    def put(self, adapter: Adapter) -> Path:
+        """Write the adapter, whole or not at all; the same content is written once.
+
+        Raises:
+            StoreError: the disk is full or not writable.
+        """
+        self._recent[adapter.id] = adapter
+        while len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+        path = self._folder / f"{adapter.id}.safetensors"
+        if not path.exists():
+            write_whole(path, adapter.to_bytes())
+        return path
+
+    def get(self, adapter_id: str) -> Adapter:
+        """Read an adapter.
+
+        Raises:
+            InputError: no such id.
+            WeightsError: the file is damaged.
+        """
+        if adapter_id in self._recent:
+            return self._recent[adapter_id]
+        path = self._folder / f"{adapter_id}.safetensors"
+        if not _ID.fullmatch(adapter_id) or not path.is_file():
+            raise InputError(
+                f"adapter {adapter_id!r} is not known here; an id has 16 hex digits and comes from "
+                "an earlier answer of this server. Send its examples again, or its weights file."
+            )
+        return load_adapter(path)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a reader finds all of it or nothing.
+
+    Raises:
+        StoreError: the disk is full or not writable.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise StoreError(
+            f"{path.name} ({len(content):,} bytes) could not be written: {error}. Free space in "
+            "the folder of WEIGHTS_DIR, or name another."
+        ) from error
+    finally:
+        _remove(draft)
+
+
+def _remove(draft: Path) -> None:
+    try:
+        draft.unlink(missing_ok=True)
+    except OSError:
+        return  # the folder itself is gone or read-only: the first error says so
