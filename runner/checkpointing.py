@@ -5,6 +5,7 @@ with no more than a warning.
 """
 
 import functools
+from typing import Any
 
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -32,5 +33,19 @@ def recompute_blocks(replica: nn.Module) -> None:
             "of two or more blocks. Turn it off for this model."
         )
     for block in found:
-        recomputed = functools.partial(checkpoint, block.forward, use_reentrant=False)
-        block.forward = recomputed
+        block.__class__ = _recomputing(type(block))
+
+
+@functools.cache
+def _recomputing(kind: type[Any]) -> type[nn.Module]:
+    """A subclass of `kind` that recomputes.
+
+    A wrapped method would tie the block to itself, and a dropped replica's memory to the garbage
+    collector.
+    """
+
+    def forward(block: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        original = functools.partial(kind.forward, block)
+        return checkpoint(original, *args, use_reentrant=False, **kwargs)
+
+    return type(f"Recomputed{kind.__name__}", (kind,), {"forward": forward})

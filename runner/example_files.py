@@ -71,7 +71,7 @@ def read_text(path: Path, max_bytes: int) -> str:
         raise InputError(f"it cannot be read ({cause}): give a file of examples") from cause
     if len(content) > max_bytes:
         raise InputError(f"it is bigger than {max_bytes} bytes: give fewer or shorter examples")
-    return _utf8(content)
+    return utf8(content)
 
 
 def _first_bytes(path: Path, count: int) -> bytes:
@@ -82,7 +82,8 @@ def _first_bytes(path: Path, count: int) -> bytes:
         return file.read(count)
 
 
-def _utf8(content: bytes) -> str:
+def utf8(content: bytes) -> str:
+    """The text of UTF-8 bytes; others are an InputError with offset and line."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as cause:

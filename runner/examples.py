@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.errors import InputError
-from runner.example_files import ACCEPTED, Fault, Row, brief, read_text, rows_of
+from runner.example_files import ACCEPTED, Fault, Row, brief, read_text, rows_of, utf8
 
 _SHOWN_FAULTS = 5
 # A NUL ends a text in C code; half a surrogate pair cannot be encoded or hashed as UTF-8.
@@ -45,8 +45,8 @@ class ExampleLimits:
 DEFAULT_LIMITS = ExampleLimits()
 
 
-def parse_examples(source: str, *, limits: ExampleLimits = DEFAULT_LIMITS) -> list[Example]:
-    """Reads labelled texts from a string.
+def parse_examples(source: str | bytes, *, limits: ExampleLimits = DEFAULT_LIMITS) -> list[Example]:
+    """Reads labelled texts from a string, or from a file's UTF-8 content.
 
     The content decides the format: a JSON list of `{"text": ..., "label": ...}`, a JSON object
     of label → texts, JSON Lines, or CSV with the header `text,label` (commas or tabs). White
@@ -55,13 +55,14 @@ def parse_examples(source: str, *, limits: ExampleLimits = DEFAULT_LIMITS) -> li
     Raises:
         InputError: the source cannot be read, breaks a limit or would not train a classifier.
     """
-    size = len(source.encode("utf-8", "surrogatepass"))
+    content = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
+    size = len(content)
     if size > limits.max_total_bytes:
         raise InputError(
             f"the examples take {size} bytes, the limit is {limits.max_total_bytes}: "
             "give fewer or shorter ones"
         )
-    text = source.removeprefix("\ufeff")
+    text = (utf8(content) if isinstance(source, bytes) else source).removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"no examples, the source is empty: {ACCEPTED}")
     rows = rows_of(text)

@@ -123,12 +123,17 @@ def train(
     key = _run_key(runner, labelled, recipe)
     checkpoint = runner.settings.weights_dir / "checkpoints" / f"{key}.safetensors"
     done = runner.adapt(labelled, recipe, on_step, checkpoint=checkpoint)
-    return runner.store.put(done.adapter), done.report.to_json()
+    path = runner.store.put(done.adapter)
+    checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
+    return path, done.report.to_json()
 
 
 def read_request_examples(source: str) -> list[Example]:
     """The labelled texts in a request's `examples`: inline, or behind a URL."""
-    return parse_examples(read_url(source) if is_url(source) else source)
+    try:
+        return parse_examples(read_url(source) if is_url(source) else source)
+    except InputError as error:
+        raise InputError(f"examples: {error}") from error
 
 
 def find_adapter(runner: ModelRunner, reference: str) -> Adapter | None:
@@ -160,6 +165,11 @@ def keep(runner: ModelRunner, adapter: Adapter) -> bool:
 
 
 def _run_key(runner: ModelRunner, examples: Sequence[Example], recipe: Recipe) -> str:
-    """What makes two training runs the same: the base, the examples and the recipe."""
-    content = [runner.base, [(e.input, e.target) for e in examples], asdict(recipe)]
+    """What makes two training runs the same: the base, the precision, examples and recipe."""
+    content = [
+        runner.base,
+        str(runner.precision),
+        [(e.input, e.target) for e in examples],
+        asdict(recipe),
+    ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

@@ -104,8 +104,11 @@ class LoadedModel:
         try:
             start = self.start(examples, recipe, begin, checkpoints)
             tensors, report = yield from adapt(start)
-        except Exception as error:
-            raise out_of_memory(error) or error from error
+        except (RuntimeError, MemoryError) as error:
+            refusal = out_of_memory(error)
+            if refusal is None:
+                raise
+            raise refusal from error
         finally:
             self._check_base()
         adapter = Adapter(tensors, tuple(start.labels), recipe.method, self.digest)

@@ -10,12 +10,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from runner.adapters import Adapter, load_adapter
-from runner.config import Recipe, RunnerSettings
+from runner.config import Precision, Recipe, RunnerSettings
 from runner.examples import Example
+from runner.files import write_whole
 from runner.loaded_model import Adaptation, Checkpoints, LoadedModel
 from runner.report import Step
 from runner.scheduler import Scheduler, Ticket, once
-from runner.store import AdapterStore, write_whole
+from runner.store import AdapterStore
 from runner.tasks.task import Task
 from runner.training_state import load_state, save_state
 
@@ -69,6 +70,11 @@ class ModelRunner:
         """The digest of the base's weights."""
         return self._model.digest
 
+    @property
+    def precision(self) -> Precision:
+        """The device and compute dtype in use."""
+        return self._model.precision
+
     def predict(
         self, inputs: Sequence[Any], adapter: Adapter | None = None, labels: Sequence[str] = ()
     ) -> list[Any]:
@@ -108,14 +114,14 @@ class ModelRunner:
             on_step: called on this thread with each step taken.
             begin: an adapter to go on from, with its label set and method.
             checkpoint: a file for the state of an unfinished run; where it exists, the run goes on
-                from it, and it is removed at the end.
+                from it. It stays until the caller, who has stored the adapter, removes it.
 
         Raises:
             InputError: the examples or the recipe do not fit.
             AdaptationError: a step could not be taken.
         """
         ticket = self._adapting(examples, recipe, begin, checkpoint)
-        return _finish(ticket.wait(_steps_only(on_step)), checkpoint)
+        return ticket.wait(_steps_only(on_step))
 
     async def adapt_async(
         self,
@@ -128,7 +134,7 @@ class ModelRunner:
     ) -> Adaptation:
         """As `adapt`, from an event loop."""
         ticket = self._adapting(examples, recipe, begin, checkpoint)
-        return _finish(await ticket.wait_async(_steps_only(on_step)), checkpoint)
+        return await ticket.wait_async(_steps_only(on_step))
 
     def save_adapter(self, adapter: Adapter, path: Path) -> None:
         """Write an adapter as safetensors, whole or not at all (StoreError)."""
@@ -161,9 +167,3 @@ class ModelRunner:
 
 def _steps_only(on_step: OnStep | None) -> Callable[[Step | None], None] | None:
     return None if on_step is None else lambda step: on_step(step) if step else None
-
-
-def _finish(adaptation: Adaptation, checkpoint: Path | None) -> Adaptation:
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
-    return adaptation

@@ -129,6 +129,11 @@ def _autocast(kind: str, precision: Precision | None) -> AbstractContextManager[
     return torch.autocast(kind, dtype=precision.compute, cache_enabled=False)
 
 
+def put_in_eval(module: nn.Module) -> None:
+    """Put a whole module in eval, where it stays unless it is a replica that trains."""
+    module.eval()
+
+
 def scrub_thread() -> None:
     """Set this thread's modes to PyTorch's defaults, whatever earlier work left behind."""
     torch.set_grad_enabled(True)

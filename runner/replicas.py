@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from runner.errors import SetupError, WeightsError
 from runner.lora import LORA_A, LORA_B, wrap_linear
-from runner.modes import run_setup
+from runner.modes import put_in_eval, run_setup
 
 Tensors = dict[str, Tensor]
 _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
@@ -22,7 +22,7 @@ _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
 
 def freeze(module: nn.Module) -> None:
     """Make `module` a base: eval, no parameter requires grad, no gradient kept."""
-    module.eval()
+    put_in_eval(module)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
         parameter.grad = None

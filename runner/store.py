@@ -1,12 +1,12 @@
 """Adapters on disk, by id."""
 
-import os
 import re
 from collections import OrderedDict
 from pathlib import Path
 
 from runner.adapters import Adapter, load_adapter
-from runner.errors import InputError, StoreError
+from runner.errors import InputError
+from runner.files import write_whole
 
 _RECENT = 64
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -53,33 +53,3 @@ class AdapterStore:
                 "an earlier answer of this server. Send its examples again, or its weights file."
             )
         return load_adapter(path)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader finds all of it or nothing.
-
-    Raises:
-        StoreError: the disk is full or not writable.
-    """
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        raise StoreError(
-            f"{path.name} ({len(content):,} bytes) could not be written: {error}. Free space in "
-            "the folder of WEIGHTS_DIR, or name another."
-        ) from error
-    finally:
-        _remove(draft)
-
-
-def _remove(draft: Path) -> None:
-    try:
-        draft.unlink(missing_ok=True)
-    except OSError:
-        return  # the folder itself is gone or read-only: the first error says so

@@ -5,17 +5,17 @@ there in one operation, so that a reader finds the old state or the new one, nev
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from runner.errors import WeightsError
+from runner.files import write_whole
 from runner.gradient_step import GradientStep
 from runner.report import HeldOut, Step
 
@@ -72,7 +72,11 @@ def restore_optimizer(step: GradientStep, state: TrainingState) -> None:
 
 
 def save_state(state: TrainingState, path: Path) -> None:
-    """Write the state to `path`, whole or not at all."""
+    """Write the state to `path`, whole or not at all.
+
+    Raises:
+        StoreError: the disk is full or not writable; an earlier state is still there.
+    """
     tables = {"tensors": state.tensors, "optimizer": state.optimizer, "best": state.best[2]}
     tensors = {
         f"{table}:{name}": tensor.detach().cpu().contiguous()
@@ -85,15 +89,7 @@ def save_state(state: TrainingState, path: Path) -> None:
         "scores": [asdict(score) for score in state.scores],
         "seconds": state.seconds,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        save_file(tensors, draft, {_KEY: json.dumps(numbers)})
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(path, save(tensors, {_KEY: json.dumps(numbers)}))
 
 
 def load_state(path: Path) -> TrainingState | None:

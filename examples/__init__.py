@@ -1,0 +1,1 @@
+"""Programs that show the main jobs on real input."""

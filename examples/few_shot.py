@@ -1,0 +1,134 @@
+"""The main job: a prediction that carries examples, through Cog's real server.
+
+Starts `python -m cog.server.http`, asks the base, then sends one request that carries the
+examples of `examples/tickets.jsonl`, shows the adaptation live, and asks the base again.
+"""
+
+import argparse
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from examples.cog_server import CogServer, cog_server, write_schema
+from runner.examples import Example, read_examples
+
+ROOT = Path(__file__).parent.parent
+PREDICTOR = "predict.py:Predictor"
+SHOWN = 10
+
+console = Console()
+
+
+def main() -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--examples", type=Path, default=ROOT / "examples" / "tickets.jsonl")
+    parser.add_argument(
+        "--held-out", type=Path, default=ROOT / "examples" / "tickets_heldout.jsonl"
+    )
+    parser.add_argument("--steps", type=int, default=40)
+    chosen = parser.parse_args()
+    held_out = read_examples(chosen.held_out)
+    texts = [example.input for example in held_out]
+    labels = list(dict.fromkeys(e.target for e in read_examples(chosen.examples)))
+
+    console.print("Starting Cog's server: load the model, run the gradient self-test …")
+    write_schema(ROOT, predict=PREDICTOR)
+    with cog_server(ROOT, predict=PREDICTOR) as server:
+        base = ask(server, {"texts": texts, "labels": labels})
+        done = adapt(
+            server, {"texts": texts, "examples": as_file(chosen.examples), "steps": chosen.steps}
+        )
+        again = ask(server, {"texts": texts, "labels": labels})
+    show_predictions(held_out, done)
+    show_report(held_out, done)
+    if again["predictions"] != base["predictions"]:
+        raise SystemExit("the base model answers differently after the adaptation: a defect")
+    console.print("The base answers exactly as it did before the adaptation.")
+
+
+def ask(server: CogServer, values: dict[str, Any]) -> dict[str, Any]:
+    """One prediction; its output."""
+    return finished(server.post("/predictions", {"input": values}).json())
+
+
+def adapt(server: CogServer, values: dict[str, Any]) -> dict[str, Any]:
+    """One prediction that adapts, its steps shown as they are taken; its output."""
+    columns = (
+        "[progress.description]{task.description}",
+        BarColumn(),
+        "{task.completed}/{task.total}",
+    )
+    with Progress(
+        *columns, TextColumn("{task.fields[loss]}"), TimeElapsedColumn(), console=console
+    ) as bar:
+        row = bar.add_task("adapting", total=values["steps"], loss="")
+        for event, data in server.stream("/predictions", {"input": values}):
+            if event == "log" and data["data"].startswith("step "):
+                _, count, _, loss = data["data"].split()[:4]
+                bar.update(row, completed=int(count.split("/")[0]), loss=f"loss {loss}")
+            elif event == "completed":
+                return finished(data)
+    raise SystemExit("the server ended the stream without a result")
+
+
+def finished(prediction: dict[str, Any]) -> dict[str, Any]:
+    """The output of a prediction that succeeded; else say why it did not."""
+    if prediction.get("status") != "succeeded":
+        raise SystemExit(f"the prediction failed: {json.dumps(prediction, indent=2)}")
+    output: dict[str, Any] = prediction["output"]
+    return output
+
+
+def as_file(path: Path) -> str:
+    """A file as `cog predict -i examples=@file` sends it."""
+    content = base64.b64encode(path.read_bytes()).decode()
+    return f"data:application/octet-stream;base64,{content}"
+
+
+def show_predictions(held_out: Sequence[Example], done: dict[str, Any]) -> None:
+    """Some held-out texts with their label before and after."""
+    table = Table("text", "label", "before", "after", title="Held-out texts")
+    rows = list(zip(held_out, done["before"], done["predictions"], strict=True))
+    for example, before, after in rows[:: max(1, len(rows) // SHOWN)][:SHOWN]:
+        cells = [_marked(answer["label"], example.target) for answer in (before, after)]
+        table.add_row(example.input, example.target, *cells)
+    console.print(table)
+
+
+def _marked(label: str, right: str) -> str:
+    return f"[green]{label}[/]" if label == right else f"[red]{label}[/]"
+
+
+def accuracy(held_out: Sequence[Example], answers: Sequence[dict[str, Any]]) -> float:
+    """Share of texts whose best label is the right one."""
+    right = sum(a["label"] == e.target for e, a in zip(held_out, answers, strict=True))
+    return right / len(held_out)
+
+
+def show_report(held_out: Sequence[Example], done: dict[str, Any]) -> None:
+    """What the adaptation did."""
+    report = done["report"]
+    before, after = (accuracy(held_out, done[key]) for key in ("before", "predictions"))
+    table = Table("report", "", title="Adaptation", show_header=False)
+    table.add_row("adapter", done["adapter"])
+    table.add_row("accuracy", f"{before:.0%} before, {after:.0%} after ({len(held_out)} texts)")
+    table.add_row("examples", str(report["examples"]))
+    table.add_row("method", f"{report['method']}, {report['trained_parameters']:,} parameters")
+    table.add_row("steps", f"{report['steps']} ({report['stop_reason']})")
+    table.add_row("learning rate", f"{report['learning_rate']:g}")
+    table.add_row("loss", f"{report['losses'][0]:.3f} to {report['losses'][-1]:.3f}")
+    norms = report["gradient_norms"]
+    table.add_row("gradient norm", f"{min(norms):.3f} to {max(norms):.3f}")
+    table.add_row("seconds", f"{report['seconds']:.1f} on {report['precision']}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
