@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as module_globals
+from torch.nn.parameter import is_lazy
 
 from runner.modes import run_setup
 
@@ -47,7 +48,7 @@ def _heal(module: nn.Module) -> list[str]:
     for prefix, owner in module.named_modules():
         for table in (owner._parameters, owner._buffers):
             for name, tensor in table.items():
-                if tensor is None or is_healthy(tensor):
+                if tensor is None or is_lazy(tensor) or is_healthy(tensor):
                     continue
                 if id(tensor) not in copies:
                     copies[id(tensor)] = _healed(tensor)

@@ -36,8 +36,7 @@ def recompute_blocks(replica: nn.Module) -> None:
         block.__class__ = _recomputing(type(block))
 
 
-@functools.cache
-def _recomputing(kind: type[Any]) -> type[nn.Module]:
+def _recomputing(kind: type[nn.Module]) -> type[nn.Module]:
     """A subclass of `kind` that recomputes.
 
     A wrapped method would tie the block to itself, and a dropped replica's memory to the garbage
