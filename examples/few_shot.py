@@ -108,7 +108,7 @@ def _marked(label: str, right: str) -> str:
 
 def accuracy(held_out: Sequence[Example], answers: Sequence[dict[str, Any]]) -> float:
     """Share of texts whose best label is the right one."""
-    right = sum(a["label"] == e.target for e, a in zip(held_out, answers, strict=True))
+    right: int = sum(a["label"] == e.target for e, a in zip(held_out, answers, strict=True))
     return right / len(held_out)
 
 

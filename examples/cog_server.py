@@ -1,0 +1,229 @@
+"""Starts and drives Cog's real server (coglet), for the examples and the tests.
+
+    write_schema(folder, predict="predict.py:Predictor")
+    with cog_server(folder, predict="predict.py:Predictor") as server:
+        response = server.post("/predictions", {"input": {"text": "hello"}})
+
+The folder is the working directory of the server: its references and
+`.cog/openapi_schema.json` are found from there, and its output goes to
+`.cog/coglet-predict.log` (or `-train`), so that a folder holds one server of each mode at a time.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+
+REPOSITORY = Path(__file__).parent.parent
+PORT_ATTEMPTS = 3
+BUSY_ATTEMPTS = 40
+BUSY_PAUSE = 0.05
+STOP_SECONDS = 20.0
+NO_VALIDATION = "Failed to compile input schema validator"  # and coglet becomes READY
+
+
+class ServerStartError(Exception):
+    """coglet did not become READY; the message ends with its log."""
+
+
+class _PortTakenError(Exception):
+    """Another process took the port between its choice and its use."""
+
+
+@dataclass(frozen=True)
+class CogServer:
+    """A running coglet server.
+
+    Attributes:
+        url: its root, without a slash at the end.
+        log: the file of its standard output and error.
+        process: the server's own process, for tests of signals.
+    """
+
+    url: str
+    log: Path
+    process: subprocess.Popen[bytes]
+    client: httpx2.Client
+
+    def request(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> httpx2.Response:
+        """One request; the answer is read whole, a stream's too."""
+        return self.client.request(method, self.url + path, json=body, headers=headers)
+
+    def get(self, path: str) -> httpx2.Response:
+        """One GET."""
+        return self.request("GET", path)
+
+    def post(
+        self,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        busy_attempts: int = BUSY_ATTEMPTS,
+    ) -> httpx2.Response:
+        """POST, again while the answer is 409, at most `busy_attempts` times.
+
+        coglet gives a slot back only after it has answered, so that a client that does one
+        thing after the other is now and then told that the server is busy. A test of 409 itself
+        asks for one attempt.
+        """
+        for _ in range(busy_attempts - 1):
+            response = self.request("POST", path, body, headers)
+            if response.status_code != 409:
+                return response
+            time.sleep(BUSY_PAUSE)
+        return self.request("POST", path, body, headers)
+
+    def stream(
+        self, path: str, body: object, headers: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """POST, and yield the answer's server-sent events as they come: (event, data)."""
+        accept = {"Accept": "text/event-stream", **(headers or {})}
+        with self.client.stream("POST", self.url + path, json=body, headers=accept) as response:
+            event = ""
+            for line in response.iter_lines():
+                field, _, value = line.partition(": ")
+                if field == "event":
+                    event = value
+                elif field == "data":
+                    yield event, json.loads(value)
+
+    def health(self) -> dict[str, Any]:
+        """The answer of /health-check."""
+        answer: dict[str, Any] = self.get("/health-check").json()
+        return answer
+
+
+def write_schema(
+    folder: Path, *, predict: str, train: str | None = None, env: Mapping[str, str] | None = None
+) -> Path:
+    """Write `.cog/openapi_schema.json` in the folder with `python -m server.openapi`."""
+    path = folder / ".cog" / "openapi_schema.json"
+    subprocess.run(
+        [sys.executable, "-m", "server.openapi", "--output", str(path)],
+        cwd=folder,
+        env=_environment(predict, train, env or {}),
+        check=True,
+    )
+    return path
+
+
+@contextlib.contextmanager
+def cog_server(  # noqa: PLR0913 - what an image's environment says
+    folder: Path,
+    *,
+    predict: str,
+    train: str | None = None,
+    env: Mapping[str, str] | None = None,
+    mode: Literal["predict", "train"] = "predict",
+    ready_seconds: float = 120.0,
+    until: str = "READY",
+) -> Iterator[CogServer]:
+    """Start coglet in a folder, wait until it is READY, and stop it at the end.
+
+    Args:
+        folder: where it runs.
+        predict: the reference of the predictor, such as `predict.py:Predictor`.
+        train: the reference of the training function.
+        env: variables on top of those of this process.
+        mode: `train` runs the training function at /trainings.
+        ready_seconds: how long its setup may take.
+        until: the health to wait for.
+
+    Raises:
+        ServerStartError: it ended, its setup failed, it took longer, or it checks no input.
+    """
+    environment = _environment(predict, train, env or {})
+    log = folder / ".cog" / f"coglet-{mode}.log"
+    log.parent.mkdir(exist_ok=True)
+    for attempt in range(PORT_ATTEMPTS):
+        process, url = _start(folder, environment, mode, log)
+        with httpx2.Client(timeout=ready_seconds, trust_env=False) as client:
+            server = CogServer(url, log, process, client)
+            try:
+                _wait_until(until, server, ready_seconds)
+            except _PortTakenError:
+                if attempt == PORT_ATTEMPTS - 1:
+                    raise ServerStartError(_with_log("no free port", log)) from None
+            else:
+                yield server
+                return
+            finally:
+                _stop(process)
+
+
+def _environment(predict: str, train: str | None, env: Mapping[str, str]) -> dict[str, str]:
+    """This process's variables without those that steer Cog, then the ones asked for."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
+    # coglet starts its worker as `python`, which has to be the one with cog in it.
+    kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    kept["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH")))
+    )
+    stubs = {"COG_PREDICT_TYPE_STUB": predict} | ({"COG_TRAIN_TYPE_STUB": train} if train else {})
+    return kept | stubs | dict(env)
+
+
+def _start(
+    folder: Path, environment: Mapping[str, str], mode: str, log: Path
+) -> tuple[subprocess.Popen[bytes], str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "cog.server.http", "--host", "127.0.0.1", "--x-mode", mode]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**environment, "PORT": str(port)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return process, f"http://127.0.0.1:{port}"
+
+
+def _wait_until(wanted: str, server: CogServer, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        health: dict[str, Any] = {"status": None}
+        with contextlib.suppress(httpx2.TransportError):
+            health = server.health()
+        if server.process.poll() is not None:
+            if "Address already in use" in server.log.read_text(errors="replace"):
+                raise _PortTakenError
+            raise ServerStartError(_with_log(f"ended: {server.process.returncode}", server.log))
+        if health["status"] == wanted:
+            if NO_VALIDATION in health["setup"].get("logs", ""):
+                raise ServerStartError(_with_log("it would check no input at all", server.log))
+            return
+        if health["status"] == "SETUP_FAILED" or time.monotonic() > deadline:
+            raise ServerStartError(_with_log(f"{health} after {seconds} s at most", server.log))
+        time.sleep(0.05)
+
+
+def _with_log(message: str, log: Path) -> str:
+    return f"coglet: {message}. Its log:\n{log.read_text(errors='replace')[-8000:]}"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        # coglet waits for open requests without limit; the group is the server and its worker.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(STOP_SECONDS)

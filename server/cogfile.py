@@ -1,0 +1,201 @@
+"""Read and check `cog.yaml`.
+
+The keys are those of Cog 0.23.1. A mistake that would stop `cog build` is refused here, where
+it costs a second: unknown keys, wrong types, values out of range. Deprecated keys are allowed.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from runner.errors import ConfigError
+
+
+def _matching(pattern: str, allowed: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"allowed: {allowed}")
+        return value
+
+    return AfterValidator(check)
+
+
+Item = TypeVar("Item")
+# A strict tuple would refuse the lists of YAML; its items stay strict.
+Items = Annotated[tuple[Item, ...], Strict(False)]
+# What Cog keeps to itself; `cog build` refuses these names.
+_RESERVED = (
+    r"PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|PYTHONUNBUFFERED|LIBRARY_PATH|HF_ENDPOINT"
+    r"|HF_HUB_ENABLE_HF_TRANSFER|(R8|REPLICATE|CUDA|NVIDIA|NV|PGET|KUBERNETES)_.*"
+)
+Reference = Annotated[
+    str, _matching(r"[^:]+\.py:[A-Za-z_]\w*", "FILE.py:NAME, such as predict.py:Predictor")
+]
+PythonVersion = Annotated[
+    str, _matching(r"3\.1[0-3](\.\d+)?", '"3.10" to "3.13" in quotes (bare 3.10 is read as 3.1)')
+]
+Variable = Annotated[
+    str,
+    _matching(rf"(?s)(?!(?:{_RESERVED})=)[^=]+=.*", "NAME=VALUE, the NAME not one reserved by Cog"),
+]
+WeightsUri = Annotated[str, _matching(r"(hf|file|https)://.+", "hf://…, file://… or https://…")]
+
+
+class _Section(BaseModel):
+    """A mapping of `cog.yaml`: frozen, and strict about types and unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, values: object) -> object:
+        unknown = sorted(set(values) - set(cls.model_fields)) if isinstance(values, dict) else []
+        if unknown:
+            raise ValueError(
+                f"unknown {', '.join(unknown)}; allowed: {', '.join(cls.model_fields)}"
+            )
+        return values
+
+
+class Mount(_Section):
+    """A build secret that a command may read."""
+
+    type: Literal["secret"]
+    id: str
+    target: str
+
+
+class RunCommand(_Section):
+    """A build command with mounts."""
+
+    command: str
+    mounts: Items[Mount] = ()
+
+
+class Build(_Section):
+    """How the image is built."""
+
+    python_version: PythonVersion
+    gpu: bool = False
+    cuda: str | None = None
+    cudnn: str | None = None
+    python_requirements: str | None = None
+    python_packages: Items[str] | None = None
+    system_packages: Items[str] | None = None
+    run: Items[str | RunCommand] | None = None
+    pre_install: Items[str] | None = None
+    sdk_version: str | None = None
+
+    @model_validator(mode="after")
+    def _one_list_of_packages(self) -> Self:
+        if self.python_requirements and self.python_packages:
+            raise ValueError("python_requirements and python_packages are both set; keep the first")
+        return self
+
+
+class Concurrency(_Section):
+    """Predictions at once (deprecated: `@cog.concurrent`)."""
+
+    max: int = Field(ge=1)
+    default_target: int | None = None
+
+
+class WeightsSource(_Section):
+    """Where managed weights come from."""
+
+    uri: WeightsUri
+    include: Items[str] = ()
+    exclude: Items[str] = ()
+
+
+class Weights(_Section):
+    """Weights that the platform mounts."""
+
+    name: str
+    target: str
+    source: WeightsSource | None = None
+
+
+class Traces(_Section):
+    """Export of traces."""
+
+    enabled: bool = False
+    sampler: str | None = None
+    sampler_arg: float | None = None
+    trace_header: str | None = None
+    trace_header_format: Literal["w3c", "jaeger"] | None = None
+
+
+class Observability(_Section):
+    """Telemetry, off by default."""
+
+    config: Annotated[str, _matching(r".+\.py", "a .py file")] | None = None
+    traces: Traces | None = None
+
+
+class Cogfile(_Section):
+    """The whole of `cog.yaml`."""
+
+    build: Build | None = None
+    run: Reference | None = None
+    predict: Reference | None = None
+    train: Reference | None = None
+    image: str | None = None
+    model: str | None = None
+    concurrency: Concurrency | None = None
+    environment: Items[Variable] | None = None
+    weights: Items[Weights] | None = None
+    observability: Observability | None = None
+
+    @model_validator(mode="after")
+    def _one_predictor(self) -> Self:
+        if self.run and self.predict:
+            raise ValueError("run and predict are both set; keep run, the name in use")
+        return self
+
+    @property
+    def predict_reference(self) -> str | None:
+        """What serves predictions: `run`, or `predict` by its older name."""
+        return self.run or self.predict
+
+
+def read_cogfile(path: Path = Path("cog.yaml")) -> Cogfile:
+    """Read `cog.yaml`.
+
+    Raises:
+        ConfigError: there is no such file, it is no YAML, or a key or value is not allowed; the
+            message has one line for each.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} does not exist; create it or name another file.") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is no YAML: {error}. Correct the line.") from error
+    try:
+        return Cogfile.model_validate(document)
+    except ValidationError as error:
+        lines = "\n".join(f"  {_line(detail)}" for detail in error.errors())
+        raise ConfigError(f"{path} is not what Cog accepts; correct:\n{lines}") from error
+
+
+# Where pydantic speaks of Python, the words of YAML.
+_YAML_WORDS = {"tuple_type": "Input should be a list", "model_type": "Input should be a mapping"}
+
+
+def _line(detail: ErrorDetails) -> str:
+    key = ".".join(str(part) for part in detail["loc"]) or "the file"
+    message = _YAML_WORDS.get(detail["type"], detail["msg"]).removeprefix("Value error, ")
+    return f"{key} is {detail['input']!r}: {message}"

@@ -1,0 +1,234 @@
+"""`predict.py` through Cog's real server."""
+
+import base64
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from examples.cog_server import cog_server, write_schema
+from runner.adapters import load_adapter
+
+ROOT = Path(__file__).parent.parent
+PREDICTOR = "predict.py:Predictor"
+TICKETS = ROOT / "examples" / "tickets.jsonl"
+LABELS = ["refund", "delivery", "access", "defect", "idea", "billing"]
+TEXTS = ["My parcel has not come.", "I cannot log in any more.", "Please add a dark theme."]
+BASE = {"texts": TEXTS, "labels": LABELS}
+
+
+def data_url(content: bytes) -> str:
+    return "data:application/octet-stream;base64," + base64.b64encode(content).decode()
+
+
+def two_classes(*rows):
+    return json.dumps([{"text": text, "label": label} for text, label in rows])
+
+
+@pytest.fixture(scope="module")
+def weights_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("weights")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, weights_dir):
+    folder = tmp_path_factory.mktemp("cog")
+    for name in ("predict.py", "train.py"):
+        (folder / name).symlink_to(ROOT / name)
+    write_schema(folder, predict=PREDICTOR)
+    env = {"WEIGHTS_DIR": str(weights_dir), "COG_MAX_CONCURRENCY": "4"}
+    with cog_server(folder, predict=PREDICTOR, env=env) as running:
+        yield running
+
+
+def ask(server, **values):
+    body = server.post("/predictions", {"input": values}).json()
+    assert body["status"] == "succeeded", body
+    return body["output"]
+
+
+def test_the_base_scores_label_names(server):
+    output = ask(server, **BASE)
+    assert [answer["label"] in LABELS for answer in output["predictions"]] == [True] * 3
+    for answer in output["predictions"]:
+        assert list(answer["scores"]) == LABELS
+        assert sum(answer["scores"].values()) == pytest.approx(1.0, abs=1e-5)
+    assert output["adapter"] is None
+    assert output["report"] is None
+
+
+def test_a_request_with_examples_adapts_and_leaves_the_base_as_it_was(server, weights_dir):
+    base = ask(server, **BASE)
+    output = ask(server, texts=TEXTS, examples=TICKETS.read_text(), steps=6)
+    assert output["before"] == base["predictions"]
+    assert output["predictions"] != base["predictions"]
+    report = output["report"]
+    assert report["steps"] == 6
+    assert report["losses"][-1] < report["losses"][0]
+    assert min(report["gradient_norms"]) > 0
+    assert report["stop_reason"] == "max_steps"
+    assert ask(server, **BASE) == base
+
+    again = ask(server, texts=TEXTS, adapter=output["adapter"])
+    assert again["predictions"] == output["predictions"]
+    assert again["adapter"] == output["adapter"]
+    assert load_adapter(weights_dir / "adapters" / f"{output['adapter']}.safetensors")
+
+
+def test_a_file_of_examples_gives_the_same_adapter_as_the_same_rows_inline(server):
+    inline = ask(server, text=TEXTS[0], examples=TICKETS.read_text(), steps=2)
+    for name in ("tickets.jsonl", "tickets.csv"):
+        content = (ROOT / "examples" / name).read_bytes()
+        output = ask(server, text=TEXTS[0], examples=data_url(content), steps=2)
+        assert output["adapter"] == inline["adapter"]
+
+
+def test_an_adapter_file_can_be_sent_along(server, weights_dir):
+    made = ask(server, text=TEXTS[0], examples=TICKETS.read_text(), steps=2)
+    content = (weights_dir / "adapters" / f"{made['adapter']}.safetensors").read_bytes()
+    output = ask(server, text=TEXTS[0], adapter=data_url(content))
+    assert output["predictions"] == made["predictions"]
+
+
+def test_an_adaptation_can_go_on_from_an_adapter(server):
+    first = ask(server, text=TEXTS[0], examples=TICKETS.read_text(), steps=4)
+    second = ask(
+        server, text=TEXTS[0], examples=TICKETS.read_text(), steps=4, adapter=first["adapter"]
+    )
+    assert second["before"] == first["predictions"]
+    assert second["report"]["losses"][0] < first["report"]["losses"][0]
+
+
+def test_concurrent_requests_with_different_examples_each_get_their_own_answer(server):
+    requests = [
+        {"texts": TEXTS, "steps": 4, "seed": seed, "examples": TICKETS.read_text()}
+        for seed in range(3)
+    ] + [BASE]
+    alone = [ask(server, **values) for values in requests]
+    with ThreadPoolExecutor(len(requests)) as pool:
+        together = list(pool.map(lambda values: ask(server, **values), requests))
+    for one, other in zip(alone, together, strict=True):
+        assert other["predictions"] == one["predictions"]
+        assert other["adapter"] == one["adapter"]
+    assert len({output["adapter"] for output in together}) == 4
+
+
+def first_step(server, body, headers, seen, id_):
+    """Stream one adaptation; cancel it at its first step; what it ended as."""
+    for event, data in server.stream("/predictions", body, headers):
+        if event == "log" and "step 1/" in data["data"] and not seen.is_set():
+            seen.set()
+            server.post(f"/predictions/{id_}/cancel", {})
+        if event == "completed":
+            return data
+    return None
+
+
+def test_a_cancel_in_mid_adaptation_stops_it_and_leaves_the_base_as_it_was(server):
+    base = ask(server, **BASE)
+    values = {"texts": TEXTS, "examples": TICKETS.read_text(), "steps": 2000, "method": "all"}
+    for number in range(3):
+        id_, seen = f"cancelled-{number}", threading.Event()
+        ended = first_step(server, {"id": id_, "input": values}, None, seen, id_)
+        assert ended["status"] == "canceled"
+        assert ask(server, **BASE) == base
+    # the model thread is free again: a fresh adaptation is not queued behind 2,000 steps
+    began = time.monotonic()
+    ask(server, text=TEXTS[0], examples=TICKETS.read_text(), steps=1)
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("values", "reasons"),
+    [
+        ({"text": "hello"}, ["labels is []", "Set `labels`, send `examples`"]),
+        ({"labels": LABELS}, ["no text"]),
+        ({"text": " ", "labels": LABELS}, ["text 1 is empty"]),
+        ({"text": "x" * 30_000, "labels": LABELS}, ["30,000 characters", "20,000"]),
+        ({"text": "a", "adapter": "0123456789abcdef"}, ["0123456789abcdef", "not known"]),
+        ({"text": "a", "adapter": "../../etc/passwd"}, ["not known"]),
+        ({"text": "a", "adapter": data_url(b"no weights")}, ["no safetensors file"]),
+        ({"text": "a", "examples": "data:text/plain;base64,$$"}, ["base64"]),
+        ({"text": "a", "examples": '[{"text": "a", "label": "b"}]'}, ["one class", "b"]),
+        ({"text": "a", "examples": '[{"text": "a"}]'}, ["row 1", "label"]),
+        ({"text": "a", "examples": two_classes(("a", "x"), ("", "y"))}, ["row 2", "empty"]),
+        (
+            {"text": "a", "examples": two_classes(("a", "x"), ("b" * 10_000_000, "y"))},
+            ["row 2", "20000", "10000000"],
+        ),
+        (
+            {"text": "a", "examples": data_url(b"text,label\na,x\n\xff\xfe,y\n")},
+            ["UTF-8", "line 3"],
+        ),
+        ({"text": "a", "examples": "text,label,mood\na,x,good\nb,y,bad\n"}, ["mood"]),
+        (
+            {"text": "a", "examples": TICKETS.read_text(), "labels": ["x", "y"]},
+            ["the examples have"],
+        ),
+        ({"text": "a", "examples": TICKETS.read_text(), "method": "match:("}, ["match:("]),
+        (
+            {"text": "a", "examples": TICKETS.read_text(), "method": "match:no"},
+            ["nothing to train"],
+        ),
+    ],
+)
+def test_unusable_input_is_refused_with_value_and_remedy(server, values, reasons):
+    body = server.post("/predictions", {"input": values}).json()
+    assert body["status"] == "failed"
+    for reason in reasons:
+        assert reason in body["error"], body["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", 0),
+        ("rank", 65),
+        ("method", "magic"),
+        ("learning_rate", 2),
+        ("text", 5),
+        ("seed", -1),
+    ],
+)
+def test_values_out_of_bounds_are_refused_by_cog_itself(server, name, value):
+    answer = server.post("/predictions", {"input": {**BASE, name: value}})
+    assert answer.status_code == 422
+    assert answer.json()["detail"][0]["loc"] == ["body", "input", name]
+
+
+BROKEN = """
+import predict
+from runner.tasks.text_classification import TextClassification
+
+
+class Cut(TextClassification):
+    def loss(self, module, batch, targets):
+        import torch
+        logits = module.head(module.embed(batch).detach())
+        return torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+
+
+class Predictor(predict.Predictor):
+    run = predict.Predictor.run
+
+
+predict.TextClassification = Cut
+"""
+
+
+def test_a_failing_self_test_is_a_setup_failure_that_names_the_line(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    reference = "broken.py:Predictor"
+    write_schema(tmp_path, predict=reference)
+    with cog_server(tmp_path, predict=reference, until="SETUP_FAILED") as server:
+        health = server.health()
+        assert health["status"] == "SETUP_FAILED"
+        logs = health["setup"]["logs"]
+        assert "graph-cut" in logs
+        assert ".detach()" in logs
+        assert "broken.py" in logs
+        answer = server.post("/predictions", {"input": BASE})
+        assert answer.status_code == 503
