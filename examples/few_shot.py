@@ -96,7 +96,7 @@ def show_predictions(held_out: Sequence[Example], done: dict[str, Any]) -> None:
     """Some held-out texts with their label before and after."""
     table = Table("text", "label", "before", "after", title="Held-out texts")
     rows = list(zip(held_out, done["before"], done["predictions"], strict=True))
-    for example, before, after in rows[:: max(1, len(rows) // SHOWN)][:SHOWN]:
+    for example, before, after in rows[:SHOWN]:
         cells = [_marked(answer["label"], example.target) for answer in (before, after)]
         table.add_row(example.input, example.target, *cells)
     console.print(table)

@@ -261,7 +261,8 @@ def out_of_memory(error: BaseException) -> AdaptationError | None:
         isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text
     ):
         return None
+    reason = text.partition("\n")[0] or type(error).__name__
     return AdaptationError(
-        f"memory ran out during a step: {text.splitlines()[0]}. Use a smaller batch_size or rank, "
+        f"memory ran out during a step: {reason}. Use a smaller batch_size or rank, "
         "checkpointing, or shorter inputs."
     )

@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from runner.modes import run_setup
 
-_LANES = 64  # a checksum keeps this many sums, so that most moves of values are seen too
+_LANES = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -89,6 +89,8 @@ def _bit_sum(tensor: Tensor) -> Tensor:
         tensor = tensor.int_repr()
     flat = tensor.detach().contiguous().reshape(-1)
     flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+    if flat.storage_offset() * flat.element_size() % 8:
+        flat = flat.clone()  # the sum must not depend on where the tensor lies
     bits = flat.view(_widest_integer(flat))
     weights = torch.arange(1, 2 * _LANES, 2, device=bits.device)  # odd: each keeps all bits
     whole = bits.numel() // _LANES * _LANES
@@ -99,9 +101,8 @@ def _bit_sum(tensor: Tensor) -> Tensor:
 
 def _widest_integer(flat: Tensor) -> torch.dtype:
     """int64 where the memory can be read as such (ten times faster), else the element's size."""
-    size, offset = flat.element_size(), flat.storage_offset()
-    aligned = flat.numel() * size % 8 == 0 and offset * size % 8 == 0
-    return torch.int64 if aligned else _INTEGERS[size]
+    size = flat.element_size()
+    return torch.int64 if flat.numel() * size % 8 == 0 else _INTEGERS[size]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Files that are there whole or not at all."""
 
 import os
+import threading
 from pathlib import Path
 
 from runner.errors import StoreError
@@ -12,7 +13,7 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         StoreError: the disk is full or not writable.
     """
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with draft.open("wb") as file:

@@ -16,6 +16,7 @@ from runner.files import write_whole
 from runner.loaded_model import Adaptation, Checkpoints, LoadedModel
 from runner.report import Step
 from runner.scheduler import Scheduler, Ticket, once
+from runner.selftest import SelfTestReport, run_self_test
 from runner.store import AdapterStore
 from runner.tasks.task import Task
 from runner.training_state import load_state, save_state
@@ -74,6 +75,10 @@ class ModelRunner:
     def precision(self) -> Precision:
         """The device and compute dtype in use."""
         return self._model.precision
+
+    def self_test(self) -> SelfTestReport:
+        """Run the gradient self-test on the model thread; `raise_if_failed` on what it returns."""
+        return self._scheduler.submit_long(once(run_self_test, self._model)).wait()
 
     def predict(
         self, inputs: Sequence[Any], adapter: Adapter | None = None, labels: Sequence[str] = ()

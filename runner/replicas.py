@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations
 
 from runner.errors import SetupError, WeightsError
 from runner.lora import LORA_A, LORA_B, wrap_linear
@@ -29,7 +30,12 @@ def freeze(module: nn.Module) -> None:
 
 
 def is_norm(part: nn.Module) -> bool:
-    """Whether `part` normalises: PyTorch's own layers, and others by their class name."""
+    """Whether `part` normalises: PyTorch's own layers, and others by their class name.
+
+    Parametrizations do not count: spectral norm's vectors must follow the weights they measure.
+    """
+    if type(part).__module__ == parametrizations.__name__:
+        return False
     return isinstance(part, _NORMS) or "norm" in type(part).__name__.lower()
 
 
@@ -108,7 +114,8 @@ def _leaf(name: str) -> str:
 
 
 def _trained(tensor: Tensor) -> nn.Parameter:
-    return nn.Parameter(tensor.detach().to(torch.float32, copy=True), requires_grad=True)
+    dtype = torch.promote_types(tensor.dtype, torch.float32)  # 16 bits would lose small updates
+    return nn.Parameter(tensor.detach().to(dtype, copy=True), requires_grad=True)
 
 
 def _frozen(tensor: Tensor) -> nn.Parameter:

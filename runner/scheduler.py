@@ -44,10 +44,15 @@ class _Ended:
 
 
 class Ticket(Generic[T]):
-    """The caller's end of submitted work. Letting go of it cancels the work."""
+    """The caller's end of submitted work. Letting go of it cancels the work.
+
+    So does an exception out of a wait: whoever keeps that exception keeps its frames, and with
+    them the ticket.
+    """
 
     def __init__(self) -> None:
         self._outbox: SimpleQueue[Any] = SimpleQueue()
+        self.left = False
 
     def wait(self, on_progress: Progress | None = None) -> T:
         """Wait for the result, by short polls; progress is reported on this thread.
@@ -55,28 +60,34 @@ class Ticket(Generic[T]):
         Raises:
             BaseException: what the work raised.
         """
-        while True:
-            try:
-                message = self._outbox.get(timeout=_POLL_SECONDS)
-            except Empty:
-                continue
-            if isinstance(message, _Ended):
-                return self._open(message)
-            if on_progress is not None:
-                on_progress(message)
+        try:
+            while True:
+                try:
+                    message = self._outbox.get(timeout=_POLL_SECONDS)
+                except Empty:
+                    continue
+                if isinstance(message, _Ended):
+                    return self._open(message)
+                if on_progress is not None:
+                    on_progress(message)
+        finally:
+            self.left = True
 
     async def wait_async(self, on_progress: Progress | None = None) -> T:
         """As `wait`, from an event loop; progress is reported on the loop's thread."""
-        while True:
-            try:
-                message = self._outbox.get_nowait()
-            except Empty:
-                await asyncio.sleep(_ASYNC_POLL_SECONDS)
-                continue
-            if isinstance(message, _Ended):
-                return self._open(message)
-            if on_progress is not None:
-                on_progress(message)
+        try:
+            while True:
+                try:
+                    message = self._outbox.get_nowait()
+                except Empty:
+                    await asyncio.sleep(_ASYNC_POLL_SECONDS)
+                    continue
+                if isinstance(message, _Ended):
+                    return self._open(message)
+                if on_progress is not None:
+                    on_progress(message)
+        finally:
+            self.left = True
 
     def _open(self, ended: _Ended) -> T:
         if ended.error is not None:
@@ -92,6 +103,12 @@ class _Job:
     outbox: SimpleQueue[Any]
     ticket: weakref.ref[Ticket[Any]]
     short: bool
+
+    @property
+    def dropped(self) -> bool:
+        """Whether nobody waits for it any more."""
+        ticket = self.ticket()
+        return ticket is None or ticket.left
 
 
 class Scheduler:
@@ -154,7 +171,7 @@ class Scheduler:
     def _tick(self, row: "deque[_Job]") -> None:
         job = row.popleft()
         scrub_thread()
-        if job.ticket() is None:
+        if job.dropped:
             self._abandon(job)
             return
         try:

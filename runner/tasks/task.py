@@ -22,10 +22,13 @@ class Task(ABC):
     Attributes:
         lora_targets: full-match regex of the linear layers that LoRA adapts.
         head: full-match regex of the parameters that every method trains besides its own.
+        unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
+            self-test asks no gradient of them.
     """
 
     lora_targets: str = ".*"
     head: str = r"head\..*"
+    unused: str = "(?!)"  # matches nothing
 
     @abstractmethod
     def load(self) -> nn.Module:

@@ -57,6 +57,8 @@ class TextClassification(Task):
 
     lora_targets = r"encoder\..*(query|value|q_proj|v_proj)"
 
+    unused = r"encoder\.pooler\..*"
+
     def __init__(self, folder: str | Path | None = None) -> None:
         self._folder = str(folder or os.environ.get("MODEL") or _packaged_folder())
         self._tokenizer = AutoTokenizer.from_pretrained(self._folder)
