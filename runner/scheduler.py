@@ -147,6 +147,8 @@ class Scheduler:
         if not self._open:
             raise UnavailableError("the model runner is closed; make a new one.")
         self._inbox.put(job)
+        if not self._open:  # closed in between: the thread may have looked for the last time
+            job.outbox.put(_Ended(error=UnavailableError("the model runner was closed meanwhile.")))
         return ticket
 
     def _loop(self) -> None:
@@ -205,8 +207,10 @@ class Scheduler:
 
 def _clear_frames(error: BaseException) -> None:
     """Empty the frames behind an error and its causes: their locals would pin activations."""
+    seen: set[int] = set()  # an error may be its own cause
     link: BaseException | None = error
-    while link is not None:
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
         traceback.clear_frames(link.__traceback__)
         link = link.__cause__ or link.__context__
 

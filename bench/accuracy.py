@@ -1,0 +1,123 @@
+"""Held-out accuracy: label names alone, a few examples in a request, a training run.
+
+The training run is the runner's `train`, as train.py calls it: a tenth of the examples is held
+out, and the adapter that scored best on them is returned.
+"""
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import data
+from bench.report import Columns, Report, Spread, arguments, clock, interleave, seconds, share
+from runner.adapters import Adapter
+from runner.config import Recipe, RunnerSettings
+from runner.device import choose_precision
+from runner.examples import Example
+from runner.few_shot import train
+from runner.model_runner import ModelRunner
+from runner.tasks.text_classification import TextClassification
+
+SEEDS = 3
+COLUMNS: Columns = {"weights": str, "held-out accuracy": share, "training, s": seconds}
+
+Scored = tuple[float, float]
+"""Seconds of training, and the accuracy on the test glosses."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much data, and how long `train` runs."""
+
+    few: int = 8
+    few_steps: int = Recipe().max_steps
+    full: int = 400
+    full_steps: int = 400
+    test: int = data.TEST_PER_LABEL
+
+
+QUICK = Sizes(few=2, few_steps=3, full=10, full_steps=3, test=3)
+
+
+class Accuracy:
+    """The three ways to weights, each on the splits of a seed."""
+
+    def __init__(self, runner: ModelRunner, sizes: Sizes) -> None:
+        self.runner = runner
+        self.sizes = sizes
+        self.device = choose_precision(runner.settings).device
+
+    def zero_shot(self, seed: int) -> Scored:
+        """The similarity of the gloss and each label's name."""
+        return 0.0, self._accuracy(seed, None)
+
+    def few_shot(self, seed: int) -> Scored:
+        """A request with a few examples of each label, and the default recipe."""
+        began = clock(self.device)
+        recipe = Recipe(max_steps=self.sizes.few_steps, seed=seed)
+        adapter = self.runner.adapt(data.split(self.sizes.few, seed).train, recipe).adapter
+        return clock(self.device) - began, self._accuracy(seed, adapter)
+
+    def trained(self, seed: int) -> Scored:
+        """`train` on the full split."""
+        examples = _json_lines(data.split(self.sizes.full, seed).train)
+        recipe = Recipe(max_steps=self.sizes.full_steps, hold_out=0.1, seed=seed)
+        began = clock(self.device)
+        path, _ = train(self.runner, examples, recipe)
+        took = clock(self.device) - began
+        return took, self._accuracy(seed, self.runner.load_adapter(path))
+
+    def _accuracy(self, seed: int, adapter: Adapter | None) -> float:
+        split = data.split(0, seed, self.sizes.test)
+        labels = () if adapter else data.LABELS
+        answers = self.runner.predict(split.texts, adapter, labels)
+        return split.accuracy([answer["label"] for answer in answers])
+
+
+def measure(settings: RunnerSettings, sizes: Sizes, seeds: int) -> Report:
+    """Run the three ways on each seed."""
+    with ModelRunner(TextClassification(), settings) as runner:
+        ways = Accuracy(runner, sizes)
+        results = interleave(
+            {
+                "zero-shot: label names only": ways.zero_shot,
+                f"{sizes.few} examples a label, {sizes.few_steps} steps at predict": ways.few_shot,
+                f"train: {sizes.full} a label, {sizes.full_steps} steps": ways.trained,
+            },
+            seeds,
+        )
+    rows = [
+        {
+            "weights": name,
+            "held-out accuracy": Spread.of([accuracy for _, accuracy in scored]),
+            "training, s": Spread.of([took for took, _ in scored]),
+        }
+        for name, scored in results.items()
+    ]
+    facts = {
+        "seeds": seeds,
+        "test glosses": sizes.test * len(data.LABELS),
+        **data.facts(),
+    }
+    return Report("Held-out accuracy, WordNet noun glosses", COLUMNS, rows, facts)
+
+
+def main() -> None:
+    """Measure held-out accuracy on WordNet's noun glosses."""
+    chosen = arguments(main.__doc__)
+    sizes, seeds = (QUICK, 1) if chosen.quick else (Sizes(), SEEDS)
+    with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run may be found
+        settings = dataclasses.replace(RunnerSettings.from_environment(), weights_dir=Path(folder))
+        report = measure(settings, sizes, seeds)
+    report.publish(choose_precision(settings), chosen.output)
+
+
+def _json_lines(examples: Sequence[Example]) -> str:
+    return "\n".join(json.dumps({"text": e.input, "label": e.target}) for e in examples)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""What the runner's care costs: plain prediction, mode switches, replicas, the tripwire.
+
+Contestants take turns of several calls; the first call of a turn is not counted, for it pays for
+the change of threads and caches. The bare prediction is the same encoding, forward and softmax in
+inference mode, called directly on a module of its own.
+"""
+
+import itertools
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench import data
+from bench.report import (
+    Columns,
+    Report,
+    Spread,
+    arguments,
+    clock,
+    interleave,
+    milliseconds,
+    percent,
+)
+from runner.config import Precision, Recipe, RunnerSettings
+from runner.device import choose_precision
+from runner.loaded_model import LoadedModel
+from runner.model_runner import ModelRunner
+from runner.modes import run_adaptation, run_inference
+from runner.replicas import modules_in_training, serving_replica, training_replica
+from runner.tasks.task import on_device
+from runner.tasks.text_classification import TextClassification
+
+SENTENCE = "I was charged twice for one order."
+EXAMPLES_PER_LABEL = 8
+BARE = "bare prediction"
+RUNNER = "runner's prediction"
+COLUMNS: Columns = {"what": str, "ms": milliseconds, "share": percent, "of": str}
+
+Call = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How often everything is measured."""
+
+    rounds: int = 40
+    calls: int = 10
+    steps: int = 20
+
+
+QUICK = Sizes(rounds=3, calls=3, steps=2)
+
+
+def bare_prediction(task: TextClassification, precision: Precision) -> Call:
+    """What a plain server would do with one text."""
+    module: Any = task.load().to(precision.device).eval()
+    with torch.no_grad():
+        start = task.start(module, data.LABELS)
+    module.head = nn.Linear(module.head.in_features, len(data.LABELS), device=precision.device)
+    module.load_state_dict(start, strict=False)
+    device = precision.device
+
+    def predict() -> list[Any]:
+        batch = on_device(task.encode([SENTENCE]), device)
+        with (
+            torch.inference_mode(),
+            torch.autocast(device.type, dtype=precision.compute, enabled=precision.autocasts),
+        ):
+            return task.predict(module, batch, data.LABELS)
+
+    return predict
+
+
+def parts(loaded: LoadedModel, settings: RunnerSettings) -> dict[str, Call]:
+    """The runner's own work, each piece round nothing."""
+    examples = data.split(EXAMPLES_PER_LABEL, 0).train
+    base, template = loaded.base, loaded.template
+    tensors = loaded.start(examples, Recipe()).tensors
+    replica = training_replica(template, tensors)
+    training = modules_in_training(replica)
+    precision, serve_mode = loaded.precision, settings.serve_mode
+    return {
+        "switch to inference": lambda: run_inference(_nothing, base, precision, serve_mode),
+        "switch to adaptation": lambda: run_adaptation(_nothing, replica, training),
+        "training replica": lambda: training_replica(template, tensors),
+        "serving replica": lambda: serving_replica(template, tensors),
+        "tripwire, every bit": lambda: loaded.census.changes(base),
+    }
+
+
+def _nothing(module: nn.Module) -> None:
+    """What is called inside a switched mode."""
+
+
+def timed(call: Call, device: torch.device, calls: int) -> Callable[[int], list[float]]:
+    """A contestant for `interleave`: milliseconds of each call of a turn but the first."""
+
+    def turn(_: int) -> list[float]:
+        times = []
+        for _ in range(calls + 1):
+            began = clock(device)
+            call()
+            times.append((clock(device) - began) * 1000)
+        return times[1:]
+
+    return turn
+
+
+def step_times(runner: ModelRunner, steps: int) -> Spread:
+    """Milliseconds of each step of an adaptation with the default recipe."""
+    examples = data.split(EXAMPLES_PER_LABEL, 0).train
+    taken = runner.adapt(examples, Recipe(max_steps=steps)).report.steps
+    ends = [step.seconds * 1000 for step in taken]
+    return Spread.of([end - begin for begin, end in itertools.pairwise(ends)])
+
+
+def measure(settings: RunnerSettings, sizes: Sizes) -> Report:
+    """Let the calls take turns, then put each beside the work that it is part of."""
+    task, precision = TextClassification(), choose_precision(settings)
+    with ModelRunner(task, settings) as runner:
+        calls: dict[str, Call] = {
+            BARE: bare_prediction(task, precision),
+            RUNNER: lambda: runner.predict([SENTENCE], labels=data.LABELS),
+            **parts(LoadedModel(task, settings), settings),
+        }
+        turns = {name: timed(call, precision.device, sizes.calls) for name, call in calls.items()}
+        interleave(turns, 1)
+        times = interleave(turns, sizes.rounds)
+        step = step_times(runner, sizes.steps)
+    facts = {"rounds": sizes.rounds, "calls a round": sizes.calls, "sentence": SENTENCE}
+    return Report("Overhead of the runner at batch 1", COLUMNS, rows(times, step), facts)
+
+
+def rows(times: Mapping[str, list[list[float]]], step: Spread) -> list[dict[str, Any]]:
+    """A row for each call, with its share of the work that it is part of."""
+    spreads = {name: Spread.of([*itertools.chain(*turns)]) for name, turns in times.items()}
+    bare, adaptation = spreads[BARE].median, step.median * Recipe().max_steps
+    whole = {
+        "switch to inference": (bare, "a bare prediction"),
+        "switch to adaptation": (step.median, "a step"),
+    }
+    table: list[dict[str, Any]] = []
+    for name, spread in spreads.items():
+        total, of = whole.get(name, (adaptation, f"{Recipe().max_steps} steps"))
+        part = Spread.of([spread.median / total])
+        table.append({"what": name, "ms": spread, "share": part, "of": of})
+    table[0] |= {"share": None, "of": None}
+    table[1] |= {"share": added(times), "of": "more than the bare one"}
+    return [*table, {"what": "adaptation step", "ms": step}]
+
+
+def added(times: Mapping[str, list[list[float]]]) -> Spread:
+    """What the runner adds to a bare prediction, compared within each round."""
+    medians = {name: [statistics.median(turn) for turn in times[name]] for name in (BARE, RUNNER)}
+    pairs = zip(medians[RUNNER], medians[BARE], strict=True)
+    return Spread.of([ours / bare - 1 for ours, bare in pairs])
+
+
+def main() -> None:
+    """Measure what plain prediction, mode switches, replicas and the tripwire cost."""
+    chosen = arguments(main.__doc__)
+    settings = RunnerSettings.from_environment()
+    report = measure(settings, QUICK if chosen.quick else Sizes())
+    report.publish(choose_precision(settings), chosen.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""The two usual ways to fine-tune a few-shot classifier, written as a good practitioner would.
+
+Each starts from a loaded base that must stay as it is (a server has the next request to answer),
+so each copies it. They share the runner's batches, encoding and hyperparameters, and for the rest
+keep to their libraries' idioms: `model.train()`, peft's draw of LoRA's A, the fused AdamW, a rate
+that falls linearly to zero, clipping by norm.
+"""
+
+import copy
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from peft import LoraConfig, get_peft_model
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import PrinterCallback, Trainer, TrainingArguments
+
+from runner.batches import batch_indices
+from runner.config import Precision, Recipe
+from runner.examples import Example
+from runner.tasks.task import on_device
+from runner.tasks.text_classification import TextClassification
+
+Answer = Callable[[Sequence[str]], list[str]]
+"""An adapted model: texts to labels."""
+
+_ALPHA_PER_RANK = 2
+_PREDICT_BATCH = 32
+_SCRATCH = Path(tempfile.gettempdir()) / "cog-adapt-trainer"  # Trainer insists; nothing is saved
+
+
+@dataclass(frozen=True)
+class Base:
+    """What a server has at hand when a request arrives: the model on its device."""
+
+    task: TextClassification
+    module: nn.Module
+    precision: Precision
+
+    @classmethod
+    def load(cls, task: TextClassification, precision: Precision) -> "Base":
+        """Read the same weights as the runner does."""
+        return cls(task, task.load().to(precision.device).eval(), precision)
+
+    def with_lora(self, labels: Sequence[str], recipe: Recipe) -> Any:  # noqa: ANN401 - a PeftModel
+        """A copy of the base with LoRA pairs, and a head that starts from the labels' names."""
+        module: Any = copy.deepcopy(self.module)
+        with torch.no_grad():
+            start = self.task.start(module, labels)
+        module.head = nn.Linear(module.head.in_features, len(labels), device=self.precision.device)
+        module.load_state_dict(start, strict=False)
+        config = LoraConfig(
+            r=recipe.rank,
+            lora_alpha=_ALPHA_PER_RANK * recipe.rank,
+            target_modules=["query", "value"],
+            modules_to_save=["head"],
+        )
+        return get_peft_model(module, config)
+
+    def logits(self, model: nn.Module, texts: Sequence[str]) -> Tensor:
+        """One batch, padded to its longest text, in the runner's precision."""
+        precision = self.precision
+        batch = on_device(self.task.encode(texts), precision.device)
+        with torch.autocast(
+            precision.device.type, dtype=precision.compute, enabled=precision.autocasts
+        ):
+            return cast(Tensor, model(batch))
+
+
+def batches(examples: Sequence[Example], recipe: Recipe) -> list[list[Example]]:
+    """The runner's own batches, so that all learn from the same texts in the same order."""
+    count = len(examples)
+    size = min(recipe.batch_size, count)
+    rows = (batch_indices(count, size, step, recipe.seed) for step in range(recipe.max_steps))
+    return [[examples[index] for index in row] for row in rows]
+
+
+def labels_of(examples: Sequence[Example]) -> list[str]:
+    """In order of first appearance, as the runner has them."""
+    return list(dict.fromkeys(example.target for example in examples))
+
+
+def plain_loop(base: Base, examples: Sequence[Example], recipe: Recipe, rate: float) -> Answer:
+    """PyTorch and peft."""
+    torch.manual_seed(recipe.seed)
+    labels = labels_of(examples)
+    model = base.with_lora(labels, recipe)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=rate, weight_decay=recipe.weight_decay, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: 1 - step / recipe.max_steps
+    )
+    model.train()
+    for batch in batches(examples, recipe):
+        targets = torch.tensor([labels.index(example.target) for example in batch])
+        logits = base.logits(model, [example.input for example in batch])
+        loss = F.cross_entropy(logits, targets.to(logits.device))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
+        optimizer.step()
+        schedule.step()
+    model.eval()
+
+    def answer(texts: Sequence[str]) -> list[str]:
+        rows: list[int] = []
+        with torch.inference_mode():
+            for first in range(0, len(texts), _PREDICT_BATCH):
+                logits = base.logits(model, texts[first : first + _PREDICT_BATCH])
+                rows += logits.argmax(-1).tolist()
+        return [labels[row] for row in rows]
+
+    return answer
+
+
+class _WithLoss(nn.Module):
+    """The signature that `Trainer` wants; by name, for it passes more to a `**kwargs`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """Logits, and the loss where there are labels."""
+        tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if token_type_ids is not None:
+            tokens["token_type_ids"] = token_type_ids
+        logits = self.model(tokens)
+        loss = {} if labels is None else {"loss": F.cross_entropy(logits, labels)}
+        return loss | {"logits": logits}
+
+
+def trainer(base: Base, examples: Sequence[Example], recipe: Recipe, rate: float) -> Answer:
+    """Hugging Face's `Trainer` and peft."""
+    labels = labels_of(examples)
+
+    def collate(rows: Sequence[Example]) -> dict[str, Tensor]:
+        batch = base.task.encode([row.input for row in rows])
+        if rows[0].target is None:
+            return batch
+        return batch | {"labels": torch.tensor([labels.index(row.target) for row in rows])}
+
+    hugging = Trainer(
+        model=_WithLoss(base.with_lora(labels, recipe)),
+        args=_arguments(base.precision, recipe, rate),
+        data_collator=collate,
+        train_dataset=sum(batches(examples, recipe), []),
+    )
+    hugging.remove_callback(PrinterCallback)
+    hugging.train()
+
+    def answer(texts: Sequence[str]) -> list[str]:
+        logits = hugging.predict([Example(text, None) for text in texts]).predictions
+        return [labels[row] for row in logits.argmax(-1)]
+
+    return answer
+
+
+def _arguments(precision: Precision, recipe: Recipe, rate: float) -> Any:  # noqa: ANN401
+    return TrainingArguments(
+        output_dir=str(_SCRATCH),
+        max_steps=recipe.max_steps,
+        per_device_train_batch_size=recipe.batch_size,
+        per_device_eval_batch_size=_PREDICT_BATCH,
+        learning_rate=rate,
+        lr_scheduler_type="linear",
+        weight_decay=recipe.weight_decay,
+        max_grad_norm=recipe.clip_norm,
+        optim="adamw_torch_fused",
+        seed=recipe.seed,
+        bf16=precision.compute is torch.bfloat16,
+        fp16=precision.compute is torch.float16,
+        use_cpu=precision.device.type == "cpu",
+        train_sampling_strategy="sequential",
+        remove_unused_columns=False,
+        dataloader_pin_memory=precision.device.type == "cuda",
+        logging_strategy="no",
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+    )

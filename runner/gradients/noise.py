@@ -1,0 +1,41 @@
+"""Cheap noise: a short row of normal numbers, tiled over tensors of any size."""
+
+import torch
+from torch import Tensor
+
+_LENGTH = 65_537  # a prime: tiles do not repeat along rows
+
+
+def spread(tensor: Tensor) -> float:
+    """The standard deviation; for a constant its magnitude, for zeros 1."""
+    if tensor.numel() == 0:
+        return 0.0
+    mean = abs(float(tensor.mean()))
+    deviation = float(tensor.std()) if tensor.numel() > 1 else 0.0
+    return deviation if deviation > 1e-4 * mean else mean or 1.0
+
+
+def noise(length: int, seed: int, like: Tensor) -> Tensor:
+    """At most 65,537 normal numbers, the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(min(length, _LENGTH), generator=generator).to(like.device, like.dtype)
+
+
+def tiled(like: Tensor, seed: int) -> Tensor:
+    """Noise of a tensor's shape."""
+    row = noise(like.numel(), seed, like)
+    repeats = -(-like.numel() // max(row.numel(), 1))
+    return row.repeat(repeats)[: like.numel()].view(like.shape)
+
+
+def add_noise(tensor: Tensor, scale: float, seed: int) -> None:
+    """Add noise of standard deviation `scale` in place, without a copy of the tensor."""
+    if not tensor.is_contiguous():
+        tensor += tiled(tensor, seed) * scale
+        return
+    row = noise(tensor.numel(), seed, tensor) * scale
+    flat = tensor.view(-1)
+    whole = flat.numel() // max(row.numel(), 1) * row.numel()
+    if whole:
+        flat[:whole].view(-1, row.numel()).add_(row)
+    flat[whole:].add_(row[: flat.numel() - whole])

@@ -1,0 +1,124 @@
+"""Fixtures for every test, and what tests use to see whether a runner left a trace."""
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules import module as module_globals
+
+from runner.config import RunnerSettings
+from runner.model_runner import ModelRunner
+from runner.scheduler import once
+from runner.tasks.task import Task
+from tests.models import SHAPES
+
+torch.set_num_threads(1)  # on tensors this small a second thread only costs
+
+
+@pytest.fixture
+def make_runner(tmp_path) -> Iterator[Callable[..., ModelRunner]]:
+    """Makes runners that are closed when the test ends."""
+    made: list[ModelRunner] = []
+
+    def make(task: Task, **settings: object) -> ModelRunner:
+        settings = {"device": "cpu", "weights_dir": tmp_path / "weights", **settings}
+        made.append(ModelRunner(task, RunnerSettings(**settings)))
+        return made[-1]
+
+    yield make
+    for runner in made:
+        runner.close()
+
+
+@pytest.fixture(params=SHAPES)
+def shape(request) -> str:
+    """The name of each small model in turn."""
+    return request.param
+
+
+@pytest.fixture
+def runner(make_runner, shape) -> ModelRunner:
+    """A runner of each small model in turn."""
+    return make_runner(SHAPES[shape]())
+
+
+def jobs_left(runner: ModelRunner) -> int:
+    """How many pieces of work are still under way, once dropped ones had their turn.
+
+    Counted on the model thread, between ticks: from outside, the one that runs is not seen.
+    """
+    runner._scheduler.submit_long(once(int)).wait()
+    return runner._scheduler.submit_long(once(len, runner._scheduler)).wait()
+
+
+def thread_modes() -> dict[str, object]:
+    """What autograd and autocast are set to on this thread."""
+    nesting = torch.autocast_increment_nesting()
+    torch.autocast_decrement_nesting()
+    return {
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "autocast cpu": torch.is_autocast_enabled("cpu"),
+        "autocast cuda": torch.is_autocast_enabled("cuda"),
+        "nesting": nesting,
+    }
+
+
+def process_state() -> dict[str, object]:
+    """What is kept once for all threads: random streams, defaults, global hooks."""
+    return {
+        "torch stream": torch.get_rng_state().numpy().tobytes(),
+        "python stream": random.getstate(),
+        "numpy stream": np.random.get_state()[1].tobytes(),
+        "dtype": torch.get_default_dtype(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "anomaly": torch.is_anomaly_enabled(),
+        "matmul": torch.get_float32_matmul_precision(),
+        "hooks": {
+            name: len(table)
+            for name, table in vars(module_globals).items()
+            if name.startswith("_global_") and hasattr(table, "__len__")
+        },
+    }
+
+
+def module_state(module: nn.Module) -> dict[str, object]:
+    """Every bit of a module's tensors, and whatever could be set on them or on its parts."""
+    state: dict[str, object] = {}
+    tensors = [
+        *module.named_parameters(remove_duplicate=False),
+        *module.named_buffers(remove_duplicate=False),
+    ]
+    for name, tensor in tensors:
+        raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy()
+        state[f"tensor {name}"] = (
+            id(tensor),
+            tensor.data_ptr(),
+            tensor.shape,
+            tensor.stride(),
+            tensor.dtype,
+            tensor.requires_grad,
+            tensor.grad is None,
+            len(tensor._backward_hooks or ()),
+            hashlib.sha256(raw.tobytes()).hexdigest(),
+        )
+    for name, part in module.named_modules():
+        hooks = {key: len(table) for key, table in vars(part).items() if key.endswith("_hooks")}
+        state[f"module {name}"] = (id(part), type(part), part.training, hooks, sorted(vars(part)))
+    return state
+
+
+def traces(runner: ModelRunner) -> dict[str, object]:
+    """Everything that an adaptation could leave behind; written apart from `runner.census`."""
+    model_thread = runner._scheduler.submit_long(once(thread_modes)).wait()
+    return {
+        "base": module_state(runner._model.base),
+        "template": module_state(runner._model.template),
+        "process": process_state(),
+        "this thread": thread_modes(),
+        "model thread": model_thread,
+    }
