@@ -44,7 +44,9 @@ class Base:
     @classmethod
     def load(cls, task: TextClassification, precision: Precision) -> "Base":
         """Read the same weights as the runner does."""
-        return cls(task, task.load().to(precision.device).eval(), precision)
+        module: Any = task.load().to(precision.device).eval()
+        module.length_groups = 1  # a batch is padded to its longest text, as is usual
+        return cls(task, module, precision)
 
     def with_lora(self, labels: Sequence[str], recipe: Recipe) -> Any:  # noqa: ANN401 - a PeftModel
         """A copy of the base with LoRA pairs, and a head that starts from the labels' names."""

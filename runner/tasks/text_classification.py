@@ -27,15 +27,34 @@ _SCALE = 10.0  # of a cosine: a larger one saturates the softmax and leaves no g
 
 
 class SentenceClassifier(nn.Module):
-    """An encoder with mean pooling, and a linear head on the unit sphere."""
+    """An encoder with mean pooling, and a linear head on the unit sphere.
 
-    def __init__(self, encoder: nn.Module, width: int) -> None:
+    On a CPU a batch runs in `length_groups` groups of similar length, each padded to its own
+    longest text: the same numbers for less work, since half of a mixed batch is padding. On a GPU
+    one wide batch is faster.
+    """
+
+    def __init__(self, encoder: nn.Module, width: int, length_groups: int = 4) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = nn.Linear(width, 1)
+        self.length_groups = length_groups
 
     def embed(self, batch: Batch) -> Tensor:
         """Unit vectors (N, width), the mean over each sentence's tokens."""
+        mask = batch["attention_mask"]
+        if mask.device.type != "cpu" or len(mask) < 2 * self.length_groups:
+            return self._embed(batch)
+        lengths = mask.sum(1)
+        order = lengths.argsort(stable=True)
+        groups = order.tensor_split(self.length_groups)
+        rows = [
+            self._embed({name: t[g, : int(lengths[g[-1]])] for name, t in batch.items()})
+            for g in groups
+        ]
+        return torch.cat(rows)[order.argsort()]
+
+    def _embed(self, batch: Batch) -> Tensor:
         hidden = self.encoder(**batch).last_hidden_state
         weights = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
         mean = (hidden * weights).sum(1) / weights.sum(1)
@@ -61,18 +80,21 @@ class TextClassification(Task):
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self._folder = str(folder or os.environ.get("MODEL") or _packaged_folder())
-        self._tokenizer = AutoTokenizer.from_pretrained(self._folder)
+        self._tokenizer = self._read(AutoTokenizer, padding_side="right")
 
     def load(self) -> nn.Module:
         """Read the encoder's weights, in float32."""
+        encoder = self._read(AutoModel, dtype=torch.float32)
+        return SentenceClassifier(encoder, encoder.config.hidden_size)
+
+    def _read(self, kind: Any, **options: object) -> Any:  # noqa: ANN401 - transformers' own
         try:
-            encoder = AutoModel.from_pretrained(self._folder, dtype=torch.float32)
+            return kind.from_pretrained(self._folder, **options)
         except (OSError, ValueError) as error:
             raise WeightsError(
                 f"no encoder can be read from {self._folder!r}: {error}. Set MODEL to a Hugging "
                 "Face folder or id of an encoder."
             ) from error
-        return SentenceClassifier(encoder, encoder.config.hidden_size)
 
     def encode(self, inputs: Sequence[Any]) -> Batch:
         """Token ids and masks (N, T), T at most 128; longer texts are cut there."""
