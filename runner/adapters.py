@@ -5,12 +5,11 @@ A file is safetensors, never a pickle; its metadata says which labels and which 
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -88,33 +87,3 @@ def base_digest(tensors: Mapping[str, Tensor]) -> str:
     """Sixteen hex digits for a base's named tensors, the same wherever they lie."""
     text = json.dumps(checksums(dict(tensors)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def check_fits(adapter: Adapter, base: str, names: Sequence[str]) -> None:
-    """Refuse an adapter of another base, or one with unusable tensors.
-
-    Args:
-        adapter: what a caller named.
-        base: `base_digest` of the model at hand.
-        names: the modules of the model at hand, by their dotted names.
-
-    Raises:
-        WeightsError: it does not fit.
-    """
-    if adapter.base != base:
-        raise WeightsError(
-            f"adapter {adapter.id} was made on base {adapter.base}, and this is base {base}. Adapt "
-            "again on this model, or start the server with the other one."
-        )
-    owners = set(names)
-    for name, tensor in adapter.tensors.items():
-        if name.rpartition(".")[0] not in owners:
-            raise WeightsError(
-                f"adapter {adapter.id} has a tensor {name}, for which the model has no place. Use "
-                "an adapter that was made with this version of the model."
-            )
-        if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
-            raise WeightsError(
-                f"adapter {adapter.id} has unusable values in {name} ({tensor.dtype}): only finite "
-                "floating-point numbers can be used. Adapt again."
-            )

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from runner.adaptation import Start, adapt, out_of_memory
-from runner.adapters import Adapter, base_digest, check_fits
+from runner.adapter_fit import check_fits
+from runner.adapters import Adapter, base_digest
 from runner.census import Census, heal
 from runner.config import Precision, Recipe, RunnerSettings, name_of
 from runner.device import choose_precision
@@ -150,7 +151,7 @@ class LoadedModel:
 
     def checked(self, adapter: Adapter) -> Adapter:
         """The adapter itself, if it fits this base (else WeightsError)."""
-        check_fits(adapter, self.digest, [name for name, _ in self.template.named_modules()])
+        check_fits(adapter, self.digest, self.template, self.task.head)
         return adapter
 
     def _first_tensors(

@@ -11,6 +11,7 @@ This module knows no model.
 """
 
 import asyncio
+import atexit
 import logging
 import threading
 import traceback
@@ -121,6 +122,7 @@ class Scheduler:
         self._open = True
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
+        atexit.register(self.close)  # a thread inside PyTorch must not meet the interpreter's end
 
     def submit_short(self, work: Generator[Any, None, T]) -> Ticket[T]:
         """Hand in work whose ticks go between those of long work (predictions)."""
@@ -134,6 +136,7 @@ class Scheduler:
         """Drop all work and end the thread; callers that wait get `UnavailableError`."""
         self._open = False
         self._inbox.put(None)
+        atexit.unregister(self.close)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 

@@ -7,6 +7,7 @@ from runner.gradients.recording import Cuts, Event, Recorder
 from runner.gradients.report import NOWHERE, Place
 
 STEPS = ("Round", "Sign", "Floor", "Ceil", "Trunc", "Sigmoid", "Tanh", "Softmax", "Heaviside")
+GATES = ("Relu", "Threshold", "Clamp", "Hardtanh", "LeakyRelu", "Maximum", "Minimum")
 _STEP_CALLS = {"round", "sign", "floor", "ceil", "trunc", "fix", "sgn", "heaviside", "bernoulli"}
 _STEP_CALLS |= {"argmax", "argmin", "multinomial"}
 _DISCRETE = {"one_hot", "topk", "max", "min", "long", "to", "scatter", "scatter_", "searchsorted"}

@@ -13,6 +13,7 @@ from torch import Tensor
 from runner.gradients import locality
 from runner.gradients.backward_trace import BackwardTrace
 from runner.gradients.culprits import (
+    GATES,
     STEPS,
     address,
     explain,
@@ -86,12 +87,20 @@ class Diagnosis:
 
     def is_stepped(self, name: str) -> bool:
         """Whether a parameter's gradient ends at a step function or in a saturated one."""
+        return self._zero_at(name).startswith(STEPS)
+
+    def is_gated(self, name: str) -> bool:
+        """Whether it ends at a gate that is shut on this probe: a ReLU, a hinge, a clamp."""
+        return self._zero_at(name).startswith(GATES)
+
+    def _zero_at(self, name: str) -> str:
+        """The name of the graph's node where a parameter's gradient becomes 0."""
         if self._trace is None:
             self._trace = BackwardTrace(self.subject)
         self._trace.culprit = None
         self._trace.spoilt([name], self.names, nonfinite=False)
         node = self._trace.culprit
-        return node is not None and node.name().startswith(STEPS)
+        return "" if node is None else str(node.name())
 
     def escape(self) -> Place:
         """Where the last value left torch."""

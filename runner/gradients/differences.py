@@ -1,8 +1,9 @@
 """Central differences: does the loss change along a direction as the gradient says?
 
-The step size follows from the loss, not from the weights: a change of 1e-3 and 1e-2 of it is
-predicted. A gradient counts as wrong only if two step sizes agree with each other and both
-disagree with it; what is curved, rough or below the noise proves nothing.
+The step size follows from the loss, not from the weights: a change of 1e-3 of it is predicted,
+then a fourth of that, then 1e-2. A gradient counts as wrong only if every step disagrees with it
+and the first two agree with each other: the error of a kink or of curvature shrinks with the
+step, a wrong gradient is wrong by the same factor at each. What is rough proves nothing.
 """
 
 import math
@@ -32,10 +33,10 @@ class Limits:
     block: float
     noise: float
     rough: float
-    changes: tuple[float, ...] = (1e-3, 1e-2, 5e-2)
+    changes: tuple[float, ...] = (1e-3, 2.5e-4, 1e-2)
 
 
-FLOAT32 = Limits(whole=0.005, block=0.01, noise=3e-7, rough=0.05)
+FLOAT32 = Limits(whole=0.003, block=0.003, noise=3e-7, rough=0.05)
 SIXTEEN_BIT = Limits(whole=0.10, block=0.30, noise=2e-3, rough=0.5, changes=(1e-2, 3e-2, 6e-2))
 
 _MOST_MOVE = 0.05  # of the weights' norm, at the largest change
@@ -74,7 +75,7 @@ class Verdict:
     """What the slopes at several step sizes say together.
 
     Attributes:
-        error: the smallest relative error, noise included.
+        error: the smallest relative error; 0 where the noise is larger than the limit.
         wrong: the gradient is proven wrong.
         rough: no two step sizes agree, so nothing is proven.
         ratio: measured over predicted change, where wrong.
@@ -120,12 +121,12 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
         measured = central_change(forward, tensors, directions, size)
         slopes.append(Slope(2 * size * slope, measured, 4 * limits.noise * abs(loss)))
         if slopes[-1].fits(limit):
-            return Verdict(slopes[-1].error)
-        if len(slopes) > 1 and any(_agree(slopes[-1], other) for other in slopes[:-1]):
-            best = min(slopes, key=lambda s: s.error)
-            return Verdict(best.error, wrong=True, ratio=best.ratio)
-    error = min(s.error for s in slopes)
-    return Verdict(error, rough=error > limits.rough)
+            error = slopes[-1].error
+            return Verdict(error if error <= limit else 0.0)
+    best = min(slopes, key=lambda s: s.error)
+    if _agree(slopes[0], slopes[1]):
+        return Verdict(best.error, wrong=True, ratio=slopes[0].ratio)
+    return Verdict(best.error, rough=best.error > limits.rough)
 
 
 def _agree(one: Slope, other: Slope) -> bool:

@@ -247,7 +247,10 @@ class GradientFlow:
     def _judge_zero(self, names: list[str]) -> None:
         if not names:
             return
-        dependent = self._shaking().dependent(names)
+        shaking = self._shaking()
+        dependent = shaking.dependent(names)
+        gated = [n for n in dependent if self.diagnosis.is_gated(n) and shaking.is_asleep(n)]
+        dependent = [n for n in dependent if n not in gated]
         quiet = [n for n in names if n not in dependent]
         dependent += [n for n in quiet if self.diagnosis.is_stepped(n)]
         if dependent:

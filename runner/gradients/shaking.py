@@ -32,6 +32,10 @@ class Shaking:
         middle = len(names) // 2
         return self.dependent(names[:middle]) + self.dependent(names[middle:])
 
+    def is_asleep(self, name: str) -> bool:
+        """Whether the loss does not notice a small move of a parameter."""
+        return not self._moves_by([name], _FRACTIONS[0])
+
     def _moves(self, names: Sequence[str]) -> bool:
         return any(self._moves_by(names, fraction) for fraction in _FRACTIONS)
 

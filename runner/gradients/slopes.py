@@ -1,5 +1,6 @@
 """Step 10: whether the gradients are the slopes of the loss, by central differences."""
 
+import time
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -13,7 +14,9 @@ from runner.gradients.report import some
 from runner.gradients.subject import group_by_block
 
 _MOST_BLOCKS = 16
+_SECONDS = 0.3  # that testing each parameter on its own may take
 _FLAT = 0.01
+_POINTS = 2
 
 
 class GradientSlopes:
@@ -26,10 +29,14 @@ class GradientSlopes:
         self.limits = flow.limits
         self.diagnosis = flow.diagnosis
         self.verdicts: dict[str, Verdict] = {}
+        self.groups: dict[str, list[str]] = {}
+        self.forward_seconds = 0.0
 
     def judge_repeatability(self) -> Numbers:
         """The same seed must give the same loss, or differences measure the noise."""
+        began = time.perf_counter()
         self.flow.spread = abs(self.subject.forward() - self.flow.loss)
+        self.forward_seconds = time.perf_counter() - began
         relative = self.flow.spread / max(abs(self.flow.loss), 1e-30)
         if relative > self.limits.noise:
             self.exam.warn(
@@ -47,13 +54,13 @@ class GradientSlopes:
         return {"error": verdict.error}
 
     def judge_blocks(self) -> Numbers:
-        """Central differences block by block; a wrong gradient names its blocks."""
-        groups = group_by_block(self.subject.replica, self.subject.names)
-        for block, names in _merged(groups).items():
+        """Central differences block by block, or parameter by parameter where that is quick."""
+        self.groups = self._grouped()
+        for block, names in self.groups.items():
             named = self._with_gradient(names)
             if named:
                 self.verdicts[block] = self._compare(named, self.limits.block, bent=True)
-        wrong = [block for block, verdict in self.verdicts.items() if verdict.wrong]
+        wrong = self._confirmed([b for b, verdict in self.verdicts.items() if verdict.wrong])
         rough = [block for block, verdict in self.verdicts.items() if verdict.rough]
         if wrong:
             self._report_wrong(wrong)
@@ -65,6 +72,31 @@ class GradientSlopes:
             )
         return {"worst error": max((v.error for v in self.verdicts.values()), default=0.0)}
 
+    def _confirmed(self, wrong: list[str]) -> list[str]:
+        """Those blocks that are wrong at other points near by as well.
+
+        Next to a kink (a maximum between two equals, say) a difference takes the mean of two
+        slopes, at one point but not at another.
+        """
+        for number in range(1, _POINTS + 1):
+            if wrong:
+                with self.subject.elsewhere(number) as loss:
+                    wrong = [block for block in wrong if self._is_wrong(block, loss)]
+        return wrong
+
+    def _is_wrong(self, block: str, loss: float) -> bool:
+        named = self._with_gradient(self.groups.get(block, self.subject.names))
+        is_whole = block == "(all)"
+        limit = self.limits.whole if is_whole else self.limits.block
+        return self._compare(named, limit, bent=not is_whole, loss=loss).wrong
+
+    def _grouped(self) -> dict[str, list[str]]:
+        names = self.subject.names
+        seconds = 2 * len(names) * self.forward_seconds
+        if self.limits is differences.FLOAT32 and seconds < _SECONDS:
+            return {name: [name] for name in names}
+        return _merged(group_by_block(self.subject.replica, names))
+
     def judge_zero_entries(self) -> Numbers:
         """Entries without gradient, of parameters with one, must not move the loss."""
         if self.limits is differences.SIXTEEN_BIT or self.exam.has("gradient-wrong"):
@@ -75,6 +107,9 @@ class GradientSlopes:
             if (self._moves_without_gradient(names))
             else []
         )
+        if moving:
+            with self.subject.elsewhere(1):
+                moving = [n for n in moving if self._moves_without_gradient([n])]
         if moving:
             place = self.diagnosis.wrong(moving)
             self.exam.fail(
@@ -101,8 +136,7 @@ class GradientSlopes:
         blocks = [b for b in wrong if b != "(all)"] or wrong
         worst = max(blocks, key=lambda b: self.verdicts[b].error)
         right = [b for b in self.verdicts if b not in wrong and b != "(all)"]
-        groups = group_by_block(self.subject.replica, self.subject.names)
-        names = [n for b in blocks for n in groups.get(b, [])] or self.subject.names
+        names = [n for b in blocks for n in self.groups.get(b, [])] or self.subject.names
         ratio = self.verdicts[worst].ratio
         place = self.diagnosis.surrogate(is_flat=abs(ratio) < _FLAT)
         if place.line:
@@ -130,15 +164,16 @@ class GradientSlopes:
         own = self.subject.parameters
         return {n: own[n] for n in names if self.flow.gradient_norms.get(n, 0.0) > 0}
 
-    def _compare(self, named: dict[str, nn.Parameter], limit: float, *, bent: bool) -> Verdict:
-        noise = self.limits.noise + self.flow.spread / max(abs(self.flow.loss), 1e-30)
+    def _compare(
+        self, named: dict[str, nn.Parameter], limit: float, *, bent: bool, loss: float | None = None
+    ) -> Verdict:
+        loss = self.flow.loss if loss is None else loss
+        noise = self.limits.noise + self.flow.spread / max(abs(loss), 1e-30)
         limits = replace(self.limits, noise=noise)
         tensors = [p.detach() for p in named.values()]
         gradients = [p.grad.to_dense() for p in named.values() if p.grad is not None]
         forward = self.subject.forward
-        return differences.compare(
-            forward, tensors, gradients, limit, limits, loss=self.flow.loss, bent=bent
-        )
+        return differences.compare(forward, tensors, gradients, limit, limits, loss=loss, bent=bent)
 
 
 def _merged(groups: dict[str, list[str]]) -> dict[str, list[str]]:

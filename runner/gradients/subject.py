@@ -6,6 +6,7 @@ them, and judges nothing.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,12 +153,28 @@ class Subject:
             if kept is not None and kept.shape == buffer.shape:
                 buffer.detach().copy_(kept)
 
-    def perturb(self, names: Iterable[str], fraction: float = _PERTURBATION) -> None:
+    @contextmanager
+    def elsewhere(self, number: int) -> Iterator[float]:
+        """For a while the replica is at another point near by, with its gradients; their loss."""
+        kept = {n: (p.detach().clone(), p.grad) for n, p in self.parameters.items()}
+        try:
+            self.perturb(self.names, salt=number)
+            for parameter in self.parameters.values():
+                parameter.grad = None
+            yield self.gradients()
+        finally:
+            for name, (values, gradient) in kept.items():
+                self.parameters[name].detach().copy_(values)
+                self.parameters[name].grad = gradient
+
+    def perturb(self, names: Iterable[str], fraction: float = _PERTURBATION, salt: int = 0) -> None:
         """Move parameters by a fraction of their spread, with noise that is always the same."""
         own = self.parameters
         for number, name in enumerate(names):
             tensor = own[name].detach()
-            add_noise(tensor, fraction * spread(tensor), derive_seed(self.options.seed, number))
+            add_noise(
+                tensor, fraction * spread(tensor), derive_seed(self.options.seed, salt, number)
+            )
 
 
 def select(module: nn.Module, selection: Selection) -> list[str]:

@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from runner import adaptation
 from runner.adaptation import adapt, encode_examples, example_loss, out_of_memory
@@ -137,6 +138,19 @@ def test_every_step_is_reported_in_turn(loaded):
     assert [step.learning_rate for step in steps] == pytest.approx([0.1, 0.075, 0.05, 0.025])
     assert None in progress  # held-out batches are ticks of their own
     assert done.report.stop_reason == "max_steps"
+
+
+def test_the_rate_that_is_reported_is_the_one_in_use(loaded):
+    used = []
+    handle = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: used.append(optimizer.param_groups[0]["lr"])
+    )
+    try:
+        report = run(loaded, "caching", Recipe(max_steps=4, learning_rate=0.1)).report
+    finally:
+        handle.remove()
+    assert used == [step.learning_rate for step in report.steps]
+    assert len(set(used)) == 4
 
 
 def test_a_budget_stops_the_run_and_returns_what_there_is(loaded, monkeypatch):

@@ -6,10 +6,17 @@ import pytest
 import torch
 
 from runner.adaptation import adapt
-from runner.config import Recipe, RunnerSettings
+from runner.config import Precision, Recipe, RunnerSettings
 from runner.errors import StoreError, WeightsError
+from runner.gradient_step import GradientStep
 from runner.loaded_model import Checkpoints, LoadedModel
-from runner.training_state import TrainingState, load_state, save_state
+from runner.training_state import (
+    TrainingState,
+    load_state,
+    optimizer_tensors,
+    restore_optimizer,
+    save_state,
+)
 from tests.models import SHAPES, examples
 
 
@@ -93,3 +100,21 @@ def test_a_failed_write_leaves_the_earlier_state(tmp_path, monkeypatch):
             save_state(late, path)
     assert same(load_state(path).tensors, early.tensors)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_float16_scale_goes_on_where_it_was():
+    module = torch.nn.Linear(2, 1)
+    precision = Precision(torch.device("cpu"), torch.float16)
+
+    def step():
+        return GradientStep(module, None, torch.optim.AdamW, precision, frozenset())
+
+    first, again = step(), step()
+    first.scaler.load_state_dict(
+        first.scaler.state_dict() | {"scale": 2.0**11, "_growth_tracker": 7}
+    )
+    kept = TrainingState({}, optimizer_tensors(first), (0, 0.0, {}), (), (), 0.0)
+    assert again.scaler.get_scale() != 2.0**11
+    restore_optimizer(again, kept)
+    assert again.scaler.get_scale() == 2.0**11
+    assert again.scaler.state_dict()["_growth_tracker"] == 7

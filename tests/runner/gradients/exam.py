@@ -330,7 +330,7 @@ class InPl(nn.Module):
         return z + y
 
 
-FAULTS[-1] = Fault(FAULTS[-1].make, "backward", "mid", "y+=1", probe=img)
+FAULTS[-1] = Fault(FAULTS[-1].make, "backward", "mid", "y += 1", probe=img)
 
 
 @conv("graph-cut", "requires_grad_")
@@ -535,19 +535,23 @@ class Tr(nn.Module):
 
 
 ids = torch.randint(0, 30, (3, 7), generator=torch.Generator().manual_seed(0))
-lm = lambda m, x: F.cross_entropy(m(x)[:, :-1].transpose(1, 2), x[:, 1:], reduction="none").mean(1)
+
+
+def lm(m, x):
+    logits = m(x)[:, :-1].transpose(1, 2)
+    return F.cross_entropy(logits, x[:, 1:], reduction="none").mean(1)
 
 
 @fault("gradient-wrong", "enc.layers.1", "detach", probe=ids, loss=lm)
 def tr_detach():
     m = Tr()
-    l = m.enc.layers[1]
+    layer = m.enc.layers[1]
 
-    class L(type(l)):
+    class L(type(layer)):
         def _ff_block(s, x):
             return super()._ff_block(x.detach())
 
-    l.__class__ = L
+    layer.__class__ = L
     return m
 
 

@@ -227,7 +227,7 @@ class Signed(Block):
 @block("grad-zero", "* 1e4")
 class Saturated(Block):
     def spoil(self, h):
-        return torch.sigmoid((h + 0.01) * 1e4)
+        return torch.sigmoid((h + 3) * 1e4)
 
 
 FAULTS[-1] = Fault(FAULTS[-1].make, "grad-zero", "blocks.1", "torch.sigmoid")

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
-from runner.census import Census, checksums
+from runner.census import Census, checksums, is_healthy
 from runner.config import Precision
 from runner.errors import ConfigError, GradientFlowError
 from runner.gradients import GradientReport, check_gradients
 from runner.modes import ThreadModes
 from tests.runner.gradients.exam import EXAM, EXAM_HEALTHY
+from tests.runner.gradients.exam_2 import EXAM_2, EXAM_2_HEALTHY
 from tests.runner.gradients.faults import FAULTS, Block, Fault, Tower, rows, squares
 from tests.runner.gradients.healthy import HEALTHY, Healthy
 
@@ -32,8 +34,7 @@ def _one_thread() -> Iterator[None]:
 def state_of(module: nn.Module) -> dict[str, Any]:
     """Everything that a self-test must leave as it was."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    lazy = nn.parameter.UninitializedParameter
-    bits = {n: t for n, t in tensors.items() if not t.is_meta and not isinstance(t, lazy)}
+    bits = {n: t for n, t in tensors.items() if not is_lazy(t) and is_healthy(t)}
     numpy_state = np.random.get_state()
     return {
         "bits": checksums(bits),
@@ -59,7 +60,7 @@ def checked(case: Fault | Healthy) -> GradientReport:
     return report
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, *EXAM], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*FAULTS, *EXAM, *EXAM_2], ids=lambda fault: fault.name)
 def test_a_fault_is_named_with_its_place(fault: Fault) -> None:
     report = checked(fault)
     found = [finding for finding in report.findings if finding.code == fault.code]
@@ -70,7 +71,9 @@ def test_a_fault_is_named_with_its_place(fault: Fault) -> None:
         assert any(fault.token in (finding.line or "") for finding in found), report
 
 
-@pytest.mark.parametrize("model", [*HEALTHY, *EXAM_HEALTHY], ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model", [*HEALTHY, *EXAM_HEALTHY, *EXAM_2_HEALTHY], ids=lambda model: model.name
+)
 def test_a_healthy_model_passes(model: Healthy) -> None:
     report = checked(model)
     assert report.passed, report
