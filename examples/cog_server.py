@@ -29,6 +29,7 @@ PORT_ATTEMPTS = 3
 BUSY_ATTEMPTS = 40
 BUSY_PAUSE = 0.05
 STOP_SECONDS = 20.0
+ANSWER_SECONDS = 1800.0  # a training answers when it has ended
 NO_VALIDATION = "Failed to compile input schema validator"  # and coglet becomes READY
 
 
@@ -100,6 +101,14 @@ class CogServer:
                 elif field == "data":
                     yield event, json.loads(value)
 
+    def kill(self) -> None:
+        """SIGKILL the worker and the server, as a power cut would."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        for worker in children.read_text().split():
+            os.kill(int(worker), signal.SIGKILL)
+        self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
     def health(self) -> dict[str, Any]:
         """The answer of /health-check."""
         answer: dict[str, Any] = self.get("/health-check").json()
@@ -150,7 +159,7 @@ def cog_server(  # noqa: PLR0913 - what an image's environment says
     log.parent.mkdir(exist_ok=True)
     for attempt in range(PORT_ATTEMPTS):
         process, url = _start(folder, environment, mode, log)
-        with httpx2.Client(timeout=ready_seconds, trust_env=False) as client:
+        with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
             server = CogServer(url, log, process, client)
             try:
                 _wait_until(until, server, ready_seconds)

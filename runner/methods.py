@@ -27,18 +27,22 @@ def start_tensors(template: nn.Module, task: Task, recipe: Recipe) -> dict[str, 
     Raises:
         InputError: the method finds nothing to train in this model.
     """
+    head: dict[str, Tensor] = {
+        n: p for n, p in template.named_parameters() if re.fullmatch(task.head, n)
+    }
     if recipe.method == "lora":
-        tensors = dict(_lora(template, task, recipe))
+        chosen = dict(_lora(template, task, recipe))
+    elif recipe.method == "head":
+        chosen = head
     else:
         names = _names(template, recipe.method)
-        tensors = {n: p for n, p in template.named_parameters() if n in names}
-    tensors |= {n: p for n, p in template.named_parameters() if re.fullmatch(task.head, n)}
-    if not tensors:
+        chosen = {n: p for n, p in template.named_parameters() if n in names}
+    if not chosen:
         raise InputError(
             f"method {recipe.method!r} finds nothing to train in {type(template).__name__}. Choose "
             "another: 'all' trains every parameter."
         )
-    return tensors
+    return chosen | head
 
 
 def _lora(template: nn.Module, task: Task, recipe: Recipe) -> Iterator[tuple[str, Tensor]]:
@@ -65,8 +69,6 @@ def lora_layers(template: nn.Module, task: Task) -> list[tuple[str, nn.Linear]]:
 
 def _names(template: nn.Module, method: str) -> set[str]:
     names = {name for name, p in template.named_parameters() if p.is_floating_point()}
-    if method == "head":
-        return set()
     if method == "bias":
         return {name for name in names if name.rpartition(".")[2].endswith("bias")}
     if method == "norms":

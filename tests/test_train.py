@@ -1,8 +1,6 @@
 """`train.py` through Cog's real server, and the weights it makes through `predict.py`."""
 
 import base64
-import os
-import signal
 import threading
 from pathlib import Path
 
@@ -93,8 +91,7 @@ def kill_at(server, line):
     for _ in range(6000):
         answer = server.request("PUT", "/trainings/killed", body).json()
         if line in answer.get("logs", ""):
-            os.killpg(server.process.pid, signal.SIGKILL)
-            server.process.wait(20)
+            server.kill()
             return
         threading.Event().wait(0.01)
     raise AssertionError("the training never got that far")

@@ -9,6 +9,7 @@ from torch.nn.parameter import is_lazy
 
 from runner.census import is_healthy
 from runner.gradients.report import Finding, some
+from runner.gradients.sources import definition
 
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
@@ -24,7 +25,7 @@ def audit_entry(entry: Callable[..., object]) -> Iterator[Finding]:
             f"{innermost.__qualname__} is async and decorated with torch's {_mode_decorator(entry)}"
             ": the mode ends before the body runs, and the wrapper is no longer seen as async. "
             "Take the decorator off, and set the mode round the synchronous calls inside.",
-            line=_definition(innermost),
+            line=definition(innermost),
         )
 
 
@@ -40,13 +41,6 @@ def _mode_decorator(function: Callable[..., object]) -> str | None:
             return "mode"
         function = getattr(function, "__wrapped__", None)  # type: ignore[assignment]
     return None
-
-
-def _definition(function: Callable[..., object]) -> str | None:
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    return f"{code.co_filename}:{code.co_firstlineno}: {function.__name__}"
 
 
 def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from runner.config import Precision, ServeMode
 from runner.errors import ConfigError
 from runner.gradient_step import MakeOptimizer
 from runner.gradients import differences
+from runner.gradients.arrivals import GradientArrivals
 from runner.gradients.audit import audit_entry, audit_module
 from runner.gradients.examination import Examination, Numbers, describe
 from runner.gradients.flow import GradientFlow
@@ -166,7 +167,7 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("replica", operation.compare_replica, needs=("served",))
     exam.check("perturbation", operation.perturb)
     exam.check("forward", flow.run_forward)
-    exam.check("backward", flow.judge_backward, needs=("loss",))
+    exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss",))
     exam.check("repeatability", slopes.judge_repeatability, needs=("gradients",))
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))

@@ -2,8 +2,9 @@
 
 from torch import Tensor
 
+from runner.gradients.event import Cuts, Event
 from runner.gradients.graph import nodes
-from runner.gradients.recording import Cuts, Event, Recorder
+from runner.gradients.recording import Recorder
 from runner.gradients.report import NOWHERE, Place
 
 STEPS = ("Round", "Sign", "Floor", "Ceil", "Trunc", "Sigmoid", "Tanh", "Softmax", "Heaviside")

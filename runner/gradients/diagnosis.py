@@ -22,10 +22,11 @@ from runner.gradients.culprits import (
     overwriting,
     stand_in,
 )
+from runner.gradients.event import Cuts
 from runner.gradients.guard import Guard
 from runner.gradients.interventions import Interventions
 from runner.gradients.leftovers import inference_tensors, kept_tensors
-from runner.gradients.recording import Cuts, Recorder
+from runner.gradients.recording import Recorder
 from runner.gradients.report import NOWHERE, Place
 from runner.gradients.sources import module_names, raised_at
 from runner.gradients.subject import Subject

@@ -12,7 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from runner.gradients import differences
-from runner.gradients.recording import Event, Recorder
+from runner.gradients.event import Event
+from runner.gradients.recording import Recorder
 from runner.gradients.report import NOWHERE, Place
 from runner.gradients.sources import definition
 from runner.gradients.subject import Subject, gradient_hooks

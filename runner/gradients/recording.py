@@ -8,16 +8,13 @@ torch (`.item()`, NumPy) and came back are linked as well as can be.
 from collections.abc import Collection, Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from runner.gradients.graph import leaf_of, nodes
-from runner.gradients.report import Place
-from runner.gradients.sources import Stack, above, stack_here, text_of
+from runner.gradients.event import Cuts, Event
+from runner.gradients.sources import stack_here
 
-Cuts = frozenset["Event"]
 _NONE: Cuts = frozenset()
 _LEAVES_TORCH = {
     "item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__", "__complex__",
@@ -29,48 +26,6 @@ _READS_NO_VALUES = {
 }  # fmt: skip
 _MAKERS = {"tensor", "as_tensor", "from_numpy", "new_tensor", "asarray", "frombuffer", "full"}
 _MAKERS |= {"scalar_tensor", "Tensor", "FloatTensor"}
-
-
-class Event:
-    """One torch call."""
-
-    def __init__(self, name: str, stack: Stack, inputs: list[Tensor], index: int) -> None:
-        self.name = name
-        self.stack = stack
-        self.inputs = inputs
-        self.index = index
-        self.outputs: list[Tensor] = []
-        self.grad_enabled = torch.is_grad_enabled()
-        self.sources: Cuts = _NONE
-        needed = [t for t in inputs if t.requires_grad]
-        self.leaves = {id(t) for t in needed if t.is_leaf}
-        self.roots = [t.grad_fn for t in needed if t.grad_fn is not None]
-        self.is_cut = False
-
-    @property
-    def writes(self) -> bool:
-        """Whether the call changes its first argument."""
-        return _writes(self.name)
-
-    @property
-    def size(self) -> int:
-        """How many values came out."""
-        return max((t.numel() for t in self.outputs), default=1)
-
-    def reaches(self) -> set[int]:
-        """The ids of the leaves that the cut values were computed from."""
-        found = (leaf_of(node) for root in self.roots for node in nodes(root))
-        return self.leaves | {id(leaf) for leaf in found if leaf is not None}
-
-    def place(self, names: dict[int, str]) -> Place:
-        """The innermost module that ran, and the line; of a block without gradients, its head."""
-        position = self.stack.position
-        if self.is_cut and not self.grad_enabled:
-            position = self.stack.checkpoint() or self.stack.grad_off() or position
-        if self.name == "rewrap" and position:
-            position = above(position, r"Parameter\(|from_numpy|Tensor\(|dlpack|frombuffer")
-        module = next((names[owner] for owner in self.stack.owners if owner in names), None)
-        return Place(module, text_of(position) if position else None)
 
 
 class Recorder(TorchFunctionMode):
@@ -117,7 +72,7 @@ class Recorder(TorchFunctionMode):
         if event.name in _LEAVES_TORCH:
             self._note_escape(event, result)
             return
-        changed = [args[0]] if _writes(event.name) and args and isinstance(args[0], Tensor) else []
+        changed = [args[0]] if event.writes and args and isinstance(args[0], Tensor) else []
         changed += [t for t in tree_leaves(kwargs.get("out")) if isinstance(t, Tensor)]
         for tensor in outputs:
             self._note_output(event, tensor)
@@ -179,7 +134,9 @@ class Recorder(TorchFunctionMode):
         twin = self.storages.get(_storage(tensor)) if tensor.numel() else None
         if twin is not None and (twin.requires_grad or self.cuts[id(twin)]):
             return self._rewrapped(tensor, twin)
-        return _NONE
+        sizes = ((cuts, getattr(value, "size", None)) for _, cuts, value in self.escapes)
+        came = [cuts for cuts, size in sizes if size == tensor.numel()]  # of a NumPy array
+        return _NONE.union(*came)
 
     def _cuts_upstream(self, tensor: Tensor) -> Cuts:
         """Of the nearest recorded results in the graph (custom functions are not recorded)."""
@@ -231,16 +188,6 @@ def _name_of(func: Any) -> str:  # noqa: ANN401
 def _left_out(args: tuple[Any, ...]) -> Any:  # noqa: ANN401
     """The tensor itself, in place of its detached copy or of a hook's handle."""
     return args[0]
-
-
-def _writes(name: str) -> bool:
-    in_place = name.endswith("_") and not name.endswith("__")
-    return (
-        in_place
-        or name in ("__setitem__", "data.__set__")
-        or name.startswith("__i")
-        and (name not in ("__index__", "__int__", "__invert__"))
-    )
 
 
 def _storage(tensor: Tensor) -> int:

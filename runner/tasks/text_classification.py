@@ -37,7 +37,9 @@ class SentenceClassifier(nn.Module):
     def __init__(self, encoder: nn.Module, width: int, length_groups: int = 4) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = nn.Linear(width, 1)
+        self.head = nn.Linear(width, 1)  # a place for rows; zero, so that every load is the same
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
         self.length_groups = length_groups
 
     def embed(self, batch: Batch) -> Tensor:

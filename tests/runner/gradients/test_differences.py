@@ -46,8 +46,8 @@ def test_a_gradient_without_its_mean_is_right_along_itself_but_not_when_bent() -
 
 
 def test_a_rough_loss_proves_nothing(weights: Tensor) -> None:
-    verdict = judged(weights, torch.ones(40), lambda w: (w * 40).round().sum() / 40 + 3)
-    assert verdict.rough or not verdict.wrong
+    verdict = judged(weights, torch.ones(40), lambda w: (w * 1e6).sin().sum() + 9)
+    assert not verdict.wrong
 
 
 def test_the_weights_are_moved_back(weights: Tensor) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from runner.adapters import base_digest
 from runner.errors import InputError, WeightsError
 from runner.examples import Example, read_examples
 from runner.tasks.text_classification import SentenceClassifier, TextClassification
@@ -50,6 +51,11 @@ def test_groups_of_similar_length_give_the_same_losses_and_gradients(task, modul
     assert len(whole_gradients) == len(grouped_gradients) > 50
     for one, other in zip(whole_gradients, grouped_gradients, strict=True):
         assert (one - other).norm() <= 1e-4 * one.norm() + 1e-7
+
+
+def test_every_load_has_the_same_digest(task):
+    one, other = (base_digest(dict(task.load().named_parameters())) for _ in range(2))
+    assert one == other
 
 
 def test_groups_run_fewer_tokens(task, module):
