@@ -32,7 +32,7 @@ lint: $(ENV)  ## format, lint, types and import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@PYTHONPATH=. $(BIN)/lint-imports
 
 format: $(ENV)  ## rewrite the sources in the house's format
 	@$(BIN)/ruff format .

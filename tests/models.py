@@ -340,3 +340,13 @@ def inputs(shape: str, count: int = 3, seed: int = 99) -> list[Any]:
 def labels(shape: str) -> tuple[str, ...]:
     """The label set of those examples."""
     return () if shape == "regression" else LABELS
+
+
+# What a method finds nothing to train in.
+NOTHING = {
+    ("regression", "head"),
+    ("images", "match:fc"),
+    ("caching", "norms"),
+    ("spectral", "norms"),
+    ("lazy", "norms"),
+}

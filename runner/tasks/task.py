@@ -62,7 +62,8 @@ class Task(ABC):
         """Named tensors that a label set calls for before any training, say a head's rows.
 
         They replace or join the module's parameters of the same names, which `head` matches, and
-        every method trains them; the first axis has a row for each label. Called with the base, in the inference phase.
+        every method trains them; the first axis has a row for each label. Called with the base,
+        in the inference phase.
         """
         return {}
 

@@ -9,7 +9,7 @@ from runner.errors import InputError
 from runner.loaded_model import LoadedModel
 from runner.methods import automatic_learning_rate, lora_layers, start_tensors
 from runner.replicas import freeze, make_template
-from tests.models import SHAPES, examples
+from tests.models import NOTHING, SHAPES, examples
 
 
 def chosen(shape, method, **changes):
@@ -69,15 +69,6 @@ def test_all_trains_every_parameter_and_a_tie_once():
 
 def test_match_trains_what_fits_the_whole_expression():
     assert set(chosen("images", "match:fc.*")) == {"fc.weight", "fc.bias"} | HEAD
-
-
-NOTHING = {
-    ("regression", "head"),
-    ("images", "match:fc"),
-    ("caching", "norms"),
-    ("spectral", "norms"),
-    ("lazy", "norms"),
-}
 
 
 @pytest.mark.parametrize(("shape", "method"), sorted(NOTHING - {("lazy", "norms")}))
