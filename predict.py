@@ -27,7 +27,7 @@ class Predictor(BaseRunner):
     def setup(self, weights: str | None = None) -> None:
         """Load the model, and prove that gradients flow on the device."""
         self.runner = ModelRunner(TextClassification(), RunnerSettings.from_environment())
-        self.runner.self_test().raise_if_failed()
+        self.runner.self_test(self.run).raise_if_failed()
         self.default = default_adapter(weights)
 
     @streaming
@@ -49,17 +49,23 @@ class Predictor(BaseRunner):
         ),
         rank: int = Input(description="LoRA rank", default=8, ge=1, le=64),
         steps: int = Input(description="Steps at most", default=40, ge=1, le=2000),
-        budget_seconds: float = Input(
-            description="Stop adapting after this time", default=60.0, ge=0.1, le=3600.0
-        ),
+        budget_seconds: float = Input(description="At most", default=60.0, ge=0.1, le=3600.0),
         learning_rate: float = Input(description="0: automatic", default=0.0, ge=0.0, le=1.0),
+        hold_out: float = Input(
+            description="Share of each label's examples kept for scoring",
+            default=0.0,
+            ge=0.0,
+            le=0.5,
+        ),
         seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
     ) -> Output:
         """Classify, after adapting to the examples where there are any."""
         question = Question(
             [*([text] if text else []), *(texts or [])], labels or (), examples, adapter
         )
-        recipe = Recipe(method, rank, steps, 32, learning_rate or None, seed, budget_seconds)
+        recipe = Recipe(
+            method, rank, steps, 32, learning_rate or None, seed, budget_seconds, hold_out
+        )
         done = await answer(self.runner, question, recipe, self.show, self.default)
         return Output(**asdict(done))
 

@@ -26,7 +26,7 @@ class Trainer(BaseRunner):
     def setup(self) -> None:
         """Load the model, and prove that gradients flow on the device."""
         self.runner = ModelRunner(TextClassification(), RunnerSettings.from_environment())
-        self.runner.self_test().raise_if_failed()
+        self.runner.self_test(self.train).raise_if_failed()
 
     def train(  # noqa: PLR0913 - Cog's inputs are parameters
         self,

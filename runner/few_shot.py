@@ -66,6 +66,13 @@ async def answer(
 ) -> Answer:
     """Answer one request: adapt where it carries examples, predict, keep the adapter.
 
+    Args:
+        runner: the model.
+        question: what the request carries.
+        recipe: how to adapt, if there are examples.
+        on_step: called with each step taken.
+        default: the adapter of a request that names none, wherever its labels are the request's.
+
     Raises:
         InputError: something in the request does not fit.
         WeightsError: the named adapter is damaged or another model's.
@@ -73,37 +80,62 @@ async def answer(
     """
     if not question.texts:
         raise InputError("no text: set `text`, or `texts` for several.")
-    begin = find_adapter(runner, question.adapter) or default
-    if question.examples:
-        return await _adapt_and_answer(runner, question, recipe, on_step, begin)
-    if begin is None and len(set(question.labels)) < _FEWEST_LABELS:
+    named = find_adapter(runner, question.adapter)
+    examples = read_request_examples(question.examples) if question.examples else []
+    labels = _labels(question, examples, named)
+    begin = named or _fitting(default, labels)
+    if examples:
+        return await _adapt_and_answer(runner, question.texts, examples, recipe, on_step, begin)
+    if begin is None and len(set(labels)) < _FEWEST_LABELS:
         raise InputError(
-            f"labels is {list(question.labels)!r}; at least {_FEWEST_LABELS} different names are "
+            f"labels is {list(labels)!r}; at least {_FEWEST_LABELS} different names are "
             "needed. Set `labels`, send `examples`, or name an `adapter`."
         )
-    predictions = await runner.predict_async(question.texts, begin, question.labels)
+    predictions = await runner.predict_async(question.texts, begin, labels)
     return Answer(predictions, adapter=begin.id if begin else None)
 
 
-async def _adapt_and_answer(
+async def _adapt_and_answer(  # noqa: PLR0913 - what `answer` has sorted out
     runner: ModelRunner,
-    question: Question,
+    texts: Sequence[str],
+    examples: Sequence[Example],
     recipe: Recipe,
     on_step: OnStep | None,
     begin: Adapter | None,
 ) -> Answer:
-    examples = read_request_examples(question.examples)
     labels = tuple(dict.fromkeys(example.target for example in examples))
-    if question.labels and set(question.labels) != set(labels):
-        raise InputError(
-            f"labels is {list(question.labels)!r}, but the examples have {list(labels)!r}. Leave "
-            "`labels` out: the examples' own are used."
-        )
-    before = await runner.predict_async(question.texts, begin, labels)
+    before = await runner.predict_async(texts, begin, labels)
     done = await runner.adapt_async(examples, recipe, on_step, begin=begin)
-    predictions = await runner.predict_async(question.texts, done.adapter)
+    predictions = await runner.predict_async(texts, done.adapter)
     report = done.report.to_json() | {"stored": keep(runner, done.adapter)}
     return Answer(predictions, before, done.adapter.id, report)
+
+
+def _labels(
+    question: Question, examples: Sequence[Example], named: Adapter | None
+) -> tuple[str, ...]:
+    """The request's label set: it may come from three places, which must agree."""
+    found = {
+        "labels": tuple(dict.fromkeys(question.labels)),
+        "examples": tuple(dict.fromkeys(example.target for example in examples)),
+        "adapter": named.labels if named else (),
+    }
+    given = {place: labels for place, labels in found.items() if labels}
+    (first, labels), *others = given.items() or [("labels", ())]
+    for place, other in others:
+        if set(other) != set(labels):
+            raise InputError(
+                f"`{first}` has the labels {list(labels)!r}, but `{place}` has {list(other)!r}. "
+                "Send only one of them, or make them agree."
+            )
+    return labels
+
+
+def _fitting(default: Adapter | None, labels: Sequence[str]) -> Adapter | None:
+    """The default adapter, unless the request is about other labels."""
+    if default is None or (labels and set(labels) != set(default.labels)):
+        return None
+    return default
 
 
 def train(

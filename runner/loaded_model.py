@@ -6,7 +6,7 @@ work is done. This module knows no thread and no caller.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -112,7 +112,7 @@ class LoadedModel:
             raise refusal from error
         finally:
             self._check_base()
-        adapter = Adapter(tensors, tuple(start.labels), recipe.method, self.digest)
+        adapter = Adapter(tensors, tuple(start.labels), start.recipe.method, self.digest)
         return Adaptation(adapter, report)
 
     def start(
@@ -125,6 +125,8 @@ class LoadedModel:
         """Everything the adaptation begins with; adaptations and the self-test share it."""
         if not examples:
             raise InputError("no examples: send at least one for each label.")
+        if begin is not None:
+            recipe = replace(recipe, method=begin.method)
         labels = begin.labels if begin else self.task.labels(examples)
         rate = recipe.learning_rate or automatic_learning_rate(
             self.template, self.task, recipe.method

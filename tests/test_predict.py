@@ -166,7 +166,7 @@ def test_a_cancel_in_mid_adaptation_stops_it_and_leaves_the_base_as_it_was(serve
         ({"text": "a", "examples": "text,label,mood\na,x,good\nb,y,bad\n"}, ["mood"]),
         (
             {"text": "a", "examples": TICKETS.read_text(), "labels": ["x", "y"]},
-            ["the examples have"],
+            ["`labels` has the labels ['x', 'y'], but `examples` has"],
         ),
         ({"text": "a", "examples": TICKETS.read_text(), "method": "match:("}, ["match:("]),
         (

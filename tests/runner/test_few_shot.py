@@ -80,7 +80,7 @@ def test_the_processs_own_adapter_answers_where_none_is_named(runner):
         (Question(TEXTS), "labels is"),
         (Question(TEXTS, ["low"]), "at least 2 different names"),
         (Question(TEXTS, ["low", "low"]), "at least 2 different names"),
-        (Question(TEXTS, ["low", "mid"], EXAMPLES), "the examples have"),
+        (Question(TEXTS, ["low", "mid"], EXAMPLES), "has the labels"),
         (Question(TEXTS, examples='{"low": ["aa", "ab"]}'), "one class only"),
         (Question(TEXTS, examples='{"low": ["aa", ""], "high": ["b"]}'), "is empty"),
         (Question(TEXTS, examples="data:nothing"), "is no data URL"),
