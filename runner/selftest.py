@@ -28,6 +28,7 @@ from runner.gradients import GradientReport, check_gradients
 from runner.gradients.display import render
 from runner.loaded_model import LoadedModel
 from runner.methods import automatic_learning_rate, lora_layers
+from runner.modes import run_setup
 from runner.replicas import serving_replica
 from runner.surroundings import check_surroundings, probe_of
 from runner.tasks.task import Task
@@ -75,6 +76,10 @@ def run_self_test(model: LoadedModel, entry: Entry | None = None) -> SelfTestRep
         model: left bit for bit as it was.
         entry: the door's function, checked for mode decorators that do nothing on `async`.
     """
+    return run_setup(_run, model, entry)
+
+
+def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
     start = model.start(model.task.probe(), _recipe(model))
     precisions = dict.fromkeys((model.precision, _exact(model)))
     reports = [_check(model, start, precision, entry) for precision in precisions]
