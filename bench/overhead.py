@@ -31,11 +31,13 @@ from runner.loaded_model import LoadedModel
 from runner.model_runner import ModelRunner
 from runner.modes import run_adaptation, run_inference
 from runner.replicas import modules_in_training, serving_replica, training_replica
+from runner.selftest import run_self_test
 from runner.tasks.task import on_device
 from runner.tasks.text_classification import TextClassification
 
 SENTENCE = "I was charged twice for one order."
 EXAMPLES_PER_LABEL = 8
+SELF_TESTS = 5
 BARE = "bare prediction"
 RUNNER = "runner's prediction"
 COLUMNS: Columns = {"what": str, "ms": milliseconds, "share": percent, "of": str}
@@ -118,21 +120,38 @@ def step_times(runner: ModelRunner, steps: int) -> Spread:
     return Spread.of([end - begin for begin, end in itertools.pairwise(ends)])
 
 
+def self_test_times(loaded: LoadedModel) -> Spread:
+    """Milliseconds of a warm self-test."""
+    run_self_test(loaded)
+    return Spread.of([run_timed(loaded) for _ in range(SELF_TESTS)])
+
+
+def run_timed(loaded: LoadedModel) -> float:
+    """Milliseconds of one self-test."""
+    began = clock(loaded.precision.device)
+    run_self_test(loaded).raise_if_failed()
+    return (clock(loaded.precision.device) - began) * 1000
+
+
 def measure(settings: RunnerSettings, sizes: Sizes) -> Report:
     """Let the calls take turns, then put each beside the work that it is part of."""
     task, precision = TextClassification(), choose_precision(settings)
+    loaded = LoadedModel(task, settings)
     with ModelRunner(task, settings) as runner:
         calls: dict[str, Call] = {
             BARE: bare_prediction(task, precision),
             RUNNER: lambda: runner.predict([SENTENCE], labels=data.LABELS),
-            **parts(LoadedModel(task, settings), settings),
+            **parts(loaded, settings),
         }
         turns = {name: timed(call, precision.device, sizes.calls) for name, call in calls.items()}
         interleave(turns, 1)
         times = interleave(turns, sizes.rounds)
         step = step_times(runner, sizes.steps)
+    self_test = {"what": "self-test, warm", "ms": self_test_times(loaded)}
     facts = {"rounds": sizes.rounds, "calls a round": sizes.calls, "sentence": SENTENCE}
-    return Report("Overhead of the runner at batch 1", COLUMNS, rows(times, step), facts)
+    return Report(
+        "Overhead of the runner at batch 1", COLUMNS, [*rows(times, step), self_test], facts
+    )
 
 
 def rows(times: Mapping[str, list[list[float]]], step: Spread) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -116,12 +115,14 @@ def test_concurrent_requests_with_different_examples_each_get_their_own_answer(s
     assert len({output["adapter"] for output in together}) == 4
 
 
-def first_step(server, body, headers, seen, id_):
-    """Stream one adaptation; cancel it at its first step; what it ended as."""
-    for event, data in server.stream("/predictions", body, headers):
-        if event == "log" and "step 1/" in data["data"] and not seen.is_set():
-            seen.set()
-            server.post(f"/predictions/{id_}/cancel", {})
+def cancelled_at(server, step, values):
+    """Stream one adaptation and cancel it once it has logged `step`; what it ended as."""
+    body = {"id": f"cancelled-{step}", "input": values}
+    seen = False
+    for event, data in server.stream("/predictions", body):
+        if event == "log" and f"step {step}/" in data["data"] and not seen:
+            seen = True
+            server.post(f"/predictions/cancelled-{step}/cancel", {})
         if event == "completed":
             return data
     return None
@@ -130,10 +131,8 @@ def first_step(server, body, headers, seen, id_):
 def test_a_cancel_in_mid_adaptation_stops_it_and_leaves_the_base_as_it_was(server):
     base = ask(server, **BASE)
     values = {"texts": TEXTS, "examples": TICKETS.read_text(), "steps": 2000, "method": "all"}
-    for number in range(3):
-        id_, seen = f"cancelled-{number}", threading.Event()
-        ended = first_step(server, {"id": id_, "input": values}, None, seen, id_)
-        assert ended["status"] == "canceled"
+    for step in range(1, 6):
+        assert cancelled_at(server, step, values)["status"] == "canceled"
         assert ask(server, **BASE) == base
     # the model thread is free again: a fresh adaptation is not queued behind 2,000 steps
     began = time.monotonic()
