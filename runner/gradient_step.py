@@ -119,7 +119,7 @@ class GradientStep:
     ) -> tuple[float, float] | None:
         loss = self._gradients(module, batch, seed)
         trained = [p for p in module.parameters() if p.grad is not None]
-        norm = nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
+        norm = nn.utils.get_total_norm([_values(p.grad) for p in trained if p.grad is not None])
         if not torch.isfinite(loss):
             raise AdaptationError(
                 f"the loss is {loss.item()} before the update. Check the examples, or lower the "
@@ -139,6 +139,12 @@ class GradientStep:
 
     def _nonfinite_parameter(self) -> str:
         for name, parameter in self.replica.named_parameters():
-            if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+            gradient = parameter.grad
+            if gradient is not None and not torch.isfinite(_values(gradient)).all():
                 return name
         return "(none now)"
+
+
+def _values(gradient: Tensor) -> Tensor:
+    """The values of a gradient: of a sparse one, those that it stores."""
+    return gradient.coalesce().values() if gradient.is_sparse else gradient

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from runner.adaptation import Start, adapt, out_of_memory
+from runner.adaptation import adapt, out_of_memory
 from runner.adapter_fit import check_fits
 from runner.adapters import Adapter, base_digest
 from runner.census import Census, heal
@@ -26,6 +26,7 @@ from runner.methods import automatic_learning_rate, start_tensors
 from runner.modes import run_inference, run_setup
 from runner.replicas import freeze, make_template
 from runner.report import AdaptationReport, Step
+from runner.start import Start
 from runner.tasks.task import Task, on_device
 from runner.training_state import TrainingState
 

@@ -21,7 +21,6 @@ from typing import Any
 import torch
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from runner.adaptation import Start, adamw, example_loss
 from runner.config import Precision, Recipe, RunnerSettings
 from runner.errors import ConfigError, GradientFlowError, RunnerError
 from runner.gradients import GradientReport, check_gradients
@@ -30,6 +29,7 @@ from runner.loaded_model import LoadedModel
 from runner.methods import automatic_learning_rate, lora_layers
 from runner.modes import run_setup
 from runner.replicas import serving_replica
+from runner.start import Start, adamw, example_loss
 from runner.surroundings import check_surroundings, probe_of
 from runner.tasks.task import Task
 from runner.tasks.text_classification import TextClassification

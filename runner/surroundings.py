@@ -10,7 +10,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from runner.adaptation import Start, adamw, encode_examples, example_loss
 from runner.checkpointing import blocks, recompute_blocks
 from runner.config import Precision
 from runner.errors import RunnerError
@@ -18,6 +17,7 @@ from runner.gradient_step import GradientStep
 from runner.gradients import Check, Finding, GradientReport
 from runner.modes import under_inference_mode
 from runner.replicas import modules_in_training, training_replica
+from runner.start import Start, adamw, encode_examples, example_loss
 
 Gradient = dict[str, Tensor]
 

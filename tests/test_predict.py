@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 from examples.cog_server import cog_server, write_schema
 from runner.adapters import load_adapter
@@ -231,3 +232,14 @@ def test_a_failing_self_test_is_a_setup_failure_that_names_the_line(tmp_path):
         assert "broken.py" in logs
         answer = server.post("/predictions", {"input": BASE})
         assert answer.status_code == 503
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_demanded_device_that_is_absent_is_a_setup_failure_not_a_fallback(tmp_path):
+    (tmp_path / "predict.py").symlink_to(ROOT / "predict.py")
+    env = {"DEVICE": "cuda"}
+    with cog_server(tmp_path, predict=PREDICTOR, env=env, until="SETUP_FAILED") as server:
+        logs = server.health()["setup"]["logs"]
+        assert "SetupError" in logs
+        assert "DEVICE is 'cuda'" in logs
+        assert "DEVICE=cpu" in logs

@@ -5,10 +5,12 @@ from collections.abc import Collection
 
 import torch
 
+from runner.gradients.copies import Copies
 from runner.gradients.examination import Numbers, describe
 from runner.gradients.flow import GradientFlow
-from runner.gradients.report import some
+from runner.gradients.report import count, some
 from runner.gradients.shaking import Shaking
+from runner.gradients.strangers import judge_strangers
 
 
 class GradientArrivals:
@@ -20,6 +22,7 @@ class GradientArrivals:
         self.guard = flow.guard
         self.exam = flow.exam
         self.diagnosis = flow.diagnosis
+        self.copies = Copies(flow.diagnosis)
 
     def judge_backward(self) -> Numbers:
         """Errors of backward, gradients that landed elsewhere, missing, zero or not finite."""
@@ -28,8 +31,7 @@ class GradientArrivals:
             place = self.diagnosis.backward_raised(error)
             self.exam.fail(
                 "backward",
-                f"backward raised {describe(error)}. Tensors that the graph saved must not be "
-                "written to, and no graph may be kept for a second forward.",
+                f"backward raised {describe(error)}. {remedy(str(error))}",
                 module=place.module,
                 line=place.line,
             )
@@ -48,21 +50,22 @@ class GradientArrivals:
             self.exam.grounds.add("gradients")
         if all(map(math.isfinite, self.flow.gradient_norms.values())):
             self.exam.grounds.add("finite gradients")
-        missing = [n for n in self.subject.names if n not in present and n not in frozen]
-        self._judge_missing(missing, leaked)
+        judge_strangers(self.flow)
+        judged = [n for n in self.subject.names if n not in frozen and n not in self.flow.unused]
+        self._judge_missing([n for n in judged if n not in present], leaked)
         nonfinite = [n for n, norm in self.flow.gradient_norms.items() if not math.isfinite(norm)]
         nonfinite = [n for n in nonfinite if not bool(torch.isfinite(present[n]).all())]
         self._judge_nonfinite(nonfinite)
         zero = [n for n, norm in self.flow.gradient_norms.items() if norm == 0]
-        self._judge_zero([n for n in zero if not bool(present[n].any())])
+        self._judge_zero([n for n in zero if n in judged and not bool(present[n].any())])
         return {"missing": len(gradients) - len(present), "zero": len(zero)}
 
     def _report_leak(self, names: Collection[str]) -> None:
         self.guard.put_back_gradients()
-        place = self.diagnosis.uses_original()
+        place = self.copies.uses_original()
         self.exam.fail(
             "leak-to-base",
-            f"{len(names)} gradients landed in the original module instead of its replica: "
+            f"{count(names, 'gradient')} landed in the original module instead of its replica: "
             f"{some(tuple(names))}. Something inside holds a reference to the original (a "
             "closure, a lambda, a hook); take the module from `self` instead.",
             names,
@@ -74,7 +77,7 @@ class GradientArrivals:
         place = self.diagnosis.freezes(names)
         self.exam.fail(
             "graph-cut",
-            f"the forward froze {len(names)} parameters: {some(names)}. It must not call "
+            f"the forward froze {count(names)}: {some(names)}. It must not call "
             "requires_grad_(False) on what is trained.",
             names,
             place.module,
@@ -88,28 +91,27 @@ class GradientArrivals:
         silent = [n for n in missing if n not in dependent]
         if dependent:
             self._report_cut(dependent)
-        undeclared = [n for n in silent if n not in self.flow.unused]
-        hidden = [n for n in undeclared if self.diagnosis.is_cut(n)]
+        hidden = [n for n in silent if self.diagnosis.is_cut(n)]
         if hidden:
             self._report_cut(hidden)
-        undeclared = [n for n in undeclared if n not in hidden]
-        if undeclared and not leaked:
-            self._report_unused(undeclared)
+        silent = [n for n in silent if n not in hidden]
+        if silent and not leaked:
+            self._report_unused(silent)
 
     def _report_cut(self, names: list[str]) -> None:
         own = self.subject.parameters
         all_missing = not self.flow.gradient_norms
         in_graph = any(id(own[name]) in self.flow.reached for name in names)
-        code, what = "graph-cut", "get no gradient although the loss depends on them"
+        code, what = "graph-cut", "without a gradient although the loss depends on it"
         if in_graph:
             code = "grad-none"
-            what = "are in the graph, but backward gives them nothing"
+            what = "to which backward gives nothing, although in the graph"
         elif all_missing and self.flow.has_graph:
-            code, what = "no-gradient", "get no gradient: the loss's graph does not begin at them"
+            code, what = "no-gradient", "without a gradient: the loss's graph begins elsewhere"
         place = self.diagnosis.missing(names)
         self.exam.fail(
             code,
-            f"{len(names)} parameters {what}: {some(names)}. Keep the values in torch, with their "
+            f"{count(names)} {what}: {some(names)}. Keep the values in torch, with their "
             "graph, from the parameter to the loss.",
             names,
             place.module,
@@ -117,11 +119,11 @@ class GradientArrivals:
         )
 
     def _report_unused(self, names: list[str]) -> None:
-        place = self.diagnosis.uses_original()
+        place = self.copies.uses_original()
         if place.line is not None:
             self.exam.fail(
                 "leak-to-base",
-                f"{len(names)} parameters are not used by the replica, which computes with the "
+                f"{count(names)} not used by the replica, which computes with the "
                 f"original's: {some(names)}. Something inside holds a reference to the original "
                 "(a closure, a lambda, a hook); take the module from `self` instead.",
                 names,
@@ -129,13 +131,25 @@ class GradientArrivals:
                 place.line,
             )
             return
-        copy = self.diagnosis.stale_copy(names)
+        place = self.copies.cached(names)
+        if place.line is not None:
+            self.exam.fail(
+                "stale-forward",
+                f"only the first forward uses {some(names)}: later ones, the training's too, take "
+                "a value that it kept. Keep nothing computed from weights between calls.",
+                names,
+                place.module,
+                place.line,
+            )
+            return
+        copy, place = self.copies.kept(names)
         self.exam.fail(
             "unused",
-            f"{len(names)} parameters do not enter the loss, even when moved by half their "
+            f"{count(names)} without effect on the loss, even when moved by half the "
             f"spread: {some(names)}.{copy} Train fewer (`trainable`), or name them in `unused`.",
             names,
             self.diagnosis.owner(names),
+            place.line,
         )
 
     def _judge_nonfinite(self, names: list[str]) -> None:
@@ -143,8 +157,8 @@ class GradientArrivals:
             place = self.diagnosis.spoilt(names, nonfinite=True)
             self.exam.fail(
                 "grad-nonfinite",
-                f"{len(names)} gradients hold NaN or infinite values: {some(names)}. Keep roots, "
-                "logarithms and divisions away from zero (add an epsilon inside).",
+                f"{count(names, 'gradient')} with NaN or infinite values: {some(names)}. Keep "
+                "roots, logarithms and divisions away from zero (add an epsilon inside).",
                 names,
                 place.module,
                 place.line,
@@ -163,8 +177,8 @@ class GradientArrivals:
             place = self.diagnosis.spoilt(dependent, nonfinite=False)
             self.exam.fail(
                 "grad-zero",
-                f"{len(dependent)} gradients are exactly 0 although the loss depends on the "
-                f"parameters: {some(dependent)}. Look for rounding, a sign, a saturated function "
+                f"{count(dependent, 'gradient')} exactly 0 although the loss depends on the "
+                f"values: {some(dependent)}. Look for rounding, a sign, a saturated function "
                 "or a factor 0.",
                 dependent,
                 place.module,
@@ -175,8 +189,8 @@ class GradientArrivals:
             place = self.diagnosis.spoilt(dead, nonfinite=False)
             self.exam.warn(
                 "dead",
-                f"{len(dead)} gradients are exactly 0, and the loss does not notice the "
-                f"parameters on this probe: {some(dead)}.",
+                f"{count(dead, 'gradient')} exactly 0, and the loss does not notice the "
+                f"values on this probe: {some(dead)}.",
                 dead,
                 place.module or self.diagnosis.owner(dead),
                 place.line,
@@ -184,3 +198,12 @@ class GradientArrivals:
 
     def _shaking(self) -> Shaking:
         return Shaking(self.subject, self.flow.loss, self.flow.limits, self.flow.spread)
+
+
+def remedy(text: str) -> str:
+    """What to do about an error of backward."""
+    if "number of gradients" in text or "invalid gradient" in text:
+        return "Return one gradient for each input of forward, of its shape, or None."
+    if "second time" in text:
+        return "Leave backward to the training step, and keep no graph for a second forward."
+    return "Tensors that the graph saved must not be written to."

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from runner.census import is_healthy
-from runner.gradients.report import Finding, some
+from runner.gradients.leftovers import unregistered
+from runner.gradients.report import Finding, count, some
 from runner.gradients.sources import definition
 
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
@@ -53,18 +54,32 @@ def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:
         yield Finding(
             "nothing-trainable",
             "FAIL",
-            f"none of the {len(parameters)} parameters is to be trained: the selection matches no "
-            "floating point parameter. Correct `trainable`.",
+            f"none of the {len(parameters)} parameters is to be trained: {_advice(module)}",
         )
     coarse = [n for n in names if parameters[n].dtype in _SIXTEEN_BIT]
     if coarse:
         yield Finding(
             "coarse-dtype",
             "WARN",
-            f"{len(coarse)} trained tensors are 16-bit, where small updates round to nothing. "
+            f"{count(coarse, 'trained tensor')} in 16 bits, where small updates round to nothing. "
             "Replicas train them in float32; keep doing so.",
             tuple(coarse),
         )
+
+
+def _advice(module: nn.Module) -> str:
+    hidden = list(unregistered(module).values())
+    if hidden:
+        return (
+            f"{some(hidden)} hide in a plain list or dict. Keep modules in nn.ModuleList or "
+            "nn.ModuleDict, parameters in nn.ParameterList or nn.ParameterDict."
+        )
+    if not any(True for _ in module.parameters()):
+        return (
+            f"{len(list(module.buffers()))} buffers are all that the module holds. Make what is to "
+            "be learnt an nn.Parameter."
+        )
+    return "the selection matches no floating point parameter. Correct `trainable`."
 
 
 def _audit_kinds(module: nn.Module) -> Iterator[Finding]:
@@ -100,20 +115,20 @@ def _audit_health(module: nn.Module) -> Iterator[Finding]:
         yield _named(
             "lazy",
             lazy,
-            "have no shape yet: a replica cannot hold them. Run one "
+            "without a shape: a replica cannot hold them. Run one "
             "forward outside inference mode in setup",
         )
     if meta:
         yield _named(
             "meta",
             meta,
-            "are on the meta device: they have no values. Load the weights before the test",
+            "on the meta device, without values. Load the weights before the test",
         )
     if ill:
         yield _named(
             "inference-tensor",
             ill,
-            "were made in inference mode (or cast from one that was): autograd cannot use them. "
+            "made in inference mode (or cast from one that was), where autograd has no use for it. "
             "Build and load outside it, or call runner.census.heal",
         )
     attributes = list(_unhealthy_attributes(module))
@@ -134,18 +149,18 @@ def _unhealthy_attributes(module: nn.Module) -> Iterator[str]:
                 yield f"{prefix}.{name}".lstrip(".")
 
 
+def _total(tensor: Tensor) -> Tensor:
+    return tensor.sum() if tensor.is_complex() else tensor.sum(dtype=torch.float64)
+
+
 def _named(code: str, names: list[str], rest: str) -> Finding:
-    return Finding(code, "FAIL", f"{len(names)} tensors {rest}: {some(names)}.", tuple(names))
+    return Finding(code, "FAIL", f"{count(names, 'tensor')} {rest}: {some(names)}.", tuple(names))
 
 
 def _audit_values(parameters: dict[str, nn.Parameter]) -> Iterator[Finding]:
     sound = {n: p for n, p in parameters.items() if not is_lazy(p) and not p.is_meta}
-    floating = {n: p.detach() for n, p in sound.items() if p.is_floating_point()}
-    bad = [
-        n
-        for n, p in floating.items()
-        if p.numel() and not torch.isfinite(p.sum(dtype=torch.float64))
-    ]
+    floating = {n: p.detach() for n, p in sound.items() if p.is_floating_point() or p.is_complex()}
+    bad = [n for n, p in floating.items() if p.numel() and not torch.isfinite(_total(p))]
     bad = [n for n in bad if not bool(torch.isfinite(floating[n]).all())]
     if bad:
-        yield _named("nonfinite-weights", bad, "hold NaN or infinite values. Load sound weights")
+        yield _named("nonfinite-weights", bad, "with NaN or infinite values. Load sound weights")

@@ -32,6 +32,7 @@ _STEPS = (
     "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer", "concurrency",
     "release", "base",
 )  # fmt: skip
+_NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
 
 
 def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything else is optional
@@ -64,7 +65,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         precision: where and in what dtype forwards run; by default float32 on the module's
             device, or the dtype of its weights if that is a 16-bit one.
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
-            default every floating point parameter.
+            default every floating point or complex parameter.
         unused: names, or full-match regexes of names, that may get no gradient.
         serve_mode: how inference runs.
         entry: a function that Cog or a server calls, checked for mode decorators on `async`.
@@ -182,7 +183,8 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
 def _report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> None:
     exam.fail(
         "replica",
-        f"no private replica can be made: {describe(error)}",
+        f"no private replica can be made: {describe(error)}"
+        + (_NORM_ADVICE if "weight_norm" in str(error) else ""),
         module=_uncopied(module),
     )
 
@@ -208,6 +210,8 @@ def _precision_of(module: nn.Module) -> Precision:
 
 def _adamw(learning_rate: float) -> MakeOptimizer:
     def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(parameters, lr=learning_rate, fused=True)
+        own = list(parameters)
+        fused = all(p.is_floating_point() for p in own)  # no fused kernel takes complex numbers
+        return torch.optim.AdamW(own, lr=learning_rate, fused=fused)
 
     return make

@@ -1,11 +1,14 @@
 """Who it was: questions to a recorded forward."""
 
+import re
+
 from torch import Tensor
 
 from runner.gradients.event import Cuts, Event
 from runner.gradients.graph import nodes
 from runner.gradients.recording import Recorder
 from runner.gradients.report import NOWHERE, Place
+from runner.gradients.sources import definition, text_of
 
 STEPS = ("Round", "Sign", "Floor", "Ceil", "Trunc", "Sigmoid", "Tanh", "Softmax", "Heaviside")
 GATES = ("Relu", "Threshold", "Clamp", "Hardtanh", "LeakyRelu", "Maximum", "Minimum")
@@ -13,6 +16,8 @@ _STEP_CALLS = {"round", "sign", "floor", "ceil", "trunc", "fix", "sgn", "heavisi
 _STEP_CALLS |= {"argmax", "argmin", "multinomial"}
 _DISCRETE = {"one_hot", "topk", "max", "min", "long", "to", "scatter", "scatter_", "searchsorted"}
 _COMPARISONS = {"gt", "ge", "lt", "le", "__gt__", "__ge__", "__lt__", "__le__", "where"}
+_STRAIGHT_THROUGH = {"gumbel_softmax", "fake_quantize_per_tensor_affine"}
+_STRAIGHT_THROUGH |= {"fake_quantize_per_channel_affine", "fused_moving_avg_obs_fake_quant"}
 _SUBTRACTIONS = {"sub", "__sub__", "__rsub__", "rsub", "subtract"}
 
 
@@ -28,12 +33,18 @@ def likeliest(
         inside = found.module and f"{found.module.split(' (')[0]}.".startswith(f"{path}.")
         if found.line and (inside or path == "(root)"):
             return found if path == "(root)" else Place(place.module, found.line)
+    for event in recorder.events:
+        position = event.stack.checkpoint()
+        if position and re.search("dropout|rand|bernoulli|multinomial|noise", event.name):
+            return Place(place.module, text_of(position))  # the recomputation drew other numbers
     return place
 
 
 def stand_in(recorder: Recorder, *, is_flat: bool) -> Event | None:
     """The call that gives a step function a made-up slope (straight-through)."""
     for event in recorder.events:
+        if event.name in _STRAIGHT_THROUGH and _is_hard(event):
+            return event
         if event.stack.in_custom_function and (
             event.name in _STEP_CALLS or (is_flat and event.name in _COMPARISONS)
         ):
@@ -43,6 +54,15 @@ def stand_in(recorder: Recorder, *, is_flat: bool) -> Event | None:
             if maker is not None and maker.name in _SUBTRACTIONS and _steps(event):
                 return event
     return None
+
+
+def _is_hard(event: Event) -> bool:
+    """Whether what came out lies on steps; for a softmax, on 0 and 1."""
+    values = [t.detach() for t in event.outputs if t.requires_grad]
+    soft = event.name == "gumbel_softmax"
+    return bool(values) and not (
+        soft and any(bool(((t - t.round()).abs() > 1e-5).any()) for t in values)
+    )
 
 
 def flowing_into(cuts: Cuts) -> set[Event]:
@@ -92,6 +112,21 @@ def overwriting(recorder: Recorder, text: str, names: dict[int, str]) -> Place:
     for event in reversed(exact or writers):
         return event.place(names)
     return NOWHERE
+
+
+def misdeclared(losses: Tensor | None, text: str) -> Place | None:
+    """The backward of the custom function that an error of the graph names."""
+    for node in nodes(None if losses is None else losses.grad_fn):
+        function = getattr(type(node), "_forward_cls", None)
+        if function is not None and node.name() in text:
+            return Place(None, definition(function.backward))
+    return None
+
+
+def earlier_backward(recorder: Recorder, names: dict[int, str]) -> Place:
+    """The forward's own call of backward, which frees the graph."""
+    calls = [e for e in recorder.events if e.name == "backward" and e.stack.position]
+    return calls[0].place(names) if calls else NOWHERE
 
 
 def _made_by(tensor: Tensor, text: str) -> bool:

@@ -16,16 +16,18 @@ from runner.gradients.culprits import (
     GATES,
     STEPS,
     address,
+    earlier_backward,
     explain,
     flowing_into,
     likeliest,
+    misdeclared,
     overwriting,
     stand_in,
 )
 from runner.gradients.event import Cuts
 from runner.gradients.guard import Guard
 from runner.gradients.interventions import Interventions
-from runner.gradients.leftovers import inference_tensors, kept_tensors
+from runner.gradients.leftovers import inference_tensors
 from runner.gradients.recording import Recorder
 from runner.gradients.report import NOWHERE, Place
 from runner.gradients.sources import module_names, raised_at
@@ -45,15 +47,15 @@ class Diagnosis:
         self._silent: Cuts | None = None
         self._trace: BackwardTrace | None = None
 
-    def record(self) -> tuple[Recorder, Tensor | None]:
-        """A training forward, recorded; its losses with their graph, unless it raised."""
+    def record(self, *, training: bool = True) -> tuple[Recorder, Tensor | None]:
+        """A forward, recorded; its losses with their graph, unless it raised."""
         kept: list[Tensor] = []
         recorder = Recorder()
         self.subject.loss.recorder = recorder
         self.subject.loss.observer = kept.append
         try:
             with suppress(Exception):
-                self.subject.forward()
+                self.subject.forward() if training else self.subject.evaluate()
         finally:
             self.subject.loss.recorder = self.subject.loss.observer = None
         return recorder, kept[0] if kept else None
@@ -161,8 +163,10 @@ class Diagnosis:
         place = raised_at(error.__traceback__, self.names)
         if place.line and "modified by an inplace operation" not in str(error):
             return place
-        recorder, _ = self.record()
-        return overwriting(recorder, str(error), self.names)
+        recorder, losses = self.record()
+        if "second time" in str(error):
+            return earlier_backward(recorder, self.names)
+        return misdeclared(losses, str(error)) or overwriting(recorder, str(error), self.names)
 
     def nonfinite_value(self) -> Place:
         """The first call that made NaN or infinity out of finite values."""
@@ -181,19 +185,10 @@ class Diagnosis:
             switches = [e for e in recorder.events if e.name in _SWITCHES and e.stack.position]
             if switches:
                 return switches[-1].place(self._names_with_loss())
-        with Watching(self._names_with_loss()) as watching, suppress(Exception):
+        casts = what == "autocast"
+        with Watching(self._names_with_loss(), casts=casts) as watching, suppress(Exception):
             self.subject.forward()
         return watching.place
-
-    def uses_original(self) -> Place:
-        """Where the replica computes with a parameter of the original."""
-        foreign = {id(p) for m in (self.guard.module, self.subject.base) for p in m.parameters()}
-        recorder, _ = self.record()
-        self.guard.put_back_gradients()
-        for event in recorder.events:
-            if any(id(tensor) in foreign for tensor in event.inputs):
-                return event.place(self._names_with_loss())
-        return NOWHERE
 
     def writes_weights(self) -> Place:
         """Where a forward writes to parameters or buffers in place."""
@@ -209,17 +204,6 @@ class Diagnosis:
         """Names of class attributes and globals that hold inference tensors, as a phrase."""
         found = sorted(set(inference_tensors(self.subject.replica)))
         return f" ({', '.join(found[:3])})" if found else ""
-
-    def stale_copy(self, names: Collection[str]) -> str:
-        """Names of tensors that hold a parameter's values apart from it, as a sentence."""
-        originals = dict(self.guard.module.named_parameters())
-        for name in names:
-            weight = originals[name].detach()
-            for path, tensor in kept_tensors(self.guard.module):
-                same = tensor.shape == weight.shape and tensor.data_ptr() != weight.data_ptr()
-                if same and weight.numel() > 1 and torch.equal(tensor, weight):
-                    return f" The forward may use {path} instead, a copy of {name}."
-        return ""
 
     def owner(self, names: Collection[str]) -> str | None:
         """The module that holds the first of these parameters."""

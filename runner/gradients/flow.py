@@ -29,7 +29,7 @@ class GradientFlow:
         self.loss = math.nan
         self.spread = 0.0
         self.has_graph = False
-        self.reached: set[int] = set()
+        self.reached: dict[int, Tensor] = {}
         self.backward_error: Exception | None = None
         self.gradient_norms: dict[str, float] = {}
 
@@ -60,6 +60,8 @@ class GradientFlow:
         self.has_graph = losses.requires_grad
         self.loss = float(losses.detach().double().mean())
         self.reached = reached_leaves(losses)
+        own = {id(p) for p in self.subject.replica.parameters()}
+        self.guard.remember(t for i, t in self.reached.items() if i not in own)
 
     def _judge_error(self, error: Exception) -> None:
         if self.subject.loss.finished:

@@ -24,9 +24,9 @@ def leaf_of(node: Any) -> Tensor | None:  # noqa: ANN401 - nodes have no common 
     return getattr(node, "variable", None)
 
 
-def reached_leaves(tensor: Tensor) -> set[int]:
-    """The ids of the leaves that get a gradient from `tensor`, as far as the graph tells."""
+def reached_leaves(tensor: Tensor) -> dict[int, Tensor]:
+    """By their ids, the leaves that get a gradient from `tensor`, as far as the graph tells."""
     if tensor.grad_fn is None:
-        return {id(tensor)} if tensor.requires_grad else set()
+        return {id(tensor): tensor} if tensor.requires_grad else {}
     leaves = (leaf_of(node) for node in nodes(tensor.grad_fn))
-    return {id(leaf) for leaf in leaves if leaf is not None}
+    return {id(leaf): leaf for leaf in leaves if leaf is not None}

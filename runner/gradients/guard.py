@@ -6,6 +6,7 @@ streams of PyTorch, Python and NumPy, and what PyTorch keeps one of for the whol
 
 import random
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ class Guard:
         self.grads = {name: t.grad for name, t in self.tensors.items() if t.is_leaf}
         self.grad_copies = {n: g.clone() for n, g in self.grads.items() if g is not None}
         self.attributes = {part: _attributes(part) for part in module.modules()}
+        self.strangers: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
         self.flags = process_flags()
         self.hooks = {name: dict(table) for name, table in _global_hooks().items()}
         self.streams = _streams(device)
@@ -40,6 +42,13 @@ class Guard:
             if self.tensors[name].grad is not before
             or (before is not None and not torch.equal(before, self.grad_copies[name]))
         )
+
+    def remember(self, leaves: Iterable[Tensor]) -> None:
+        """Note the gradients of leaves about to get one; they may belong to anyone."""
+        for leaf in leaves:
+            grad = leaf.grad
+            copy = grad.clone() if grad is not None else None
+            self.strangers.setdefault(id(leaf), (leaf, grad, copy))
 
     def put_back_gradients(self) -> None:
         """Give every parameter the gradient that it had."""
@@ -85,7 +94,14 @@ class Guard:
             if tensor.requires_grad != self.requires_grad[name]:
                 tensor.requires_grad_(self.requires_grad[name])
         self.put_back_gradients()
+        self._restore_strangers()
         self._restore_process()
+
+    def _restore_strangers(self) -> None:
+        for leaf, grad, copy in self.strangers.values():
+            if grad is not None and copy is not None:
+                grad.copy_(copy)
+            leaf.grad = grad
 
     def _restore_process(self) -> None:
         if self.process_changes():

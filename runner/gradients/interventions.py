@@ -13,6 +13,7 @@ from torch import Tensor
 
 from runner.gradients import differences
 from runner.gradients.event import Event
+from runner.gradients.noise import real
 from runner.gradients.recording import Recorder
 from runner.gradients.report import NOWHERE, Place
 from runner.gradients.sources import definition
@@ -90,7 +91,7 @@ class Interventions:
             return False
         own = self.subject.parameters
         found = [(own[n].detach(), own[n].grad) for n in names]
-        pairs = [(t, g.to_dense()) for t, g in found if g is not None and bool(g.any())]
+        pairs = [(real(t), real(g.to_dense())) for t, g in found if g is not None and bool(g.any())]
         if len(pairs) < len(found):
             return False
         limits = differences.FLOAT32

@@ -5,14 +5,47 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+_MOST_ITEMS = 1000
+
 
 def kept_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Buffers and tensors in plain attributes."""
+    """Buffers, and tensors in plain attributes and the lists and dicts among them."""
     yield from module.named_buffers()
+    for path, value in _attributes(module):
+        if isinstance(value, Tensor):
+            yield path, value
+
+
+def unregistered(module: nn.Module) -> dict[int, str]:
+    """By their ids, the paths of parameters that hide in plain lists, dicts or objects."""
+    known = {id(p) for p in module.parameters()}
+    found: dict[int, str] = {}
+    for path, value in _attributes(module):
+        inner = value.named_parameters() if isinstance(value, nn.Module) else ()
+        named = [(f"{path}.{name}", p) for name, p in inner]
+        if isinstance(value, nn.Parameter):
+            named.append((path, value))
+        found.update((id(p), name) for name, p in named if id(p) not in known)
+    return found
+
+
+def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
+    """The plain attributes of all parts, and the items of lists and dicts, two levels deep."""
     for prefix, part in module.named_modules():
-        for name, value in vars(part).items():
-            if isinstance(value, Tensor):
-                yield f"{prefix}.{name}".lstrip("."), value
+        for name, value in list(vars(part).items()):
+            if name not in _REGISTRIES:
+                yield from _items(f"{prefix}.{name}".lstrip("."), value, 2)
+
+
+def _items(path: str, value: object, depth: int) -> Iterator[tuple[str, object]]:
+    yield path, value
+    if depth == 0 or not isinstance(value, list | tuple | dict):
+        return
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in list(pairs)[:_MOST_ITEMS]:
+        if isinstance(item, Tensor | nn.Module | list | tuple | dict):
+            yield from _items(f"{path}[{key!r}]", item, depth - 1)
 
 
 def inference_tensors(module: nn.Module) -> Iterator[str]:

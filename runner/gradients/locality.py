@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from runner.gradients import differences
 from runner.gradients.graph import nodes
-from runner.gradients.noise import tiled
+from runner.gradients.noise import real, tiled
 from runner.gradients.report import NOWHERE, Place
 from runner.gradients.sources import definition
 from runner.gradients.subject import Subject
@@ -86,7 +86,7 @@ class _LocalCheck:
         gradients = run_adaptation(self._gradients, self.subject.replica, self.subject.training)
         count = len(self.inputs)
         return self._disproved(self.inputs, gradients[:count]) or self._disproved(
-            [p.detach() for p in self.parameters], gradients[count:]
+            [real(p.detach()) for p in self.parameters], [real(g) for g in gradients[count:]]
         )
 
     def custom_backward(self) -> str | None:

@@ -6,6 +6,11 @@ from torch import Tensor
 _LENGTH = 65_537  # a prime: tiles do not repeat along rows
 
 
+def real(tensor: Tensor) -> Tensor:
+    """A complex tensor as real numbers, on the same memory where it can be."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def spread(tensor: Tensor) -> float:
     """The standard deviation; for a constant its magnitude, for zeros 1."""
     if tensor.numel() == 0:

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from runner.census import Census
+from runner.gradients.copies import Copies
 from runner.gradients.differences import Limits
 from runner.gradients.examination import Examination, Numbers, describe
 from runner.gradients.flow import GradientFlow
-from runner.gradients.graph import leaf_of, nodes
+from runner.gradients.graph import leaf_of, nodes, reached_leaves
 from runner.gradients.guard import Guard
 from runner.gradients.report import some
 from runner.gradients.subject import Subject
@@ -89,14 +90,43 @@ class Operation:
         subject.put_back_buffers()
         served = subject.serve_adapted()
         subject.put_back_buffers()
-        evaluated = subject.evaluate()
+        reached: dict[int, Tensor] = {}
+        subject.loss.observer = lambda losses: reached.update(reached_leaves(losses))
+        try:
+            evaluated = subject.evaluate()
+        finally:
+            subject.loss.observer = None
         if not close(evaluated, served, 10 * self.same):
             self.exam.fail(
                 "serve-differs",
                 f"inference and an eval forward with gradients differ: {apart(evaluated, served)}"
                 ". A fast path or a cache answers inference and leaves out what is trained.",
             )
+            return {}
+        trained = [n for n, norm in self.flow.gradient_norms.items() if norm > 0]
+        own = subject.parameters
+        self._judge_ignored([n for n in trained if id(own[n]) not in reached], evaluated, trained)
         return {}
+
+    def _judge_ignored(self, names: list[str], losses: Tensor, trained: list[str]) -> None:
+        """Trained parameters that an eval forward does without."""
+        if not names:
+            return
+        subject = self.subject
+        with subject.moved(names, 0.5):
+            subject.put_back_buffers()
+            if not close(losses, subject.evaluate(), self.same):
+                return
+        copy, place = Copies(self.flow.diagnosis).kept(names, training=False)
+        is_certain = bool(copy) or len(names) == len(trained)
+        (self.exam.fail if is_certain else self.exam.warn)(
+            "serve-differs",
+            f"inference does not use {len(names)} of {len(trained)} trained parameters: "
+            f"{some(names)}.{copy} Right for an auxiliary head only.",
+            names,
+            place.module or self.flow.diagnosis.owner(names),
+            place.line,
+        )
 
     def release(self) -> Numbers:
         """After a forward its graph is gone."""
@@ -117,7 +147,7 @@ class Operation:
             gc.collect()
         alive = [name for name, reference in marks if reference() is not None]
         if alive:
-            keeper = _keeper(self.subject.replica)
+            keeper = keeper_of(self.subject.replica)
             self.exam.warn(
                 "leak",
                 f"{len(alive)} nodes of a forward's graph ({some(alive)}) stay in memory after it"
@@ -153,7 +183,13 @@ class Operation:
             )
         flags = self.guard.process_changes()
         if flags:
-            exam.fail("flags-changed", f"process flags changed: {'; '.join(flags)}.")
+            place = self.flow.diagnosis.tampering("flags")
+            exam.fail(
+                "flags-changed",
+                f"process flags changed: {'; '.join(flags)}. Set them once, outside the model.",
+                module=place.module,
+                line=place.line,
+            )
         return {}
 
 
@@ -161,7 +197,8 @@ class _Mark:
     """Lives as long as the node of a graph that it was put on."""
 
 
-def _keeper(replica: nn.Module) -> str | None:
+def keeper_of(replica: nn.Module) -> str | None:
+    """The attribute that holds a tensor with its graph, if one does."""
     for name, part in replica.named_modules():
         for attribute, value in vars(part).items():
             values = value if isinstance(value, list | tuple) else [value]
@@ -175,7 +212,8 @@ def close(one: Tensor, other: Tensor, tolerance: float) -> bool:
     """Whether losses agree within `tolerance` of the largest."""
     if one.shape != other.shape:
         return False
-    largest = float(one.abs().max()) if one.numel() else 0.0
+    sizes = one.abs().nan_to_num(0.0, 0.0, 0.0)
+    largest = float(sizes.max()) if one.numel() else 0.0
     return torch.allclose(
         one, other, rtol=0.0, atol=tolerance * max(largest, 1e-12), equal_nan=True
     )

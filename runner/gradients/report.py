@@ -1,6 +1,6 @@
 """What the gradient self-test found, as values and as text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -102,6 +102,11 @@ class GradientReport:
             f"{self.seconds:.2f} s"
         )
         return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+
+
+def count(names: Sized, noun: str = "parameter") -> str:
+    """`1 parameter`, `2 parameters`."""
+    return f"{len(names)} {noun}" + ("" if len(names) == 1 else "s")
 
 
 def some(names: list[str] | tuple[str, ...]) -> str:

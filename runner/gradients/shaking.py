@@ -40,12 +40,6 @@ class Shaking:
         return any(self._moves_by(names, fraction) for fraction in _FRACTIONS)
 
     def _moves_by(self, names: Sequence[str], fraction: float) -> bool:
-        own = self.subject.parameters
-        kept = {name: own[name].detach().clone() for name in names}
-        self.subject.perturb(names, fraction)
-        try:
+        with self.subject.moved(names, fraction):
             moved = abs(self.subject.forward() - self.loss)
-        finally:
-            for name, values in kept.items():
-                own[name].detach().copy_(values)
         return not moved <= self.limit  # NaN counts as moved

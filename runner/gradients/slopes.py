@@ -1,5 +1,6 @@
 """Step 10: whether the gradients are the slopes of the loss, by central differences."""
 
+import re
 import time
 from collections.abc import Collection
 from dataclasses import replace
@@ -10,6 +11,7 @@ from runner.gradients import differences
 from runner.gradients.differences import Verdict
 from runner.gradients.examination import Numbers
 from runner.gradients.flow import GradientFlow
+from runner.gradients.noise import real
 from runner.gradients.report import some
 from runner.gradients.subject import group_by_block
 
@@ -17,6 +19,7 @@ _MOST_BLOCKS = 16
 _SECONDS = 0.3  # that testing each parameter on its own may take
 _FLAT = 0.01
 _POINTS = 2
+_LIBRARYS_STOP = r"(site|dist)-packages.*\bdetach\b"
 
 
 class GradientSlopes:
@@ -124,8 +127,8 @@ class GradientSlopes:
 
     def _moves_without_gradient(self, names: Collection[str]) -> bool:
         own = self.subject.parameters
-        tensors = [own[n].detach() for n in names]
-        gradients = [_ignoring_padding(self.subject.replica, n, own[n]) for n in names]
+        tensors = [real(own[n].detach()) for n in names]
+        gradients = [real(_ignoring_padding(self.subject.replica, n, own[n])) for n in names]
         views, directions = differences.zero_entries(tensors, gradients)
         noise = self.limits.noise * abs(self.flow.loss) + self.flow.spread
         return bool(views) and differences.depends_linearly(
@@ -150,6 +153,16 @@ class GradientSlopes:
             )
             return
         place = self.diagnosis.wrong(names)
+        if re.search(_LIBRARYS_STOP, place.line or ""):
+            self.exam.warn(
+                "stop-gradient",
+                f"a library leaves a part of the gradient of {some(blocks)} out on purpose: the "
+                f"loss changes {ratio:.3g} times as much as it says.",
+                names,
+                place.module,
+                place.line,
+            )
+            return
         self.exam.fail(
             "gradient-wrong",
             f"the loss changes {ratio:.3g} times as much as the gradient "
@@ -170,8 +183,8 @@ class GradientSlopes:
         loss = self.flow.loss if loss is None else loss
         noise = self.limits.noise + self.flow.spread / max(abs(loss), 1e-30)
         limits = replace(self.limits, noise=noise)
-        tensors = [p.detach() for p in named.values()]
-        gradients = [p.grad.to_dense() for p in named.values() if p.grad is not None]
+        tensors = [real(p.detach()) for p in named.values()]
+        gradients = [real(p.grad.to_dense()) for p in named.values() if p.grad is not None]
         forward = self.subject.forward
         return differences.compare(forward, tensors, gradients, limit, limits, loss=loss, bent=bent)
 

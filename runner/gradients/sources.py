@@ -4,12 +4,13 @@ A frame counts as the caller's unless it is PyTorch's or the machinery of the se
 """
 
 import ast
+import contextlib
 import functools
 import linecache
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import CodeType, FrameType, TracebackType
 
 import torch
@@ -33,7 +34,7 @@ _SCOPES = ast.With | _FUNCTIONS
 
 def is_callers(filename: str) -> bool:
     """Whether a file belongs to the code under test."""
-    return not filename.startswith((_TORCH, *_OWN, "<frozen", "<string>"))
+    return not filename.startswith((_TORCH, *_OWN, contextlib.__file__, "<frozen", "<string>"))
 
 
 def text_of(position: Position) -> str:
@@ -62,11 +63,13 @@ class Stack:
     def __init__(self, frame: FrameType | None) -> None:
         self.frames: list[tuple[CodeType, int]] = []
         self.owners: list[int] = []
+        self.depths: list[int] = []
         while frame is not None and not frame.f_code.co_filename.startswith(_OWN):
             self.frames.append((frame.f_code, frame.f_lineno))
             owner = frame.f_locals.get("self")
             if isinstance(owner, nn.Module):
                 self.owners.append(id(owner))
+                self.depths.append(len(self.frames))
             frame = frame.f_back
 
     @property
@@ -78,6 +81,16 @@ class Stack:
     def position(self) -> Position | None:
         """The innermost position in the caller's code."""
         return next(iter(self.callers), None)
+
+    def entry_from(self, modules: Collection[int]) -> Position | None:
+        """The caller's line at which control left the innermost of these modules for another."""
+        first = 0
+        for owner, depth in zip(self.owners, self.depths, strict=True):
+            if owner in modules:
+                frames = ((c.co_filename, n) for c, n in self.frames[first:depth])
+                return next((f for f in frames if is_callers(f[0])), None)
+            first = depth
+        return None
 
     @property
     def in_custom_function(self) -> bool:

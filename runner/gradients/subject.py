@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from runner.checkpointing import recompute_blocks
 from runner.config import Precision, ServeMode
 from runner.gradient_step import GradientStep, MakeOptimizer
-from runner.gradients.noise import add_noise, spread
+from runner.gradients.noise import add_noise, real, spread
 from runner.gradients.probe_loss import ProbeLoss
 from runner.modes import casting, run_adaptation, run_inference
 from runner.randomness import derive_seed, seeded
@@ -105,6 +105,7 @@ class Subject:
     def evaluate(self) -> Tensor:
         """The replica's losses in eval mode, with gradients on."""
         self.loss.seed = self.seed
+        self._thaw()
         return run_adaptation(self._evaluate, self.replica, (), self.probe).double()
 
     def _evaluate(self, module: nn.Module, probe: Any) -> Tensor:  # noqa: ANN401 - any pytree
@@ -139,6 +140,9 @@ class Subject:
         """Undo what an earlier forward may have done: buffers, frozen parameters."""
         self.put_back_buffers()
         self.loss.seed = self.seed
+        self._thaw()
+
+    def _thaw(self) -> None:
         for parameter in self.parameters.values():
             parameter.requires_grad_(True)
 
@@ -171,15 +175,28 @@ class Subject:
         """Move parameters by a fraction of their spread, with noise that is always the same."""
         own = self.parameters
         for number, name in enumerate(names):
-            tensor = own[name].detach()
+            tensor = real(own[name].detach())
             add_noise(
                 tensor, fraction * spread(tensor), derive_seed(self.options.seed, salt, number)
             )
 
+    @contextmanager
+    def moved(self, names: Iterable[str], fraction: float) -> Iterator[None]:
+        """For a while these parameters are moved by a fraction of their spread."""
+        kept = {name: self.parameters[name].detach().clone() for name in names}
+        try:
+            self.perturb(kept, fraction)
+            yield
+        finally:
+            for name, values in kept.items():
+                self.parameters[name].detach().copy_(values)
+
 
 def select(module: nn.Module, selection: Selection) -> list[str]:
-    """The names of the floating point parameters that `selection` takes; ties are listed once."""
-    named = [(n, p) for n, p in module.named_parameters() if p.is_floating_point()]
+    """The names of the parameters that `selection` takes, never of integers; ties once."""
+    named = [
+        (n, p) for n, p in module.named_parameters() if p.is_floating_point() or p.is_complex()
+    ]
     if selection is None:
         return [name for name, _ in named]
     if isinstance(selection, str):

@@ -7,9 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from runner.gradients.examination import Numbers
-from runner.gradients.operation import Operation, apart, close
-from runner.gradients.report import some
+from runner.gradients.arrivals import remedy
+from runner.gradients.examination import Numbers, describe
+from runner.gradients.noise import real
+from runner.gradients.operation import Operation, apart, close, keeper_of
+from runner.gradients.report import count, some
+from runner.gradients.shaking import Shaking
 
 _SAMPLE = 65_536
 
@@ -31,7 +34,11 @@ class Update:
         places = {n: _largest(p.grad) for n, p in subject.parameters.items()}
         samples = {n: _entries(p, places[n]) for n, p in subject.parameters.items()}
         subject.put_back_buffers()
-        result = subject.step(subject.probe, subject.seed)
+        try:
+            result = subject.step(subject.probe, subject.seed)
+        except RuntimeError as error:
+            self._report_second_backward(error)
+            return {}
         exam.grounds.add("stepped")
         own = subject.parameters
         moved = {n: _entries(own[n], places[n]) - samples[n] for n in samples}
@@ -40,25 +47,53 @@ class Update:
         if lost and not exam.has("lr-zero"):
             exam.fail(
                 "step-lost",
-                f"a step left {len(lost)} parameters bit for bit as they were: {some(lost)}. The "
+                f"a step left {count(lost)} bit for bit as before: {some(lost)}. The "
                 "update is smaller than their dtype resolves, or the optimizer leaves them out.",
                 lost,
             )
         following = subject.forward()
-        if following == self.flow.loss and len(lost) < len(norms):
-            exam.fail(
-                "stale-forward",
-                f"the loss is {following:.6g} before and after a step that changed the weights: "
-                "the forward computes with copies of them. Keep nothing computed from weights.",
-            )
         descent = sum(
             float((moved[n] * _entries(p.grad, places[n])).sum())
             for n, p in own.items()
             if p.grad is not None and norms.get(n, 0.0) > 0
         )
+        if following == self.flow.loss and len(lost) < len(norms):
+            self._judge_still(following, descent)
         if descent > 0:
             exam.warn("ascent", f"the step raises the loss by about {descent:.3g}.")
         return {"loss before": result.loss, "loss after": following, "predicted": descent}
+
+    def _report_second_backward(self, error: RuntimeError) -> None:
+        """The first backward went well: something of it was kept."""
+        place = self.flow.diagnosis.backward_raised(error)
+        keeper = keeper_of(self.subject.replica)
+        self.exam.fail(
+            "backward",
+            f"the backward of a second step raised {describe(error)}. {remedy(str(error))}"
+            + (f" {keeper} keeps a graph: detach it." if keeper else ""),
+            module=place.module or keeper,
+            line=place.line,
+        )
+
+    def _judge_still(self, loss: float, descent: float) -> None:
+        """A loss that is what it was: a stale forward, a step too small to see, or a flat loss."""
+        limits, spread = self.flow.limits, self.flow.spread
+        if abs(descent) > 4 * limits.noise * abs(loss) + spread:
+            self.exam.fail(
+                "stale-forward",
+                f"the loss is {loss:.6g} before and after a step that changed the weights and "
+                f"should have moved it by {descent:.2g}: the forward computes with copies of "
+                "them. Keep nothing computed from weights.",
+            )
+            return
+        shaking = Shaking(self.subject, loss, limits, spread)
+        if not shaking.dependent(self.subject.names):
+            self.exam.warn(
+                "flat",
+                f"the loss is {loss:.6g} whatever the trained parameters are, and the gradient "
+                "is rounding noise: this loss cannot train them on this probe (the mean square "
+                "of a normalised output is constant, for one). Test with the loss you train with.",
+            )
 
     def _optimizer_fits(self) -> bool:
         """Whether the optimizer holds each trained parameter once, and nothing else."""
@@ -114,10 +149,10 @@ class Update:
 
 def _largest(gradient: Tensor | None) -> int:
     """The flat index of the largest entry."""
-    return int(gradient.to_dense().abs().argmax()) if gradient is not None else 0
+    return int(real(gradient.to_dense()).abs().argmax()) if gradient is not None else 0
 
 
 def _entries(tensor: Tensor, first: int) -> Tensor:
     """Copies of some entries, that at flat index `first` among them."""
-    flat = tensor.detach().to_dense().reshape(-1)
+    flat = real(tensor.detach().to_dense()).reshape(-1)
     return torch.cat([flat[first : first + 1], flat[:_SAMPLE]])

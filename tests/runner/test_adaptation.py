@@ -10,13 +10,14 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from runner import adaptation
-from runner.adaptation import adapt, encode_examples, example_loss, out_of_memory
+from runner.adaptation import adapt, out_of_memory
 from runner.checkpointing import recompute_blocks
 from runner.config import METHODS, Recipe, RunnerSettings
 from runner.errors import AdaptationError, InputError, ModeError
 from runner.gradient_step import GradientStep
 from runner.loaded_model import Checkpoints, LoadedModel
 from runner.replicas import modules_in_training, training_replica
+from runner.start import adamw, encode_examples, example_loss
 from tests.conftest import jobs_left, process_state
 from tests.models import NOTHING, SHAPES, Cancelled, examples, inputs, labels
 
@@ -120,7 +121,7 @@ def test_dropout_acts_and_repeats(loaded):
     recipe = Recipe("all", max_steps=1, batch_size=4)
     start = model.start(examples("images", 4), recipe)
     replica = training_replica(start.template, start.tensors)
-    make = adaptation.adamw(recipe, FAST)
+    make = adamw(recipe, FAST)
     training = modules_in_training(replica)
     step = GradientStep(replica, example_loss(start.task), make, start.precision, training)
     batch = encode_examples(start.task, start.examples, start.labels, start.precision.device)
@@ -279,7 +280,7 @@ def test_checkpointing_recomputes_in_backward(loaded):
     replica.blocks[0].register_forward_pre_hook(lambda *_: calls.append(1))
     replica.blocks[0].feed.register_forward_pre_hook(lambda *_: calls.append("inner"))
     recompute_blocks(replica)
-    make = adaptation.adamw(start.recipe, FAST)
+    make = adamw(start.recipe, FAST)
     step = GradientStep(
         replica, example_loss(start.task), make, start.precision, modules_in_training(replica)
     )

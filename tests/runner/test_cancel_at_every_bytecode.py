@@ -60,6 +60,7 @@ def interrupted(point, act, function, sources=(SOURCES,)):
                 act()
         return trace
 
+    sys._getframe().f_trace_opcodes = True  # CPython 3.12 looks for it when tracing starts
     sys.settrace(trace)
     try:
         function()

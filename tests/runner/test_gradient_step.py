@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from runner.adaptation import adamw
 from runner.config import Precision, Recipe
 from runner.errors import AdaptationError, ModeError
 from runner.gradient_step import GradientStep
 from runner.replicas import freeze, make_template, modules_in_training, training_replica
+from runner.start import adamw
 from tests.models import ConvNet, Curve, TinyTransformer, seeded_module
 
 CPU = torch.device("cpu")

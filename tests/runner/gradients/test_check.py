@@ -18,6 +18,7 @@ from runner.gradients import GradientReport, check_gradients
 from runner.modes import ThreadModes
 from tests.runner.gradients.exam import EXAM, EXAM_HEALTHY
 from tests.runner.gradients.exam_2 import EXAM_2, EXAM_2_HEALTHY
+from tests.runner.gradients.exam_3 import EXAM_3, EXAM_3_HEALTHY
 from tests.runner.gradients.faults import FAULTS, Block, Fault, Tower, rows, squares
 from tests.runner.gradients.healthy import HEALTHY, Healthy
 
@@ -60,7 +61,7 @@ def checked(case: Fault | Healthy) -> GradientReport:
     return report
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, *EXAM, *EXAM_2], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*FAULTS, *EXAM, *EXAM_2, *EXAM_3], ids=lambda fault: fault.name)
 def test_a_fault_is_named_with_its_place(fault: Fault) -> None:
     report = checked(fault)
     found = [finding for finding in report.findings if finding.code == fault.code]
@@ -72,7 +73,9 @@ def test_a_fault_is_named_with_its_place(fault: Fault) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [*HEALTHY, *EXAM_HEALTHY, *EXAM_2_HEALTHY], ids=lambda model: model.name
+    "model",
+    [*HEALTHY, *EXAM_HEALTHY, *EXAM_2_HEALTHY, *EXAM_3_HEALTHY],
+    ids=lambda model: model.name,
 )
 def test_a_healthy_model_passes(model: Healthy) -> None:
     report = checked(model)
@@ -109,6 +112,14 @@ def test_gradients_that_were_there_stay() -> None:
     kept = {name: p.grad.clone() for name, p in module.named_parameters()}
     check_gradients(module, rows(3, 6), squares)
     assert all(torch.equal(p.grad, kept[name]) for name, p in module.named_parameters())
+
+
+def test_a_parameter_outside_the_module_keeps_its_gradient() -> None:
+    scale = nn.Parameter(torch.ones(()))
+    report = check_gradients(Tower(Block()), rows(3, 6), lambda output: squares(output * scale))
+    assert report.passed, report
+    assert "unregistered" in report.codes
+    assert scale.grad is None
 
 
 def test_a_failed_test_raises_its_report() -> None:
