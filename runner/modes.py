@@ -115,12 +115,16 @@ def casting(precision: Precision | None) -> Iterator[None]:
     """Autocast as `precision` has it, or off; for one forward, never round a `yield`.
 
     The cast cache is off: it is shared by all threads, and it hides an optimizer's in-place
-    updates from the next forward.
+    updates from the next forward. A region that code inside opened and never closed is closed.
     """
-    with ExitStack() as regions:
-        for kind in ("cpu", "cuda"):
-            regions.enter_context(_autocast(kind, precision))
-        yield
+    depth = _nesting()
+    try:
+        with ExitStack() as regions:
+            for kind in ("cpu", "cuda"):
+                regions.enter_context(_autocast(kind, precision))
+            yield
+    finally:
+        _close_regions(depth)
 
 
 def _autocast(kind: str, precision: Precision | None) -> AbstractContextManager[Any]:
@@ -139,10 +143,24 @@ def scrub_thread() -> None:
     torch.set_grad_enabled(True)
     for kind in ("cpu", "cuda"):
         torch.set_autocast_enabled(kind, False)
-    torch.autocast_increment_nesting()
-    while torch.autocast_decrement_nesting() > 0:  # an interrupted exit leaks the count,
-        pass  # and then no later region would ever clear the process-wide cast cache
+    _close_regions(0)
     torch.clear_autocast_cache()
+
+
+def _nesting() -> int:
+    """How many autocast regions are open on this thread."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def _close_regions(depth: int) -> None:
+    """Count open autocast regions down to `depth`.
+
+    An interrupted exit leaks the count, and then no later region would ever clear the
+    process-wide cast cache.
+    """
+    for _ in range(_nesting() - depth):
+        torch.autocast_decrement_nesting()
 
 
 def under_inference_mode(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

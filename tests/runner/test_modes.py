@@ -362,3 +362,14 @@ def test_decorating_a_coroutine_with_inference_mode_does_nothing():
         return torch.is_inference_mode_enabled()
 
     assert asyncio.run(run()) is False
+
+
+def test_a_phase_closes_a_region_that_its_function_left_open():
+    before = thread_modes()
+    run_inference(
+        lambda _: torch.autocast("cpu", torch.bfloat16).__enter__() and None,
+        nn.Linear(1, 1),
+        Precision(torch.device("cpu")),
+        "no_grad",
+    )
+    assert thread_modes() == before
