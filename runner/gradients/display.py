@@ -14,6 +14,7 @@ _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "skipped": "
 _MARKS = {"passed": "ok", "warned": "warn", "failed": "FAIL", "skipped": "skipped"}
 _WIDTH = 24
 _MOST_LAYERS = 32
+_MOST_NAME = 34  # with the bar this fits 80 columns
 
 
 def render(report: GradientReport) -> RenderableType:
@@ -55,10 +56,15 @@ def _norms(norms: Mapping[str, float]) -> Table:
     finite = [math.log10(norm) for norm in norms.values() if 0 < norm < math.inf]
     low, high = min(finite, default=0.0) - 0.5, max(finite, default=0.0)
     for layer, norm in list(norms.items())[:_MOST_LAYERS]:
-        table.add_row(layer, f"{norm:.2e}", _bar(norm, low, high))
+        table.add_row(_tail(layer), f"{norm:.2e}", _bar(norm, low, high))
     if len(norms) > _MOST_LAYERS:
         table.add_row(f"and {len(norms) - _MOST_LAYERS} more", "", "")
     return table
+
+
+def _tail(layer: str) -> str:
+    """The end of a long name, which tells layers apart."""
+    return layer if len(layer) <= _MOST_NAME else f"…{layer[1 - _MOST_NAME :]}"
 
 
 def _bar(norm: float, low: float, high: float) -> Text:
