@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 ENV = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help predict train test gpu lint format selftest bench schema clean
+.PHONY: help predict train test gpu lint format selftest bench quick schema clean
 
 help:  ## list the recipes
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -45,6 +45,11 @@ bench: $(ENV)  ## measure accuracy, adaptation time and overhead; writes docs/re
 	@$(BIN)/python -m bench.accuracy --output docs/results/accuracy.json
 	@$(BIN)/python -m bench.adaptation --output docs/results/adaptation.json
 	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
+
+quick: $(ENV)  ## the short form of bench: does it run?
+	@$(BIN)/python -m bench.accuracy --quick
+	@$(BIN)/python -m bench.adaptation --quick
+	@$(BIN)/python -m bench.overhead --quick
 
 schema: $(ENV)  ## write .cog/openapi_schema.json as `cog build` would
 	@$(BIN)/python -m server.openapi --output .cog/openapi_schema.json

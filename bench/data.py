@@ -100,6 +100,8 @@ def _nouns() -> Path:
 def _download() -> None:
     _CACHE.mkdir(parents=True, exist_ok=True)
     try:
+        # a fresh machine has no lists yet; where they cannot be renewed, old ones may do
+        subprocess.run(["apt-get", "--quiet", "update"], stdout=subprocess.DEVNULL, check=False)
         subprocess.run(["apt-get", "--quiet", "download", _PACKAGE], cwd=_CACHE, check=True)
         archive = next(_CACHE.glob(f"{_PACKAGE}_*.deb"))
         subprocess.run(["dpkg", "-x", archive.name, "."], cwd=_CACHE, check=True)
