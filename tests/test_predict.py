@@ -2,7 +2,6 @@
 
 import base64
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -135,10 +134,6 @@ def test_a_cancel_in_mid_adaptation_stops_it_and_leaves_the_base_as_it_was(serve
     for step in range(1, 6):
         assert cancelled_at(server, step, values)["status"] == "canceled"
         assert ask(server, **BASE) == base
-    # the model thread is free again: a fresh adaptation is not queued behind 2,000 steps
-    began = time.monotonic()
-    ask(server, text=TEXTS[0], examples=TICKETS.read_text(), steps=1)
-    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(
