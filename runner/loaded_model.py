@@ -5,6 +5,7 @@ census taken in setup is compared with it after every adaptation, and once they 
 work is done. This module knows no thread and no caller.
 """
 
+import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,7 @@ from runner.tasks.task import Task, on_device
 from runner.training_state import TrainingState
 
 _CPU = torch.device("cpu")
+logger = logging.getLogger(__name__)
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
@@ -69,6 +71,8 @@ class LoadedModel:
         precision = choose_precision(settings)
         self.base = run_setup(task.load)
         self.healed = heal(self.base)
+        if self.healed:
+            logger.warning("tensors born in inference mode were copied: %s", self.healed)
         self.base = run_setup(self.base.to, precision.device)
         self.precision = _fit(precision, self.base, settings.precision)
         if any(is_lazy(parameter) for parameter in self.base.parameters()):

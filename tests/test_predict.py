@@ -238,3 +238,54 @@ def test_a_demanded_device_that_is_absent_is_a_setup_failure_not_a_fallback(tmp_
         assert "SetupError" in logs
         assert "DEVICE is 'cuda'" in logs
         assert "DEVICE=cpu" in logs
+
+
+WRITING = """
+import predict
+from runner.tasks.text_classification import TextClassification
+
+
+class Writing(TextClassification):
+    def load(self):
+        self.base = super().load()
+        return self.base
+
+    def loss(self, module, batch, targets):
+        if len(targets) == 7:  # no batch of the self-test
+            self.base.head.bias.data.add_(1)
+        return super().loss(module, batch, targets)
+
+
+class Predictor(predict.Predictor):
+    run = predict.Predictor.run
+    healthcheck = predict.Predictor.healthcheck
+
+
+predict.TextClassification = Writing
+"""
+
+
+def test_a_base_that_was_written_to_fails_health_and_every_later_prediction(tmp_path):
+    (tmp_path / "writing.py").write_text(WRITING)
+    reference = "writing.py:Predictor"
+    write_schema(tmp_path, predict=reference)
+    rows = two_classes(*((f"text {number}", "xy"[number % 2]) for number in range(7)))
+    env = {"WEIGHTS_DIR": str(tmp_path)}
+    with cog_server(tmp_path, predict=reference, env=env) as server:
+        ask(server, **BASE)
+        assert server.health()["status"] == "READY"
+        done = server.post("/predictions", {"input": {"text": "a", "examples": rows, "steps": 1}})
+        assert done.json()["status"] == "failed"
+        assert "tensor head.bias (checksum)" in done.json()["error"]
+        assert server.health()["status"] == "UNHEALTHY"
+        later = server.post("/predictions", {"input": BASE}).json()
+        assert "the base model changed" in later["error"]
+
+
+def test_held_out_examples_are_scored_before_and_after(server):
+    output = ask(server, text=TEXTS[0], examples=TICKETS.read_text(), steps=6, hold_out=0.2)
+    report = output["report"]
+    assert report["held_out_examples"] == 12
+    assert report["examples"] == 36
+    assert report["held_out_before"] == report["held_out_curve"][0]["score"]
+    assert report["held_out_after"] >= report["held_out_before"]
