@@ -75,7 +75,8 @@ class GradientFlow:
         if "nference tensor" in str(error):
             hint = (
                 " A tensor made by an inference is kept somewhere and used in training"
-                f"{self.diagnosis.kept_tensors()}: keep none, or serve under no_grad."
+                f"{self.diagnosis.kept_tensors()}: keep none, or serve under no_grad "
+                "(serve_mode, or SERVE_MODE in the environment)."
             )
         self.exam.fail(
             "train-forward",
