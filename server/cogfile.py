@@ -170,6 +170,11 @@ class Cogfile(_Section):
         """What serves predictions: `run`, or `predict` by its older name."""
         return self.run or self.predict
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """`environment` as a mapping."""
+        return dict(line.split("=", 1) for line in self.environment or ())
+
 
 def read_cogfile(path: Path = Path("cog.yaml")) -> Cogfile:
     """Read `cog.yaml`.

@@ -1,0 +1,226 @@
+"""What the front process and the model process say to each other.
+
+Messages are msgpack with a tag, in frames of four bytes of length (big-endian) and that many
+bytes. JSON that a client sent or will get travels as JSON bytes, so that neither side decodes
+what it only passes on. Nothing here is pickled.
+"""
+
+import struct
+from typing import Any, Literal
+
+import msgspec
+
+Kind = Literal["predict", "train"]
+Status = Literal["succeeded", "failed", "canceled"]
+MetricMode = Literal["replace", "increment", "append"]
+_LENGTH = struct.Struct(">I")
+
+
+class _Message(msgspec.Struct, frozen=True, tag=True):
+    """One message."""
+
+
+class Run(_Message, frozen=True):
+    """Front to model: start a prediction or training.
+
+    Attributes:
+        id: of the prediction.
+        input: the JSON object of its inputs, already validated; unknown ones are dropped.
+        context: the request's context.
+    """
+
+    id: str
+    input: bytes
+    context: dict[str, str]
+
+
+class Cancel(_Message, frozen=True):
+    """Front to model: end a prediction early; it answers with `Finished` all the same."""
+
+    id: str
+
+
+class AskHealth(_Message, frozen=True):
+    """Front to model: call the user's `healthcheck()`; answered by `Health`."""
+
+
+class AskSelfTest(_Message, frozen=True):
+    """Front to model: run the gradient self-test again; answered by `SelfTested`."""
+
+
+class AskGauges(_Message, frozen=True):
+    """Front to model: answered by `Gauges`."""
+
+
+class Stop(_Message, frozen=True):
+    """Front to model: end when the running predictions have ended."""
+
+
+class SetupLog(_Message, frozen=True):
+    """Model to front: a line printed by an import or by setup()."""
+
+    source: Literal["stdout", "stderr"]
+    data: str
+
+
+class Described(_Message, frozen=True):
+    """Model to front, before setup(): what the code says about itself.
+
+    Attributes:
+        schema: the OpenAPI document as JSON.
+        concurrency: of `@cog.concurrent`; 1 without it.
+        is_async: whether run() is a coroutine or an async generator.
+    """
+
+    schema: bytes
+    concurrency: int
+    is_async: bool
+
+
+class Ready(_Message, frozen=True):
+    """Model to front: setup() has succeeded.
+
+    Attributes:
+        self_test: the report of the gradient self-test as JSON; None without a ModelRunner.
+    """
+
+    self_test: bytes | None = None
+
+
+class SetupFailed(_Message, frozen=True):
+    """Model to front: setup() has failed; the process stays until it is told to stop.
+
+    Attributes:
+        error: the exception in one line; its traceback is in the setup logs.
+    """
+
+    error: str
+
+
+class Started(_Message, frozen=True):
+    """Model to front: the prediction has a thread or task; its input files are fetched next."""
+
+    id: str
+
+
+class Log(_Message, frozen=True):
+    """Model to front: whole lines that the prediction printed; the last may lack its newline."""
+
+    id: str
+    source: Literal["stdout", "stderr"]
+    data: str
+
+
+class Output(_Message, frozen=True):
+    """Model to front: a yielded item, an item of a returned list, or the one returned value."""
+
+    id: str
+    chunk: bytes
+
+
+class Metric(_Message, frozen=True):
+    """Model to front: a recorded metric, by its dotted name; `value` is JSON, null deletes it."""
+
+    id: str
+    name: str
+    value: bytes
+    mode: MetricMode = "replace"
+
+
+class Finished(_Message, frozen=True):
+    """Model to front: the prediction has ended; nothing about it follows.
+
+    Attributes:
+        status: how.
+        is_list: whether the output is the list of all chunks, or the one chunk alone.
+        error: why it failed, without a traceback.
+        predict_time: seconds in run(), inputs and outputs included.
+    """
+
+    id: str
+    status: Status
+    is_list: bool = False
+    error: str | None = None
+    predict_time: float = 0.0
+
+
+class Health(_Message, frozen=True):
+    """Model to front: what healthcheck() said; None is healthy, or there is none."""
+
+    error: str | None = None
+
+
+class SelfTested(_Message, frozen=True):
+    """Model to front: a self-test's report as JSON; None without a ModelRunner."""
+
+    report: bytes | None = None
+    error: str | None = None
+
+
+class Gauges(_Message, frozen=True):
+    """Model to front: numbers for /metrics, by name, such as `device_memory_bytes`."""
+
+    values: dict[str, float]
+
+
+Request = Run | Cancel | AskHealth | AskSelfTest | AskGauges | Stop
+Report = (
+    SetupLog
+    | Described
+    | Ready
+    | SetupFailed
+    | Started
+    | Log
+    | Output
+    | Metric
+    | Finished
+    | Health
+    | SelfTested
+    | Gauges
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_requests = msgspec.msgpack.Decoder(Request)
+_reports = msgspec.msgpack.Decoder(Report)
+
+
+def to_frame(message: Request | Report) -> bytes:
+    """A message with its length in front."""
+    body = _encoder.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+class Frames:
+    """Cuts a stream of bytes into messages."""
+
+    def __init__(self, decoder: "msgspec.msgpack.Decoder[Any]") -> None:
+        self._decoder = decoder
+        self._buffer = bytearray()
+
+    @classmethod
+    def of_requests(cls) -> "Frames":
+        """For the model process."""
+        return cls(_requests)
+
+    @classmethod
+    def of_reports(cls) -> "Frames":
+        """For the front process."""
+        return cls(_reports)
+
+    def feed(self, data: bytes) -> list[Any]:
+        """The messages that are whole by now.
+
+        Raises:
+            msgspec.DecodeError: the other side does not speak this protocol.
+        """
+        self._buffer += data
+        messages, start = [], 0
+        with memoryview(self._buffer) as view:
+            while len(view) - start >= _LENGTH.size:
+                end = start + _LENGTH.size + _LENGTH.unpack_from(view, start)[0]
+                if end > len(view):
+                    break
+                messages.append(self._decoder.decode(view[start + _LENGTH.size : end]))
+                start = end
+        del self._buffer[:start]
+        return messages
