@@ -48,6 +48,10 @@ class ServedAdapters:
         self._served.move_to_end(key)
         return self._served[key]
 
+    def __len__(self) -> int:
+        """How many are ready."""
+        return len(self._served)
+
 
 def predict_batch(
     task: Task, served: Served, inputs: Sequence[Any], precision: Precision, serve_mode: ServeMode

@@ -32,6 +32,9 @@ class ModelRunner:
         task: what the user wrote for the model.
         settings: read once, at the door.
 
+    Attributes:
+        self_test_report: of the last self-test; None before the first.
+
     Raises:
         SetupError: the model cannot be loaded here.
     """
@@ -39,6 +42,7 @@ class ModelRunner:
     def __init__(self, task: Task, settings: RunnerSettings | None = None) -> None:
         self.settings = settings or RunnerSettings()
         self.store = AdapterStore(self.settings.weights_dir / "adapters")
+        self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         try:
             loading = self._scheduler.submit_long(once(LoadedModel, task, self.settings))
@@ -72,6 +76,11 @@ class ModelRunner:
         return self._model.digest
 
     @property
+    def adapter_cache_entries(self) -> int:
+        """How many adapters are ready in memory."""
+        return len(self._model.served)
+
+    @property
     def precision(self) -> Precision:
         """The device and compute dtype in use."""
         return self._model.precision
@@ -82,7 +91,9 @@ class ModelRunner:
         Args:
             entry: the door's function, checked for mode decorators that do nothing on `async`.
         """
-        return self._scheduler.submit_long(once(run_self_test, self._model, entry)).wait()
+        report = self._scheduler.submit_long(once(run_self_test, self._model, entry)).wait()
+        self.self_test_report = report
+        return report
 
     def predict(
         self, inputs: Sequence[Any], adapter: Adapter | None = None, labels: Sequence[str] = ()

@@ -24,7 +24,7 @@ def read_url(url: str, most_bytes: int = _MOST_BYTES) -> bytes:
     Raises:
         InputError: it cannot be read, or holds more than `most_bytes`.
     """
-    content = _from_data_url(url) if url.startswith("data:") else _download(url, most_bytes)
+    content = _from_data_url(url) if url.startswith("data:") else download(url, most_bytes)
     if len(content) > most_bytes:
         raise InputError(
             f"{url[:_SHOWN]!r} holds more than {most_bytes:,} bytes. Send a smaller file."
@@ -49,7 +49,14 @@ def _from_data_url(url: str) -> bytes:
         ) from error
 
 
-def _download(url: str, most_bytes: int) -> bytes:
+def download(url: str, most_bytes: int) -> bytes:
+    """The bytes behind an `http(s)://` URL, one more than `most_bytes` at most.
+
+    A process that guards its way out puts its own function in this one's place.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
             return bytes(answer.read(most_bytes + 1))

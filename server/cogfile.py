@@ -8,19 +8,21 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     Strict,
+    Tag,
     ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from runner.errors import ConfigError
+from server.yaml_file import YamlFile, read_yaml
 
 
 def _matching(pattern: str, allowed: str) -> AfterValidator:
@@ -61,10 +63,17 @@ class _Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, values: object) -> object:
-        unknown = sorted(set(values) - set(cls.model_fields)) if isinstance(values, dict) else []
+        unknown = (
+            [key for key in values if key not in cls.model_fields]
+            if isinstance(values, dict)
+            else []
+        )
         if unknown:
-            raise ValueError(
-                f"unknown {', '.join(unknown)}; allowed: {', '.join(cls.model_fields)}"
+            allowed = ", ".join(cls.model_fields)
+            raise PydanticCustomError(
+                "unknown_keys",
+                "no such key; allowed: {allowed}",
+                {"allowed": allowed, "keys": unknown},
             )
         return values
 
@@ -84,6 +93,13 @@ class RunCommand(_Section):
     mounts: Items[Mount] = ()
 
 
+# Told apart by type, so that a mistake in one is not called a mistake in the other too.
+Command = Annotated[
+    Annotated[str, Tag("text")] | Annotated[RunCommand, Tag("mapping")],
+    Discriminator(lambda command: "mapping" if isinstance(command, dict) else "text"),
+]
+
+
 class Build(_Section):
     """How the image is built."""
 
@@ -94,7 +110,7 @@ class Build(_Section):
     python_requirements: str | None = None
     python_packages: Items[str] | None = None
     system_packages: Items[str] | None = None
-    run: Items[str | RunCommand] | None = None
+    run: Items[Command] | None = None
     pre_install: Items[str] | None = None
     sdk_version: str | None = None
 
@@ -183,24 +199,26 @@ def read_cogfile(path: Path = Path("cog.yaml")) -> Cogfile:
         ConfigError: there is no such file, it is no YAML, or a key or value is not allowed; the
             message has one line for each.
     """
+    file = read_yaml(path)
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path} does not exist; create it or name another file.") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is no YAML: {error}. Correct the line.") from error
-    try:
-        return Cogfile.model_validate(document)
+        return Cogfile.model_validate(file.value)
     except ValidationError as error:
-        lines = "\n".join(f"  {_line(detail)}" for detail in error.errors())
-        raise ConfigError(f"{path} is not what Cog accepts; correct:\n{lines}") from error
+        lines = [line for detail in error.errors() for line in _lines(file, detail)]
+        raise ConfigError("\n".join(lines)) from error
 
 
 # Where pydantic speaks of Python, the words of YAML.
 _YAML_WORDS = {"tuple_type": "Input should be a list", "model_type": "Input should be a mapping"}
 
 
-def _line(detail: ErrorDetails) -> str:
-    key = ".".join(str(part) for part in detail["loc"]) or "the file"
-    message = _YAML_WORDS.get(detail["type"], detail["msg"]).removeprefix("Value error, ")
-    return f"{key} is {detail['input']!r}: {message}"
+def _lines(file: YamlFile, detail: ErrorDetails) -> list[str]:
+    """One line for what pydantic found; of unknown keys, for each."""
+    location, kind = detail["loc"], detail["type"]
+    if kind == "unknown_keys":
+        found = [(*file.find((*location, key)), key) for key in detail["ctx"]["keys"]]
+        return [f"{place}: {name or key}: {detail['msg']}" for place, name, key in found]
+    place, name = file.find(location)
+    if kind == "missing":
+        return [f"{place}: {name}.{location[-1]} is required; add it"]
+    message = _YAML_WORDS.get(kind, detail["msg"]).removeprefix("Value error, ")
+    return [f"{place}: {name or 'the file'} is {detail['input']!r}: {message}"]

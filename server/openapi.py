@@ -119,11 +119,12 @@ def write_atomically(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the document, or print it."""
-    parser = argparse.ArgumentParser(prog="python -m server.openapi", description=main.__doc__)
-    parser.add_argument("--output", type=Path, help="a file; without it, standard output")
-    output: Path | None = parser.parse_args(arguments).output
+def write_document(output: Path | None) -> None:
+    """Describe what this folder serves, in a file, or on standard output.
+
+    Raises:
+        SystemExit: nothing can be described; with the reason.
+    """
     try:
         references = find_references(os.environ, Path.cwd())
         with contextlib.redirect_stdout(sys.stderr):  # what a predictor prints is not the document
@@ -136,6 +137,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.write(text)
     else:
         write_atomically(output, text)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the document, or print it."""
+    parser = argparse.ArgumentParser(prog="python -m server.openapi", description=main.__doc__)
+    parser.add_argument("--output", type=Path, help="a file; without it, standard output")
+    write_document(parser.parse_args(arguments).output)
 
 
 if __name__ == "__main__":

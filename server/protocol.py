@@ -82,9 +82,11 @@ class Ready(_Message, frozen=True):
 
     Attributes:
         self_test: the report of the gradient self-test as JSON; None without a ModelRunner.
+        has_healthcheck: whether there is a `healthcheck()` to ask.
     """
 
     self_test: bytes | None = None
+    has_healthcheck: bool = False
 
 
 class SetupFailed(_Message, frozen=True):

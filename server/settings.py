@@ -56,53 +56,74 @@ class Settings(BaseSettings):
         frozen=True, extra="ignore", env_ignore_empty=True, case_sensitive=False
     )
 
-    port: int = Field(5000, ge=0, le=65535, description="port to listen on")
-    cog_predict_type_stub: str | None = Field(None, description="FILE.py:NAME of the predictor")
-    cog_train_type_stub: str | None = Field(None, description="FILE.py:NAME of the training")
-    cog_max_concurrency: int | None = Field(None, ge=1, description="predictions at once")
-    cog_setup_timeout: float = Field(0, ge=0, description="seconds for setup(); 0: no limit")
+    port: int = Field(default=5000, ge=0, le=65535, description="port to listen on")
+    cog_predict_type_stub: str | None = Field(
+        default=None, description="FILE.py:NAME of the predictor"
+    )
+    cog_train_type_stub: str | None = Field(
+        default=None, description="FILE.py:NAME of the training"
+    )
+    cog_max_concurrency: int | None = Field(default=None, ge=1, description="predictions at once")
+    cog_setup_timeout: float = Field(
+        default=0, ge=0, description="seconds for setup(); 0: no limit"
+    )
     cog_throttle_response_interval: float = Field(
-        0.5, ge=0, description="seconds between two `logs` webhooks"
+        default=0.5, ge=0, description="seconds between two `logs` webhooks"
     )
     cog_stream_history_capacity: int = Field(
-        1024, ge=0, description="events kept for the replay of a stream"
+        default=1024, ge=0, description="events kept for the replay of a stream"
     )
-    cog_user_agent: str | None = Field(None, description="User-Agent of downloads")
-    webhook_auth_token: str | None = Field(None, description="bearer token sent with webhooks")
-    log_format: Literal["json", "console"] = Field("json", description="of the server's own log")
-    cog_log_level: str = Field("info", description="of the server's own log")
+    cog_user_agent: str | None = Field(default=None, description="User-Agent of downloads")
+    webhook_auth_token: str | None = Field(
+        default=None, description="bearer token sent with webhooks"
+    )
+    log_format: Literal["json", "console"] = Field(
+        default="json", description="of the server's own log"
+    )
+    cog_log_level: str = Field(default="info", description="of the server's own log")
     kubernetes_service_host: str | None = Field(
-        None, description="set by Kubernetes: touch /var/run/cog/ready when ready"
+        default=None, description="set by Kubernetes: touch /var/run/cog/ready when ready"
     )
 
-    strict_cog: bool = Field(False, description="give Cog's behaviour where ours differs")
-    max_queue: int = Field(1000, ge=0, description="predictions that may wait; 0: 409, as Cog")
-    data_dir: Path = Field(Path(".data"), description="folder of records and stored inputs")
+    strict_cog: bool = Field(default=False, description="give Cog's behaviour where ours differs")
+    max_queue: int = Field(
+        default=1000, ge=0, description="predictions that may wait; 0: 409, as Cog"
+    )
+    data_dir: Path = Field(default=Path(".data"), description="folder of records and stored inputs")
     database_url: str | None = Field(
-        None, description="any SQLAlchemy URL; by default SQLite in DATA_DIR"
+        default=None, description="any SQLAlchemy URL; by default SQLite in DATA_DIR"
     )
-    retention_days: float = Field(30, gt=0, description="finished records are kept so long")
-    retention_count: int = Field(100_000, ge=1, description="and at most so many")
+    retention_days: float = Field(default=30, gt=0, description="finished records are kept so long")
+    retention_count: int = Field(default=100_000, ge=1, description="and at most so many")
     drain_seconds: float | None = Field(
-        None, ge=0, description="on SIGTERM, wait so long for what runs; unset: without limit"
+        default=None,
+        ge=0,
+        description="on SIGTERM, wait so long for what runs; unset: without limit",
     )
-    max_crashes: int = Field(5, ge=1, description="crashes in a row until health is DEFUNCT")
+    max_crashes: int = Field(
+        default=5, ge=1, description="crashes in a row until health is DEFUNCT"
+    )
     egress_allow: Names = Field(
-        (), description="hosts and CIDRs that input files and webhooks may reach beside public ones"
+        default=(),
+        description="hosts and CIDRs that input files and webhooks may reach beside public ones",
     )
     webhook_secret: str | None = Field(
-        None, description="whsec_… that signs webhooks (Standard Webhooks)"
+        default=None, description="whsec_… that signs webhooks (Standard Webhooks)"
     )
-    max_body_bytes: int = Field(100 * 2**20, ge=1, description="of a request; more is 413")
-    max_file_bytes: int = Field(2**30, ge=1, description="of one input file")
-    max_string_length: int = Field(64 * 2**20, ge=1, description="of one string in an input")
-    body_seconds: float = Field(30, gt=0, description="a body that pauses for longer is dropped")
+    max_body_bytes: int = Field(default=100 * 2**20, ge=1, description="of a request; more is 413")
+    max_file_bytes: int = Field(default=2**30, ge=1, description="of one input file")
+    max_string_length: int = Field(
+        default=64 * 2**20, ge=1, description="of one string in an input"
+    )
+    body_seconds: float = Field(
+        default=30, gt=0, description="a body that pauses for longer is dropped"
+    )
     api_keys_file: Path | None = Field(
-        None, description="file of hashed API keys, read again when it changes"
+        default=None, description="file of hashed API keys, read again when it changes"
     )
-    rate_limit: str | None = Field(None, description="per key, such as 100/minute")
-    cors_origins: Names = Field((), description="origins that browsers may call from")
-    weights_dir: Path = Field(Path("weights"), description="adapters and stored weights")
+    rate_limit: str | None = Field(default=None, description="per key, such as 100/minute")
+    cors_origins: Names = Field(default=(), description="origins that browsers may call from")
+    weights_dir: Path = Field(default=Path("weights"), description="adapters and stored weights")
 
     @classmethod
     def settings_customise_sources(

@@ -69,9 +69,9 @@ def test_what_was_read_cannot_be_changed(tmp_path):
 @pytest.mark.parametrize(
     ("text", "key", "value", "allowed"),
     [
-        ("builds: {}", "the file", "builds", "build, run, predict"),
-        ("build: {python_version: '3.11', gpus: 1}", "build", "gpus", "gpu, cuda"),
-        ("build: {}", "build.python_version", "{}", "required"),
+        ("builds: {}", "builds", "no such key", "build, run, predict"),
+        ("build: {python_version: '3.11', gpus: 1}", "build.gpus", "no such key", "gpu, cuda"),
+        ("build: {}", "build.python_version", "is required", "add it"),
         ("build: {python_version: 3.10}", "build.python_version", "3.1", "string"),
         ("build: {python_version: '3.9'}", "build.python_version", "'3.9'", '"3.10" to "3.13"'),
         ("build: {python_version: '3.14'}", "build.python_version", "'3.14'", '"3.10" to "3.13"'),
@@ -100,7 +100,7 @@ def test_what_was_read_cannot_be_changed(tmp_path):
         ("train: train.py:1", "train", "'train.py:1'", "FILE.py:NAME"),
         ("{run: a.py:A, predict: a.py:A}", "the file", "'a.py:A'", "keep run"),
         ("concurrency: {max: 0}", "concurrency.max", "0", "greater than or equal to 1"),
-        ("concurrency: {}", "concurrency.max", "{}", "required"),
+        ("concurrency: {}", "concurrency.max", "is required", "add it"),
         ("environment: [NOVALUE]", "environment.0", "'NOVALUE'", "NAME=VALUE"),
         ("environment: [A=1, PATH=/bin]", "environment.1", "'PATH=/bin'", "not one reserved"),
         ("environment: [CUDA_HOME=/x]", "environment.0", "'CUDA_HOME=/x'", "not one reserved"),
@@ -131,14 +131,65 @@ def test_a_mistake_is_refused_with_its_key_its_value_and_what_is_allowed(
     assert all(part in message for part in (key, value, allowed)), message
 
 
-def test_every_mistake_is_named(tmp_path):
+def mistakes(folder: Path, text: str) -> list[str]:
+    """The lines of the refusal, without the folder."""
     with pytest.raises(ConfigError) as caught:
-        read(tmp_path, "{run: predict, train: train, image: 3}")
-    assert [line.split()[0] for line in str(caught.value).splitlines()[1:]] == [
-        "run",
-        "train",
-        "image",
+        read(folder, text)
+    return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+def test_every_mistake_is_named_with_its_line(tmp_path):
+    text = """\
+build:
+  python_version: "3.9"
+
+  run:
+    - echo fine
+    - command: pip install x
+      mounts:
+        - {type: secret, id: a, target: /a}
+        - type: bind
+          id: b
+run: predict
+environment:
+  - FINE=1
+  - WRONG
+concurrency: {}
+"""
+    assert [line.partition(" is ")[0] for line in mistakes(tmp_path, text)] == [
+        "cog.yaml:2: build.python_version",
+        "cog.yaml:9: build.run.1.mounts.1.type",
+        "cog.yaml:9: build.run.1.mounts.1.target",
+        "cog.yaml:11: run",
+        "cog.yaml:15: concurrency.max",
+        "cog.yaml:14: environment.1",
     ]
+
+
+def test_each_unknown_key_has_its_own_line(tmp_path):
+    found = mistakes(tmp_path, "run: a.py:A\nruns: 1\nimages: 2")
+    assert [line.partition(";")[0] for line in found] == [
+        "cog.yaml:2: runs: no such key",
+        "cog.yaml:3: images: no such key",
+    ]
+
+
+def test_a_key_that_is_there_twice_is_refused_with_both_lines(tmp_path):
+    text = "run: a.py:A\nbuild:\n  python_version: '3.11'\n  python_version: '3.12'\nrun: b.py:B"
+    assert mistakes(tmp_path, text) == [
+        "cog.yaml:5: run is here a second time, after line 1; keep one.",
+        "cog.yaml:4: python_version is here a second time, after line 3; keep one.",
+    ]
+
+
+def test_the_same_key_in_two_mappings_is_allowed(tmp_path):
+    text = "weights: [{name: a, target: /a}, {name: b, target: /b}]"
+    assert [one.name for one in read(tmp_path, text).weights] == ["a", "b"]
+
+
+def test_a_merged_key_may_be_overridden(tmp_path):
+    merged = "build:\n  <<: {python_version: '3.11', gpu: true}\n  gpu: false"
+    assert not read(tmp_path, merged).build.gpu
 
 
 def test_names_like_reserved_ones_are_allowed(tmp_path):
@@ -151,9 +202,26 @@ def test_a_missing_file_is_refused_by_name(tmp_path):
         read_cogfile(tmp_path / "missing.yaml")
 
 
-def test_what_is_no_yaml_is_refused_with_its_line(tmp_path):
-    with pytest.raises(ConfigError, match="line 2"):
-        read(tmp_path, "a: 1\nb: [")
+def test_what_is_no_yaml_is_refused_with_line_and_column(tmp_path):
+    assert mistakes(tmp_path, "a: 1\nb: [")[0].startswith("cog.yaml:2:5: no YAML")
+    assert mistakes(tmp_path, "run: a.py:A\n\tb: 1")[0].startswith("cog.yaml:2:1: no YAML")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"run: \xff", "UTF-8"),
+        (b"run: \x00", "special characters"),
+        (b"image: 2026-99-99", "month must be"),
+        (b"image: !!python/object:os.system x", "cog.yaml:1:8: no YAML"),
+        (b"image: &a [*a]", "image is"),
+    ],
+)
+def test_a_file_that_holds_no_plain_values_is_refused(tmp_path, content, reason):
+    path = tmp_path / "cog.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=reason):
+        read_cogfile(path)
 
 
 def test_our_own_cog_yaml_is_valid():

@@ -1,0 +1,169 @@
+"""The application: it puts the parts together, and turns what they raise into answers."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+
+import structlog
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import ASGIApp
+
+from server.answers import json_answer, problems_answer, refusal_answer
+from server.desk import Desk
+from server.egress import Egress
+from server.envelope import Refused
+from server.guard import protect
+from server.health import Clinic
+from server.intake import InvalidInputs
+from server.journal import Journal
+from server.lane import Lane
+from server.model.plan import Plan
+from server.protocol import Kind
+from server.records import Records, RecordsError
+from server.routes import records as record_routes
+from server.routes import runs, state
+from server.settings import Settings
+from server.telemetry.metrics import Metrics
+from server.telemetry.observed import Observed
+from server.telemetry.traces import Traces
+from server.webhooks import Envelope, Webhooks
+
+_PRUNE_SECONDS = 600.0
+log = structlog.get_logger()
+
+
+def create_app(
+    settings: Settings,
+    plans: dict[Kind, Plan],
+    mode: Kind,
+    shut_down: Callable[[], None] = lambda: None,
+) -> FastAPI:
+    """The application without its door.
+
+    Args:
+        settings: of the server.
+        plans: what each model process loads.
+        mode: which starts with the server.
+        shut_down: ends the server.
+    """
+    traces, metrics = Traces.from_environment(), Metrics()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with _open(settings, plans, mode, metrics, traces) as (desk, webhooks):
+            app.state.desk, app.state.clinic = desk, Clinic(desk)
+            app.state.webhooks = webhooks
+            yield
+
+    app = FastAPI(
+        title="Cog",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        telemetry=traces.fastapi,
+    )
+    app.state.settings, app.state.metrics, app.state.shut_down = settings, metrics, shut_down
+    _add_routes(app, settings)
+    _add_answers(app, settings)
+    return app
+
+
+def guarded(app: FastAPI) -> ASGIApp:
+    """The application behind its door, counted."""
+    return Observed(protect(app, app.state.settings), app.state.metrics)
+
+
+@contextlib.asynccontextmanager
+async def _open(
+    settings: Settings, plans: dict[Kind, Plan], mode: Kind, metrics: Metrics, traces: Traces
+) -> AsyncIterator[tuple[Desk, Webhooks]]:
+    """Everything that lives as long as the server."""
+    records = Records.open(settings.database_url, settings.data_dir)
+    await records.register()
+    envelope = Envelope("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
+    webhooks = Webhooks(records, Egress(settings.egress_allow), envelope)
+    await webhooks.start()
+    journal = Journal(records, webhooks, metrics, traces, settings.cog_throttle_response_interval)
+    lanes = {kind: Lane(plan, journal, settings) for kind, plan in plans.items()}
+    desk = Desk(lanes, mode, records, journal, settings)
+    await desk.open()
+    pruning = asyncio.get_running_loop().create_task(_prune(records, settings))
+    try:
+        yield desk, webhooks
+    finally:
+        pruning.cancel()
+        await desk.close(settings.drain_seconds)
+        await webhooks.drain(settings.drain_seconds)
+        await webhooks.close()
+        await records.close()
+        await asyncio.to_thread(traces.close)
+
+
+async def _prune(records: Records, settings: Settings) -> None:
+    """Delete what is too old, or too much."""
+    while True:
+        try:
+            age = timedelta(days=settings.retention_days)
+            await records.prune(age, settings.retention_count)
+        except RecordsError as error:
+            log.warning("old records cannot be deleted", error=str(error))
+        await asyncio.sleep(_PRUNE_SECONDS)
+
+
+def _add_routes(app: FastAPI, settings: Settings) -> None:
+    kinds: tuple[Kind, ...] = ("predict", "train")
+    app.include_router(state.router())
+    for kind in kinds:
+        app.include_router(runs.Runs(kind).router())
+        if not settings.strict_cog:
+            app.include_router(record_routes.Shelf(kind).router())
+
+
+def _add_answers(app: FastAPI, settings: Settings) -> None:
+    """One answer for each thing that is raised."""
+    strict = settings.strict_cog
+
+    @app.exception_handler(Refused)
+    async def refuse(_: Request, refused: Refused) -> Response:
+        return refusal_answer(refused, strict=strict)
+
+    @app.exception_handler(InvalidInputs)
+    async def list_problems(_: Request, invalid: InvalidInputs) -> Response:
+        return problems_answer(invalid.problems)
+
+    @app.exception_handler(RecordsError)
+    async def wait_for_records(_: Request, error: RecordsError) -> Response:
+        return refusal_answer(Refused(503, f"the records cannot be used: {error}"), strict=strict)
+
+    @app.exception_handler(HTTPException)
+    async def find_no_route(request: Request, error: HTTPException) -> Response:
+        headers = {}
+        if error.status_code == 405:
+            headers["Allow"] = ",".join(_allowed_methods(request))
+        if strict:
+            return Response(None, error.status_code, headers)
+        reason = {404: "there is no such page", 405: "this method is not allowed here"}
+        text = reason.get(error.status_code, str(error.detail))
+        return json_answer({"error": text, "status": "failed"}, error.status_code, headers)
+
+    @app.exception_handler(Exception)
+    async def admit(request: Request, error: Exception) -> Response:
+        log.error("request failed", path=request.url.path, exc_info=error)
+        return json_answer(
+            {"error": "the server has a fault; see its log", "status": "failed"}, 500
+        )
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    methods: set[str] = set()
+    for route in request.app.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods)

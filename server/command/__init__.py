@@ -1,0 +1,1 @@
+"""The command line for people: `python -m server predict | train | openapi | key`."""

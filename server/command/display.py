@@ -1,0 +1,127 @@
+"""Shows a run while it goes on: logs and progress on standard error, streamed text on output.
+
+Bars and colours are for terminals; into a file or pipe go the logs and the text as they are.
+"""
+
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+STEP = ".step"  # a metric of such a name counts up to the input `steps`
+
+
+class Display:
+    """One run on the screen; a context while it goes on.
+
+    Attributes:
+        is_text: whether the output is a list of the pieces of one text.
+        streams_text: whether these are printed as they come.
+    """
+
+    def __init__(self) -> None:
+        self.is_text = self.streams_text = False
+        self._out = Console(highlight=False, markup=False, soft_wrap=True)
+        self._err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        self._is_live = self._out.is_terminal and self._err.is_terminal
+        self._metrics: dict[str, Any] = {}
+        self._text = ""
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[metrics]}", markup=False),
+            TimeElapsedColumn(),
+            console=self._err,
+            transient=True,
+            disable=not self._is_live,
+        )
+        self._task: TaskID = self._progress.add_task("", total=None, metrics="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def say(self, message: str) -> None:
+        """A line about the run, from this program."""
+        self._err.print(message)
+
+    def expect(self, steps: int | None, *, is_text: bool, streams_text: bool) -> None:
+        """What kind of run is coming."""
+        self.is_text, self.streams_text = is_text, streams_text
+        self._progress.update(self._task, total=steps)
+
+    def phase(self, name: str) -> None:
+        """What the run is at."""
+        self._progress.update(self._task, description=name)
+
+    def show(self, name: str, data: dict[str, Any]) -> None:
+        """One event of the run."""
+        match name:
+            case "queued":
+                self.phase(f"queued, position {data.get('position')}")
+            case "start":
+                self.phase("running")
+            case "log":
+                self.log(str(data.get("data", "")))
+            case "metric":
+                self._show_metric(str(data["name"]), data.get("value"))
+            case "output" if self.streams_text:
+                self._progress.stop()  # text that grows and a bar below it cannot share a screen
+                self._write(str(data.get("chunk", "")))
+
+    def log(self, text: str) -> None:
+        """What the model printed; colours of its own are kept on a terminal."""
+        if self._err.is_terminal:
+            self._err.print(Text.from_ansi(text.rstrip("\n"), style="dim"))
+        else:
+            self._err.file.write(text)
+            self._err.file.flush()
+
+    def _show_metric(self, name: str, value: object) -> None:
+        self._metrics[name] = value
+        shown = "  ".join(f"{key} {one}" for key, one in self._metrics.items() if _is_short(one))
+        self._progress.update(self._task, metrics=shown)
+        if name.endswith(STEP) and isinstance(value, int | float):
+            self._progress.update(self._task, completed=value)
+
+    def _write(self, text: str) -> None:
+        self._text += text
+        self._out.file.write(text)
+        self._out.file.flush()
+
+    def put(self, text: str) -> None:
+        """A whole result on standard output."""
+        self._write(f"{text}\n")
+
+    def finish_text(self, whole: str | None) -> None:
+        """End the line of a streamed text, after what is missing of it.
+
+        Args:
+            whole: all of it; None if the run failed.
+        """
+        whole = self._text if whole is None else whole
+        rest = whole.removeprefix(self._text) if whole.startswith(self._text) else f"\n{whole}"
+        ends = not (self._text + rest) or (self._text + rest).endswith("\n")
+        self._write(rest if ends else f"{rest}\n")
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, int | float | str) and len(str(value)) <= 24

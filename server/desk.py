@@ -1,0 +1,149 @@
+"""The desk where requests arrive: it knows which lane serves what, and finds what is in flight."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import structlog
+
+from server.journal import Journal, to_order
+from server.lane import Lane
+from server.prediction import Prediction
+from server.protocol import Kind, Report, Request
+from server.records import Record, Records, RecordsError
+from server.settings import Settings
+from server.validation import InputValidator
+
+NOT_READY = (
+    "Setup has not finished yet. Wait until it has finished, or GET /health-check for status."
+)
+COMPONENTS: dict[Kind, str] = {"predict": "Input", "train": "TrainingInput"}
+_TAKE_OVER_SECONDS = 5.0
+log = structlog.get_logger()
+
+
+class Desk:
+    """Both lanes and what they share.
+
+    Args:
+        lanes: by kind; a server that only trains has no lane for predictions.
+        mode: whose model process starts with the server, and whose health is the server's.
+    """
+
+    def __init__(
+        self,
+        lanes: dict[Kind, Lane],
+        mode: Kind,
+        records: Records,
+        journal: Journal,
+        settings: Settings,
+    ) -> None:
+        self.lanes, self.mode, self.settings = lanes, mode, settings
+        self.records, self.journal = records, journal
+        self.main = lanes[mode]
+        self.document: dict[str, Any] = {}
+        self._validators: dict[str, InputValidator] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self.is_closing = False
+
+    async def open(self) -> None:
+        """Start the model process, and take over what dead servers have left."""
+        self.main.start()
+        self._watch = asyncio.get_running_loop().create_task(self._take_over_again_and_again())
+
+    def find(self, name: str, kind: Kind | None = None) -> Prediction | None:
+        """What is in flight under an id."""
+        for each, lane in self.lanes.items():
+            if kind in (None, each) and name in lane.predictions:
+                return lane.predictions[name]
+        return None
+
+    def cancel(self, name: str) -> bool:
+        """End early what is in flight under an id; whether there was something."""
+        return any([lane.cancel(name) for lane in self.lanes.values()])
+
+    def lane(self, kind: Kind) -> Lane | None:
+        """The lane that serves a kind; its model process is started if it is not yet."""
+        if self.settings.strict_cog and self.mode == "train":
+            return self.main  # Cog's server in this mode trains, whatever the path
+        return self.lanes.get(kind)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether setup has succeeded, now or before a crash that is being mended."""
+        return self.main.process.state in ("ready", "crashed") or (
+            self.main.process.state == "starting" and self.main.process.has_been_ready
+        )
+
+    def schema(self) -> dict[str, Any]:
+        """The OpenAPI document of the model; empty before it is known."""
+        description = self.main.description
+        if not self.document and description is not None:
+            self.document = msgspec.json.decode(description.schema)
+        return self.document
+
+    def validator(self, kind: Kind) -> InputValidator:
+        """What checks inputs of a kind (KeyError where the model has none such)."""
+        component = COMPONENTS[kind]
+        if component not in self._validators:
+            most = self.settings.max_string_length
+            self._validators[component] = InputValidator(self.schema(), component, most)
+        return self._validators[component]
+
+    async def _take_over_again_and_again(self) -> None:
+        """What dead servers have left is run, or ended with a reason."""
+        while True:
+            try:
+                for record in await self.records.take_over():
+                    await self._take_over(record)
+            except RecordsError as error:
+                log.warning("cannot look for what dead servers left", error=str(error))
+            await asyncio.sleep(_TAKE_OVER_SECONDS)
+
+    async def _take_over(self, record: Record) -> None:
+        lane, order = self.lanes.get(record.kind), to_order(record)
+        was_running = record.status == "processing"
+        log.info("taken over", prediction_id=record.id, status=record.status)
+        if lane is None or order is None or (was_running and not record.retries_left):
+            why = "while it ran" if was_running else "before it ran, and cannot be repeated"
+            await self.journal.bury(record, f"The server ended {why}.")
+            return
+        if was_running:
+            order = replace(order, retries=record.retries_left - 1)
+        lane.start()
+        await lane.submit(order, is_recovered=True)
+
+    async def close(self, seconds: float | None) -> None:
+        """Let what is in flight end, then the model processes; nothing stays without an end.
+
+        Args:
+            seconds: after them what runs is failed, and what waits is left for the next start;
+                None: no limit.
+        """
+        self.is_closing = True
+        if self._watch is not None:
+            self._watch.cancel()
+        in_flight = [p.done for lane in self.lanes.values() for p in lane.predictions.values()]
+        if in_flight and self.is_ready:
+            await asyncio.wait(in_flight, timeout=seconds)
+        for lane in self.lanes.values():
+            lane.give_up("The server was shut down before it ended.")
+        await asyncio.gather(*(lane.process.stop() for lane in self.lanes.values()))
+        await self.journal.settle()
+
+    async def ask(self, lane: Lane, request: Request, answer: type[Report], seconds: float) -> Any:  # noqa: ANN401
+        """Ask a model process; those who ask the same at once share the answer.
+
+        Raises:
+            TimeoutError: it has not answered.
+        """
+        future = lane.answers.get(answer)
+        if future is None or future.done():
+            future = lane.answers[answer] = asyncio.get_running_loop().create_future()
+            lane.process.send(request)
+        done, _ = await asyncio.wait({future}, timeout=seconds)
+        if not done or future.cancelled():
+            lane.answers.pop(answer, None)
+            raise TimeoutError
+        return future.result()

@@ -1,0 +1,119 @@
+"""What happened to one prediction, in order, for those who follow it live or later.
+
+A log keeps the latest events for a replay; whoever follows has a queue of their own on top, so
+that a keeper of nothing can still be followed.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+MOST_WAITING = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event.
+
+    Attributes:
+        number: from 1, without gaps.
+        name: start, output, log, metric, queued or completed.
+        data: JSON.
+    """
+
+    number: int
+    name: str
+    data: bytes
+
+
+@dataclass(eq=False)
+class _Follower:
+    events: deque[Event] = field(default_factory=deque)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    missed: int = 0
+
+
+class MissedError(Exception):
+    """Events are gone that a follower has not seen.
+
+    Attributes:
+        count: how many.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{count} events are no longer kept")
+        self.count = count
+
+
+class EventLog:
+    """The events of one prediction.
+
+    Args:
+        capacity: how many of the latest are kept for a replay.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._kept: deque[Event] = deque(maxlen=capacity)
+        self._last = 0
+        self._followers: set[_Follower] = set()
+        self.is_closed = False
+
+    @property
+    def followers(self) -> int:
+        """How many follow now."""
+        return len(self._followers)
+
+    def append(self, name: str, data: bytes) -> None:
+        """Add an event, for the replay and for each follower."""
+        self._last += 1
+        event = Event(self._last, name, data)
+        self._kept.append(event)
+        for follower in self._followers:
+            if len(follower.events) < MOST_WAITING:
+                follower.events.append(event)
+            else:
+                follower.missed += 1
+            follower.wake.set()
+
+    def close(self) -> None:
+        """No event follows."""
+        self.is_closed = True
+        for follower in self._followers:
+            follower.wake.set()
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next event."""
+        return self._last + 1
+
+    async def follow(self, after: int | None = 0) -> AsyncIterator[list[Event]]:
+        """The events after a number, in portions as they come, until the log is closed.
+
+        Args:
+            after: the last one that was seen; 0: from the beginning; None: no replay.
+
+        Raises:
+            MissedError: some in between are gone.
+        """
+        follower = _Follower()
+        if after is not None:
+            follower.events.extend(event for event in self._kept if event.number > after)
+            oldest = follower.events[0].number if follower.events else self._last + 1
+            follower.missed = max(0, oldest - after - 1)
+        self._followers.add(follower)
+        try:
+            while True:
+                if follower.missed:
+                    raise MissedError(follower.missed)
+                if follower.events:
+                    portion = list(follower.events)
+                    follower.events.clear()
+                    yield portion
+                elif self.is_closed:
+                    return
+                else:
+                    follower.wake.clear()
+                    await follower.wake.wait()
+        finally:
+            self._followers.discard(follower)

@@ -1,0 +1,174 @@
+"""From a request to an order, in the sequence of Cog's checks.
+
+JSON, the id in the path, whether that id is known, streams, inputs, readiness, room.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from server.desk import NOT_READY, Desk
+from server.envelope import Envelope, Refused, check_id, read_envelope, read_input
+from server.prediction import Order, encode, new_id
+from server.protocol import Kind
+from server.validation import Problem
+
+EVENT_STREAM = "text/event-stream"
+_WORDS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
+_WAIT = re.compile(r"wait(?:=(\d+))?")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+_UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MOST_RETRIES = 10
+_PASSED_ON = ("traceparent", "tracestate")
+
+
+class InvalidInputs(Exception):
+    """The inputs do not fit the model.
+
+    Attributes:
+        problems: each of them.
+    """
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(f"{len(problems)} inputs do not fit")
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a client wants its answer.
+
+    Attributes:
+        is_stream: as server-sent events.
+        is_async: at once, without the outcome.
+        wait: or after so many seconds at most; None: for as long as it takes.
+    """
+
+    is_stream: bool = False
+    is_async: bool = False
+    wait: float | None = None
+
+
+def read_manner(request: Request, *, strict: bool) -> Manner:
+    """What the headers Accept and Prefer ask for; Cog knows `respond-async` alone."""
+    if EVENT_STREAM in request.headers.get("accept", ""):
+        return Manner(is_stream=True)
+    prefer = request.headers.get("prefer", "")
+    if strict or prefer in ("", "respond-async"):
+        return Manner(is_async=prefer == "respond-async")
+    wishes = [wish.strip().lower() for wish in prefer.split(",")]
+    waits = [match for wish in wishes if (match := _WAIT.fullmatch(wish))]
+    if waits and waits[0][1]:
+        return Manner(wait=float(waits[0][1]))
+    return Manner(is_async="respond-async" in wishes)
+
+
+class Intake:
+    """Reads requests for one kind.
+
+    Args:
+        desk: where they go.
+        kind: prediction or training.
+    """
+
+    def __init__(self, desk: Desk, kind: Kind) -> None:
+        self._desk, self.kind = desk, kind
+        self._strict = desk.settings.strict_cog
+
+    async def envelope(self, request: Request, name: str | None = None) -> Envelope:
+        """The body of a request; the id in the path is the prediction's.
+
+        Raises:
+            Refused: it is none, or names another id.
+        """
+        content_type = request.headers.get("content-type")
+        body = b"" if self._strict and content_type is None else await request.body()
+        envelope = read_envelope(body, content_type, strict=self._strict)
+        if name is not None:
+            if envelope.id is not None and envelope.id != name:
+                word = _WORDS[self.kind]
+                reason = f"{word} ID must match the ID supplied in the URL"
+                raise Refused(422, reason, ("body", "id"))
+            envelope.id = name
+        if envelope.id is None:
+            envelope.id = new_id()
+        elif not self._strict:
+            check_id(envelope.id)
+        return envelope
+
+    def check_stream(self, manner: Manner) -> None:
+        """Refuse a stream from what cannot give one.
+
+        Raises:
+            Refused: 406.
+        """
+        if not manner.is_stream:
+            return
+        if self.kind == "train":
+            raise Refused(406, "Training endpoints do not support streaming responses.")
+        operation = self._desk.schema().get("paths", {}).get("/predictions", {}).get("post", {})
+        if not operation.get("x-cog-streaming"):
+            raise Refused(
+                406,
+                "This model does not support streaming responses. "
+                "Add @cog.streaming to predict() to enable SSE.",
+            )
+
+    def order(self, envelope: Envelope, request: Request, manner: Manner) -> Order:
+        """What to run.
+
+        Raises:
+            Refused: 503 not ready, 422 a header.
+            InvalidInputs: 422.
+        """
+        if not self._desk.is_ready or self._desk.is_closing:
+            raise Refused(503, NOT_READY)
+        inputs = read_input(envelope)
+        validator = self._desk.validator(self.kind)
+        problems = validator.problems(inputs)
+        if problems:
+            raise InvalidInputs(problems)
+        known = validator.known(inputs)
+        raw = encode(known)
+        has_secrets = validator.has_secrets(known)
+        keeps = manner.is_async or manner.wait is not None or envelope.webhook is not None
+        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+        return Order(
+            id=envelope.id or new_id(),
+            kind=self.kind,
+            input=raw,
+            shown=encode(validator.redacted(known)) if has_secrets else raw,
+            digest=hashlib.sha256(raw).hexdigest(),
+            context=envelope.context,
+            webhook=envelope.webhook,
+            events=envelope.events,
+            keeps=keeps,
+            is_repeatable=not has_secrets,
+            retries=max(0, min(envelope.retries, _MOST_RETRIES)),
+            seconds=_read_duration(request.headers.get("cancel-after")),
+            headers=headers,
+        )
+
+    def digest(self, envelope: Envelope) -> str:
+        """The digest of an envelope's inputs, as in its order."""
+        inputs = read_input(envelope)
+        known = (
+            self._desk.validator(self.kind).known(inputs) if isinstance(inputs, dict) else inputs
+        )
+        return hashlib.sha256(encode(known)).hexdigest()
+
+
+def _read_duration(text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text.strip())
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not seconds:
+        raise Refused(
+            422,
+            f"Cancel-After is {text!r}; allowed: a time such as 30s, 5m or 1h.",
+            ("header", "cancel-after"),
+        )
+    return seconds

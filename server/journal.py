@@ -1,0 +1,260 @@
+"""What is told about predictions: to the database, to webhooks, to operators.
+
+The lanes decide what happens; the journal writes it down, and never stops them.
+"""
+
+import asyncio
+import time
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import structlog
+
+from server.prediction import Order, Prediction, encode, now
+from server.records import Record, Records, RecordsError
+from server.records.record import Delivery
+from server.telemetry.metrics import Metrics
+from server.telemetry.traces import Trace, Traces
+from server.webhooks import Announcement, LogThrottle, Webhooks
+
+log = structlog.get_logger()
+
+
+class Payload(msgspec.Struct):
+    """What a record keeps of an order so that it can be run after a restart."""
+
+    input: msgspec.Raw
+    context: dict[str, str]
+    headers: dict[str, str]
+
+
+class _Told:
+    """What one prediction needs on the side."""
+
+    def __init__(self, trace: Trace, throttle: LogThrottle) -> None:
+        self.trace, self.throttle = trace, throttle
+        self.late_logs: asyncio.TimerHandle | None = None
+
+
+class Journal:
+    """Writes down what happens to predictions.
+
+    Args:
+        records: the database.
+        webhooks: sends events.
+        metrics: counts.
+        traces: follows requests across services.
+        log_interval: seconds between two `logs` webhooks.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        webhooks: Webhooks,
+        metrics: Metrics,
+        traces: Traces,
+        log_interval: float,
+    ) -> None:
+        self._records, self._webhooks = records, webhooks
+        self._metrics, self._traces = metrics, traces
+        self._log_interval = log_interval
+        self._told: dict[str, _Told] = {}
+        self._writing: set[asyncio.Task[None]] = set()
+
+    async def accept(self, prediction: Prediction) -> None:
+        """A prediction is accepted; if nobody waits for its answer, only once it is on disk.
+
+        Raises:
+            RecordsError: it cannot be written now.
+        """
+        order = prediction.order
+        if order.keeps:
+            await self._records.save_durably(to_record(prediction))
+        else:
+            self._records.save(to_record(prediction))
+        trace = self._traces.begin(order.headers, order.kind, order.id, order.context)
+        self._told[order.id] = _Told(trace, LogThrottle(self._log_interval))
+        trace.queued()
+        self._metrics.accepted(order.kind)
+
+    def started(self, prediction: Prediction) -> None:
+        """The model has begun."""
+        told = self._told[prediction.id]
+        told.trace.started()
+        self._metrics.started(prediction.order.kind, prediction.waited)
+        if prediction.order.keeps or prediction.order.webhook:
+            self._records.save(to_record(prediction))
+        self._announce(prediction, "start")
+
+    def logged(self, prediction: Prediction) -> None:
+        """The model printed: a webhook, but not more often than the interval allows."""
+        order, told = prediction.order, self._told[prediction.id]
+        if order.webhook is None or "logs" not in order.events or told.late_logs is not None:
+            return
+        if told.throttle.is_due(time.monotonic()):
+            self._announce(prediction, "logs")
+        else:
+            told.late_logs = asyncio.get_running_loop().call_later(
+                self._log_interval, self._announce_late, prediction, told
+            )
+
+    def put_out(self, prediction: Prediction) -> None:
+        """The model put out an item."""
+        self._announce(prediction, "output")
+
+    def recorded(self, prediction: Prediction, name: str, value: Any) -> None:  # noqa: ANN401
+        """The model recorded a metric."""
+        self._metrics.metric(name, value)
+        self._told[prediction.id].trace.step(name, value)
+
+    def finished(self, prediction: Prediction) -> None:
+        """It has ended: its final record, and the webhook that is owed, in one transaction."""
+        order = prediction.order
+        told = self._told.pop(prediction.id)
+        if told.late_logs is not None:
+            told.late_logs.cancel()
+        told.trace.ended(prediction.status, prediction.error)
+        phases = {"queue": prediction.waited, "run": prediction.metrics.get("predict_time", 0.0)}
+        self._metrics.finished(order.kind, prediction.status, phases | {"total": prediction.age})
+        record = to_record(prediction)
+        if order.webhook is None or "completed" not in order.events:
+            self._records.save(record)
+            return
+        delivery = _delivery(prediction, order.webhook, told.trace.headers())
+        task = asyncio.get_running_loop().create_task(self._owe(record, delivery))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def bury(self, record: Record, error: str) -> None:
+        """A record whose server died ends as failed, with the webhook that it owes."""
+        ended = msgspec.structs.replace(
+            record, status="failed", error=error, completed_at=now(), payload=None
+        )
+        wants = record.webhook is not None and "completed" in (record.webhook_events or ())
+        deliveries = [_last_word(ended)] if wants else []
+        await self._records.save_durably(ended, deliveries)
+        for delivery in deliveries:
+            self._webhooks.complete(delivery)
+
+    async def settle(self) -> None:
+        """Wait until every webhook that is owed has been handed over."""
+        while self._writing:
+            await asyncio.wait(self._writing)
+
+    async def _owe(self, record: Record, delivery: Delivery) -> None:
+        try:
+            await self._records.save_durably(record, [delivery])
+        except RecordsError as error:
+            log.warning("final record is late", prediction_id=record.id, error=str(error))
+            self._metrics.record_error()
+            self._records.save(record, [delivery])
+        self._webhooks.complete(delivery)
+
+    def _announce_late(self, prediction: Prediction, told: _Told) -> None:
+        told.late_logs = None
+        if not prediction.is_final:
+            self._announce(prediction, "logs")
+
+    def _announce(self, prediction: Prediction, event: str) -> None:
+        order = prediction.order
+        if order.webhook is None:
+            return
+        told = self._told[prediction.id]
+        told.throttle.note(time.monotonic())
+        if event not in order.events:
+            return
+        body = encode(prediction.account())
+        self._webhooks.announce(
+            Announcement(order.kind, order.id, event, order.webhook, body, told.trace.headers())
+        )
+
+
+def _delivery(prediction: Prediction, url: str, headers: dict[str, str]) -> Delivery:
+    return Delivery(
+        id=str(uuid.uuid4()),
+        record_id=prediction.id,
+        kind=prediction.order.kind,
+        event="completed",
+        url=url,
+        body=encode(prediction.account()).decode(),
+        created_at=now(),
+        headers=encode(headers).decode(),
+        next_attempt_at=now(),
+    )
+
+
+def _last_word(record: Record) -> Delivery:
+    raw = {"logs": record.logs, "id": record.id, "status": record.status, "error": record.error}
+    body = raw | {"metrics": msgspec.Raw(record.metrics.encode())}
+    if record.output is not None:
+        body["output"] = msgspec.Raw(record.output.encode())
+    return Delivery(
+        id=str(uuid.uuid4()),
+        record_id=record.id,
+        kind=record.kind,
+        event="completed",
+        url=record.webhook or "",
+        body=encode(body).decode(),
+        created_at=now(),
+        next_attempt_at=now(),
+    )
+
+
+def to_record(prediction: Prediction) -> Record:
+    """A prediction as the database keeps it."""
+    order = prediction.order
+    output = prediction.output if prediction.outputs or prediction.is_list else None
+    shows_output = prediction.outputs or prediction.status == "succeeded"
+    deadline = prediction.created_at + timedelta(seconds=order.seconds) if order.seconds else None
+    return Record(
+        id=order.id,
+        kind=order.kind,
+        status=prediction.status,
+        created_at=prediction.created_at,
+        started_at=prediction.started_at,
+        completed_at=prediction.completed_at,
+        input=order.shown.decode(),
+        payload=None if prediction.is_final else _payload(order),
+        input_digest=order.digest,
+        output=encode(output).decode() if shows_output else None,
+        logs=prediction.logs,
+        metrics=encode(prediction.metrics).decode(),
+        error=prediction.error,
+        webhook=order.webhook,
+        webhook_events=tuple(sorted(order.events)),
+        retries_left=prediction.retries_left,
+        deadline=deadline,
+    )
+
+
+def _payload(order: Order) -> str | None:
+    if not (order.keeps and order.is_repeatable):
+        return None
+    content = Payload(msgspec.Raw(order.input), order.context, dict(order.headers))
+    return msgspec.json.encode(content).decode()
+
+
+def to_order(record: Record) -> Order | None:
+    """What was asked for, from a record; None where the record does not hold enough."""
+    if record.payload is None:
+        return None
+    payload = msgspec.json.decode(record.payload, type=Payload)
+    seconds = None
+    if record.deadline is not None:
+        seconds = max(0.001, (record.deadline - now()).total_seconds())
+    return Order(
+        record.id,
+        record.kind,
+        bytes(payload.input),
+        (record.input or "{}").encode(),
+        record.input_digest or "",
+        payload.context,
+        record.webhook,
+        frozenset(record.webhook_events or ()),
+        keeps=True,
+        retries=record.retries_left,
+        seconds=seconds,
+        headers=payload.headers,
+    )

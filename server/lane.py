@@ -1,0 +1,246 @@
+"""One model process with its slots, and the queue in front of them.
+
+Everything here runs on the event loop, so that no state changes between a look and a step.
+A slot is free before its answer goes out.
+"""
+
+import asyncio
+from collections import deque
+
+import structlog
+
+from server.envelope import Refused
+from server.journal import Journal
+from server.model.plan import Plan
+from server.model_process import ModelProcess
+from server.prediction import Order, Prediction, encode
+from server.protocol import (
+    Cancel,
+    Described,
+    Finished,
+    Gauges,
+    Health,
+    Log,
+    Metric,
+    Output,
+    Ready,
+    Report,
+    Run,
+    SelfTested,
+    SetupFailed,
+    Started,
+)
+from server.records import RecordsError
+from server.settings import Settings
+
+AT_CAPACITY = "At capacity - all prediction slots busy"
+_POSITIONS_TOLD = 100
+_FEWEST_SECONDS_TO_WAIT = 1
+log = structlog.get_logger()
+
+
+class Lane:
+    """Where predictions, or trainings, wait and run.
+
+    Args:
+        plan: what the model process loads.
+        journal: told of every change.
+        settings: limits.
+    """
+
+    def __init__(self, plan: Plan, journal: Journal, settings: Settings) -> None:
+        self.kind = plan.kind
+        self._journal, self._settings = journal, settings
+        self.process = ModelProcess(
+            plan,
+            self,
+            setup_timeout=settings.cog_setup_timeout,
+            max_crashes=settings.max_crashes,
+        )
+        self.slots = plan.concurrency or 1
+        self._slots_are_given = plan.concurrency is not None
+        self.most_waiting = 0 if settings.strict_cog else settings.max_queue
+        self.predictions: dict[str, Prediction] = {}
+        self.running: dict[str, Prediction] = {}
+        self.waiting: deque[Prediction] = deque()
+        self.answers: dict[type[Report], asyncio.Future[Report]] = {}
+        self.description: Described | None = None
+        self.ready: Ready | None = None
+        self.is_started = False
+
+    def start(self) -> None:
+        """Start the model process, once."""
+        if not self.is_started:
+            self.is_started = True
+            self.process.start()
+
+    @property
+    def free_slots(self) -> int:
+        """How many more could run now."""
+        return max(0, self.slots - len(self.running))
+
+    async def submit(self, order: Order, *, is_recovered: bool = False) -> Prediction:
+        """Accept a prediction: it runs, or waits for a slot.
+
+        Args:
+            order: what to run.
+            is_recovered: it was accepted by a server before this one, so it is not refused.
+
+        Raises:
+            Refused: 409 its id is in use or all slots are, 429 the queue is full, 503 it cannot
+                be kept or never run.
+        """
+        if order.id in self.predictions:
+            raise Refused(409, f"id {order.id!r} is in use by a prediction that has not ended.")
+        if not is_recovered:
+            self._refuse_if_full()
+        prediction = Prediction(order, self._settings.cog_stream_history_capacity)
+        self.predictions[order.id] = prediction
+        try:
+            await self._journal.accept(prediction)
+        except BaseException as error:
+            del self.predictions[order.id]
+            if isinstance(error, RecordsError):
+                raise Refused(503, f"the prediction cannot be recorded: {error}") from error
+            raise
+        if order.seconds is not None:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(order.seconds, self.cancel, order.id)
+            prediction.done.add_done_callback(lambda _: timer.cancel())
+        self._enqueue(prediction)
+        return prediction
+
+    def _refuse_if_full(self) -> None:
+        if self.process.state == "defunct":
+            raise Refused(503, f"the model process has given up: {self.process.last_crash}")
+        excess = len(self.predictions) - self.slots
+        if excess < 0 or excess < self.most_waiting:
+            return
+        if not self.most_waiting:
+            raise Refused(409, AT_CAPACITY)
+        raise Refused(
+            429,
+            f"{excess} predictions wait; at most {self.most_waiting} may (MAX_QUEUE). Try later.",
+            headers={"Retry-After": str(_FEWEST_SECONDS_TO_WAIT)},
+        )
+
+    def _enqueue(self, prediction: Prediction) -> None:
+        self.waiting.append(prediction)
+        self._advance()
+        if prediction.id not in self.running:
+            self._tell_position(prediction, len(self.waiting))
+
+    def position(self, prediction: Prediction) -> int | None:
+        """Its place in the queue, from 1; None where it does not wait."""
+        try:
+            return self.waiting.index(prediction) + 1
+        except ValueError:
+            return None
+
+    def cancel(self, name: str) -> bool:
+        """End a prediction early; whether there was one."""
+        prediction = self.predictions.get(name)
+        if prediction is None:
+            return False
+        if name in self.running:
+            if not prediction.is_cancelled:
+                prediction.is_cancelled = True
+                self.process.send(Cancel(name))
+        elif prediction in self.waiting:
+            self.waiting.remove(prediction)
+            self._end(prediction, Finished(name, "canceled"))
+        return True
+
+    def _advance(self) -> None:
+        moved = False
+        while self.waiting and self.free_slots and self.process.state == "ready":
+            prediction = self.waiting.popleft()
+            self.running[prediction.id] = prediction
+            order = prediction.order
+            self.process.send(Run(order.id, order.input, order.context))
+            moved = True
+        if moved:
+            for place, prediction in enumerate(self.waiting, 1):
+                if place > _POSITIONS_TOLD:
+                    break
+                self._tell_position(prediction, place)
+
+    def _tell_position(self, prediction: Prediction, place: int) -> None:
+        prediction.events.append("queued", encode({"position": place}))
+
+    def _end(self, prediction: Prediction, end: Finished) -> None:
+        """Its slot is free, its end is written down, and then whoever waits may answer."""
+        self.running.pop(prediction.id, None)
+        self.predictions.pop(prediction.id, None)
+        prediction.finish(end)
+        self._journal.finished(prediction)
+        prediction.events.close()
+        if not prediction.done.done():
+            prediction.done.set_result(None)
+        self._advance()
+
+    def hear(self, report: Report) -> None:
+        """Take what the model process says."""
+        if isinstance(report, Started | Log | Output | Metric | Finished):
+            self._hear_of(report)
+        elif isinstance(report, Health | SelfTested | Gauges):
+            answer = self.answers.pop(type(report), None)
+            if answer is not None and not answer.done():
+                answer.set_result(report)
+        elif isinstance(report, Ready):
+            self.ready = report
+            self._advance()
+        elif isinstance(report, Described):
+            self.description = report
+            if not self._slots_are_given:
+                self.slots = report.concurrency
+        elif isinstance(report, SetupFailed):
+            self._end_all_waiting(f"Setup failed: {report.error}")
+
+    def _hear_of(self, report: Started | Log | Output | Metric | Finished) -> None:
+        prediction = self.running.get(report.id)
+        if prediction is None:
+            return
+        if isinstance(report, Output):
+            prediction.add_output(report.chunk)
+            self._journal.put_out(prediction)
+        elif isinstance(report, Log):
+            prediction.add_log(report.source, report.data)
+            self._journal.logged(prediction)
+        elif isinstance(report, Metric):
+            value = prediction.add_metric(report.name, report.value, report.mode)
+            self._journal.recorded(prediction, report.name, value)
+        elif isinstance(report, Started):
+            prediction.start()
+            self._journal.started(prediction)
+        else:
+            self.process.prove_steady()
+            self._end(prediction, report)
+
+    def lose(self, cause: str) -> None:
+        """The model process is gone: what ran has failed, unless it may run again."""
+        for answer in self.answers.values():
+            answer.cancel()
+        self.answers.clear()
+        for prediction in list(self.running.values()):
+            if prediction.retries_left and not prediction.is_cancelled:
+                del self.running[prediction.id]
+                prediction.begin_again()
+                self.waiting.appendleft(prediction)
+            elif prediction.is_cancelled:
+                self._end(prediction, Finished(prediction.id, "canceled"))
+            else:
+                error = f"Worker crashed: the model process was {cause}"
+                self._end(prediction, Finished(prediction.id, "failed", error=error))
+        if self.process.state == "defunct":
+            self._end_all_waiting(f"the model process has given up: {cause}")
+
+    def give_up(self, error: str) -> None:
+        """The server ends: what runs has failed; what waits stays in the records, to run later."""
+        for prediction in list(self.running.values()):
+            self._end(prediction, Finished(prediction.id, "failed", error=error))
+
+    def _end_all_waiting(self, error: str) -> None:
+        while self.waiting:
+            prediction = self.waiting.popleft()
+            self._end(prediction, Finished(prediction.id, "failed", error=error))

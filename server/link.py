@@ -1,0 +1,72 @@
+"""The front's end of the socket to a model process, on the event loop."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from server.protocol import Frames, Report
+
+_READ = 2**18
+
+
+class Link:
+    """The socket to a model process: reads when there is something, never blocks on a write."""
+
+    def __init__(self, channel: socket.socket, hear: Callable[[Report], None]) -> None:
+        self._socket, self._hear = channel, hear
+        self._frames = Frames.of_reports()
+        self._waiting = bytearray()
+        self._loop = asyncio.get_running_loop()
+        channel.setblocking(False)
+        self._loop.add_reader(channel, self._read)
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame; what the socket does not take now waits for its turn."""
+        if not self._waiting:
+            try:
+                frame = frame[self._socket.send(frame) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return  # its end is noticed elsewhere
+            if not frame:
+                return
+            self._loop.add_writer(self._socket, self._write)
+        self._waiting += frame
+
+    def drain(self) -> None:
+        """Read what a process has said before it ended, and close."""
+        while self._read():
+            pass
+        self._close()
+
+    def _read(self) -> bool:
+        try:
+            data = self._socket.recv(_READ)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self._close()
+            return False
+        for report in self._frames.feed(data):
+            self._hear(report)
+        return True
+
+    def _write(self) -> None:
+        try:
+            del self._waiting[: self._socket.send(self._waiting)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._waiting.clear()
+        if not self._waiting:
+            self._loop.remove_writer(self._socket)
+
+    def _close(self) -> None:
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()

@@ -1,0 +1,197 @@
+"""Runs an async run() or train(): a task each, on the one event loop of the process."""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from server.model.active import ActivePrediction, current, running_predictions
+from server.model.children import end_newer_than
+from server.model.input_files import InputFiles
+from server.model.outcomes import (
+    Outcome,
+    RunError,
+    calling_async_user,
+    encoding_output,
+    failure,
+    reading_inputs,
+)
+from server.model.output_values import is_many, to_json
+from server.model.runs import Surroundings, stage_name
+from server.protocol import Output, Run
+
+T = TypeVar("T")
+_SCALARS = (str, int, float, type(None))
+
+
+class EventLoop:
+    """The event loop of async setup(), healthcheck() and run(), on its own thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self._run, name="event loop", daemon=True).start()
+
+    def complete(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run a coroutine there, and wait for it here.
+
+        Raises:
+            TimeoutError: it takes longer; it is cancelled.
+            BaseException: what it raises.
+        """
+        future = asyncio.run_coroutine_threadsafe(_contained(coroutine), self.loop)
+        try:
+            value, error = future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        while True:
+            try:
+                self.loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):  # of a task that the user's code has left
+                continue
+
+
+async def _contained(coroutine: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
+    """A SystemExit that left a task would end the loop."""
+    try:
+        return await coroutine, None
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again
+        return None, error
+
+
+class AsyncRuns:
+    """The tasks under way."""
+
+    def __init__(self, surroundings: Surroundings, loop: asyncio.AbstractEventLoop) -> None:
+        self._surroundings, self._loop = surroundings, loop
+        self._tasks: dict[str, tuple[ActivePrediction, asyncio.Task[Outcome]]] = {}
+        self._then: Callable[[], None] | None = None
+
+    def start(self, request: Run) -> None:
+        """Have the loop run it."""
+        self._loop.call_soon_threadsafe(self._start, self._surroundings.activate(request))
+
+    def cancel(self, id: str) -> None:
+        """Cancel its task, and end the processes that it alone can have started."""
+        self._loop.call_soon_threadsafe(self._cancel, id)
+
+    def when_idle(self, then: Callable[[], None]) -> None:
+        """Call `then` on the loop, once all tasks have ended."""
+        self._loop.call_soon_threadsafe(self._wait_idle, then)
+
+    def _start(self, active: ActivePrediction) -> None:
+        context = contextvars.copy_context()
+        context.run(current.set, active)
+        active.begin()
+        files = self._surroundings.input_files()
+        execution = _Execution(self._surroundings, active, files)
+        task = self._loop.create_task(execution.outcome(), context=context)
+        self._tasks[active.request.id] = (active, task)
+
+        def finish(task: "asyncio.Task[Outcome]") -> None:
+            self._finish(active, files, task)
+
+        task.add_done_callback(finish, context=context)
+
+    def _finish(
+        self, active: ActivePrediction, files: InputFiles, task: "asyncio.Task[Outcome]"
+    ) -> None:
+        files.close()
+        del self._tasks[active.request.id]
+        if task.cancelled() or active.interruption.requested:
+            is_list = False if task.cancelled() else task.result().is_list
+            active.end("canceled", is_list=is_list)
+        else:
+            outcome = task.result()
+            active.end(outcome.status, outcome.error, is_list=outcome.is_list)
+        self._wait_idle(self._then)
+
+    def _cancel(self, id: str) -> None:
+        if id not in self._tasks:
+            return
+        active, task = self._tasks[id]
+        if not active.interruption.requested:
+            active.interruption.request()
+            task.cancel()
+            if len(running_predictions()) == 1:
+                end_newer_than(active.children_before)
+
+    def _wait_idle(self, then: Callable[[], None] | None) -> None:
+        self._then = then
+        if then is not None and not self._tasks:
+            then()
+
+
+class _Execution:
+    """One run, from its inputs to its outputs."""
+
+    def __init__(
+        self, surroundings: Surroundings, active: ActivePrediction, files: InputFiles
+    ) -> None:
+        self._predictor = surroundings.predictor
+        self._active, self._files = active, files
+        self._destination = surroundings.destination(active)
+        self._is_list = False
+
+    async def outcome(self) -> Outcome:
+        try:
+            await self._produce(await self._arguments())
+        except RunError as error:
+            return Outcome("failed", self._is_list, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the prediction has to end
+            return failure(error)
+        return Outcome("succeeded", self._is_list)
+
+    async def _arguments(self) -> dict[str, Any]:
+        inputs = self._predictor.inputs
+        with reading_inputs():
+            given = inputs.read(self._active.request.input)
+            if urls := inputs.urls(given):
+                await asyncio.gather(*map(asyncio.wrap_future, self._files.start(urls)))
+            return inputs.convert(given, iter(self._files.paths), self._files.open)
+
+    async def _produce(self, arguments: dict[str, Any]) -> None:
+        stage = stage_name(self._predictor.kind, is_async=True)
+        with calling_async_user(stage, self._active):
+            result = self._predictor.function(**arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        if hasattr(result, "__anext__"):
+            self._is_list = True
+            await self._iterate(result, stage)
+        elif is_many(result):
+            self._is_list = True
+            for item in result:
+                await self._send(item, "output item" if hasattr(result, "__next__") else "output")
+        elif result is not None:
+            await self._send(result, "output")
+
+    async def _iterate(self, iterator: Any, stage: str) -> None:  # noqa: ANN401 - any of theirs
+        try:
+            while True:
+                with calling_async_user(stage, self._active):
+                    try:
+                        item = await anext(iterator)
+                    except StopAsyncIteration:
+                        return
+                await self._send(item, "output item")
+        finally:
+            if hasattr(iterator, "aclose"):
+                with calling_async_user(stage, self._active):
+                    await iterator.aclose()
+
+    async def _send(self, value: object, what: str) -> None:
+        with encoding_output(what):
+            if isinstance(value, _SCALARS):
+                chunk = to_json(value, self._destination)
+            else:  # files are read and sent, which may take long
+                chunk = await asyncio.to_thread(to_json, value, self._destination)
+        self._active.send(Output(self._active.request.id, chunk))

@@ -1,0 +1,68 @@
+"""How a synchronous run() is ended early: an exception put into its thread.
+
+The exception reaches the thread only inside `Interruption.call`, so inside the user's code. It
+is put there at most once; that is why leaving twice is enough to be sure that none is pending.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from cog import CancelationException
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_set_exception.argtypes = (ctypes.c_ulong, ctypes.py_object)
+_EXCEPTION = ctypes.py_object(CancelationException)
+_NONE: "ctypes.py_object[None]" = ctypes.py_object()  # the null pointer
+
+
+class Interruption:
+    """The wish to end one prediction, and the stretch of code that it may interrupt.
+
+    Attributes:
+        requested: whether the prediction is to end.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._was_put = False
+
+    def request(self) -> None:
+        """Ask for the end; from any thread, any number of times."""
+        with self._lock:
+            self.requested = True
+            if self._thread is not None and not self._was_put:
+                self._was_put = True
+                _set_exception(self._thread, _EXCEPTION)
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the user's code on this thread.
+
+        Raises:
+            CancelationException: the end was asked for before, or while it ran.
+        """
+        try:
+            try:
+                self._enter()
+                return function(*args, **kwargs)
+            finally:
+                self._leave()
+        finally:
+            self._leave()  # the exception may have come as the first one began
+
+    def _enter(self) -> None:
+        with self._lock:
+            if self.requested:
+                raise CancelationException
+            self._thread = threading.get_ident()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._thread = None
+        _set_exception(threading.get_ident(), _NONE)  # one that was put, and has not come yet

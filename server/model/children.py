@@ -1,0 +1,71 @@
+"""The processes that the model has started, read from /proc."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+_PATIENCE = 2.0
+_POLL = 0.02
+
+
+def descendants() -> set[int]:
+    """The ids of all processes below this one, ended ones that nobody waited for included."""
+    if not _has_children():
+        return set()
+    found: set[int] = set()
+    unseen = [os.getpid()]
+    while unseen:
+        new = _children(unseen.pop()) - found
+        found |= new
+        unseen += new
+    return found
+
+
+def end_descendants() -> None:
+    """Kill all processes below this one."""
+    _signal(descendants(), signal.SIGKILL)
+
+
+def end_newer_than(before: set[int]) -> None:
+    """Terminate the descendants that are not in `before`, and kill what is left after 2 s."""
+    newer = descendants() - before
+    if newer:
+        threading.Thread(target=_end, args=(newer,), name="end children", daemon=True).start()
+
+
+def _end(processes: set[int]) -> None:
+    _signal(processes, signal.SIGTERM)
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        time.sleep(_POLL)
+        if not processes & descendants():
+            return
+    _signal(processes & descendants(), signal.SIGKILL)
+
+
+def _signal(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
+
+
+def _has_children() -> bool:
+    """The usual answer is no, and costs a microsecond."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _children(process: int) -> set[int]:
+    found: set[int] = set()
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found.update(map(int, (thread / "children").read_text().split()))
+    return found

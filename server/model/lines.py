@@ -1,0 +1,43 @@
+"""Cuts what is printed into whole lines."""
+
+import threading
+from collections.abc import Callable
+from typing import Literal
+
+Source = Literal["stdout", "stderr"]
+
+
+class Lines:
+    """Two streams, handed on as whole lines, in the order in which the lines ended.
+
+    Args:
+        send: gets whole lines; a flush or the end hands on the beginning of one.
+    """
+
+    def __init__(self, send: Callable[[Source, str], None]) -> None:
+        self._send = send
+        self._begun: dict[Source, str] = {"stdout": "", "stderr": ""}
+        self._lock = threading.Lock()
+
+    def write(self, source: Source, text: str) -> None:
+        """Take text; what follows its last newline waits."""
+        with self._lock:
+            head, newline, tail = text.rpartition("\n")
+            if newline:
+                whole = self._begun[source] + head + newline
+                self._begun[source] = tail
+                self._send(source, whole)
+            else:
+                self._begun[source] += tail
+
+    def flush(self, source: Source) -> None:
+        """Hand on what waits: a progress bar, for one, is never a whole line."""
+        with self._lock:
+            text, self._begun[source] = self._begun[source], ""
+            if text:
+                self._send(source, text)
+
+    def close(self) -> None:
+        """Hand on what waits in both streams."""
+        self.flush("stdout")
+        self.flush("stderr")

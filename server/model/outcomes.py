@@ -1,0 +1,97 @@
+"""How a run can end, and in which words a failure is told; the words are coglet's."""
+
+import contextlib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cog import CancelationException
+
+from runner.errors import InputError
+from server.model.active import ActivePrediction
+from server.model.output_files import UploadError
+from server.model.output_values import NumberError
+from server.protocol import Status
+
+_OWN = str(Path(__file__).parent)
+
+
+class RunError(Exception):
+    """A run has failed; the message is the prediction's `error`."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run has ended."""
+
+    status: Status
+    is_list: bool = False
+    error: str | None = None
+
+
+def failure(error: BaseException) -> Outcome:
+    """The outcome for a failure in any of the stages below."""
+    if isinstance(error, RunError):
+        return Outcome("failed", error=str(error))
+    return Outcome("failed", error=f"Prediction failed: {_told(error)}")
+
+
+@contextlib.contextmanager
+def reading_inputs() -> Iterator[None]:
+    """The stage in which inputs are read and fetched."""
+    try:
+        yield
+    except (InputError, OSError, UnicodeError) as error:
+        raise RunError(f"Input validation error: {error}") from error
+
+
+@contextlib.contextmanager
+def calling_user(stage: str, active: ActivePrediction) -> Iterator[None]:
+    """The stage in which the user's code runs; a traceback goes to the prediction's logs.
+
+    Cancellation passes through; that of an async run() is no `Exception` either.
+    """
+    try:
+        yield
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        _log(error, active)
+        raise RunError(f"Prediction failed: {stage}: {_told(error)}") from error
+
+
+@contextlib.contextmanager
+def calling_async_user(stage: str, active: ActivePrediction) -> Iterator[None]:
+    """As `calling_user`; to a coroutine, Cog's own exception is one like any other."""
+    try:
+        with calling_user(stage, active):
+            yield
+    except CancelationException as error:
+        _log(error, active)
+        raise RunError(f"Prediction failed: {stage}: {_told(error)}") from error
+
+
+@contextlib.contextmanager
+def encoding_output(what: str) -> Iterator[None]:
+    """The stage in which an output becomes JSON."""
+    try:
+        yield
+    except NumberError as error:
+        raise RunError(f"Prediction failed: Failed to parse output JSON: {error}") from error
+    except UploadError as error:
+        raise RunError(f"Failed to upload output: {error}") from error
+    except OSError as error:
+        raise RunError(f"Prediction failed: Failed to process output: {_told(error)}") from error
+    except Exception as error:
+        raise RunError(f"Prediction failed: Failed to serialize {what}: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _log(error: BaseException, active: ActivePrediction) -> None:
+    """Write the traceback, without the frames of this package at its top."""
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_code.co_filename.startswith(_OWN) and trace.tb_next:
+        trace = trace.tb_next
+    active.lines.write("stderr", "".join(traceback.format_exception(error.with_traceback(trace))))

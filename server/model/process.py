@@ -1,0 +1,149 @@
+"""The entry of the model process."""
+
+import os
+import signal
+import socket
+import threading
+import traceback
+from typing import Any
+
+from runner import references
+from server.model.async_runs import AsyncRuns, EventLoop
+from server.model.channel import Channel
+from server.model.input_files import Downloads
+from server.model.inquiries import HealthCheck, last_self_test, read_gauges, run_self_test
+from server.model.logs import SetupOutput, capture_output
+from server.model.plan import Plan
+from server.model.predictor import Predictor
+from server.model.runs import Runs, Surroundings
+from server.model.scope import install_scope
+from server.model.sync_runs import SyncRuns
+from server.protocol import (
+    AskGauges,
+    AskHealth,
+    AskSelfTest,
+    Cancel,
+    Finished,
+    Health,
+    Ready,
+    Report,
+    Request,
+    Run,
+    SelfTested,
+    SetupFailed,
+    Stop,
+)
+
+
+def main(channel: socket.socket, plan: Plan) -> None:
+    """Load and serve one predictor until the front process says Stop, or is gone.
+
+    Args:
+        channel: connected to the front process.
+        plan: what to do.
+    """
+    _ignore_signals()
+    os.environ.update(plan.environment)
+    process = _ModelProcess(Channel(channel), plan)
+    process.serve()
+
+
+def _ignore_signals() -> None:
+    """Ctrl-C reaches every process of a terminal; what is to end, the front process decides.
+
+    A handler and not SIG_IGN, which a program that the model starts would inherit.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        signal.signal(number, lambda _number, _frame: None)
+    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+
+    def restore() -> None:
+        for number, handler in defaults.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    os.register_at_fork(after_in_child=restore)
+
+
+class _ModelProcess:
+    def __init__(self, channel: Channel, plan: Plan) -> None:
+        self._channel, self._plan = channel, plan
+        self._loop: EventLoop | None = None
+        self._loop_lock = threading.Lock()
+        self._predictor: Predictor | None = None
+        self._health: HealthCheck | None = None
+        self._runs: Runs | None = None
+        self._stopped = threading.Event()
+
+    def serve(self) -> None:
+        output = capture_output(self._channel.send)
+        install_scope()
+        downloads = Downloads(self._plan)
+        references.download = downloads.read
+        threading.Thread(target=self._read, name="channel reader", daemon=True).start()
+        try:
+            self._set_up(downloads, output)
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
+            traceback.print_exc()
+            output.end()
+            told = " ".join(f"{type(error).__name__}: {error}".split())
+            self._channel.send(SetupFailed(told))
+        self._stopped.wait()
+        self._channel.close()
+
+    def _set_up(self, downloads: Downloads, output: SetupOutput) -> None:
+        predictor = Predictor(self._plan)
+        self._channel.send(predictor.describe())
+        predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
+        surroundings = Surroundings(self._plan, predictor, downloads, self._channel.send)
+        self._health = HealthCheck(predictor, self._event_loop)
+        self._predictor = predictor
+        if predictor.is_async:
+            self._runs = AsyncRuns(surroundings, self._event_loop().loop)
+        else:
+            self._runs = SyncRuns(surroundings)
+        output.end()
+        self._channel.send(Ready(last_self_test(predictor.instance)))
+
+    def _event_loop(self) -> EventLoop:
+        with self._loop_lock:
+            self._loop = self._loop or EventLoop()
+            return self._loop
+
+    def _read(self) -> None:
+        for request in self._channel.requests():
+            self._obey(request)
+
+    def _obey(self, request: Request) -> None:
+        if isinstance(request, Run):
+            self._run(request)
+        elif isinstance(request, Cancel):
+            if self._runs is not None:
+                self._runs.cancel(request.id)
+        elif isinstance(request, Stop):
+            self._stop()
+        else:
+            threading.Thread(target=self._answer, args=(request,), daemon=True).start()
+
+    def _run(self, request: Run) -> None:
+        if self._runs is None:
+            self._channel.send(Finished(request.id, "failed", error="setup() has not succeeded"))
+        else:
+            self._runs.start(request)
+
+    def _stop(self) -> None:
+        if self._runs is None:
+            self._channel.close()
+            os._exit(0)  # setup() is under way, and not to be waited for
+        self._runs.when_idle(self._stopped.set)
+
+    def _answer(self, request: AskHealth | AskSelfTest | AskGauges) -> None:
+        self._channel.send(self._report_on(request))
+
+    def _report_on(self, request: AskHealth | AskSelfTest | AskGauges) -> Report:
+        instance: Any = self._predictor.instance if self._predictor else None
+        if isinstance(request, AskHealth):
+            return self._health.ask() if self._health else Health()
+        if isinstance(request, AskSelfTest):
+            return run_self_test(instance) if instance is not None else SelfTested()
+        return read_gauges(instance)

@@ -1,0 +1,132 @@
+"""Runs a synchronous run() or train(), one at a time, on a thread that does nothing else."""
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from typing import Any
+
+from cog import CancelationException
+
+from server.model.active import ActivePrediction, current
+from server.model.children import end_newer_than
+from server.model.input_files import InputFiles
+from server.model.outcomes import Outcome, RunError, calling_user, failure, reading_inputs
+from server.model.output_values import is_many
+from server.model.runs import Surroundings, send_output, stage_name
+from server.protocol import Run
+
+_END = object()
+
+
+class SyncRuns:
+    """The thread and what waits for it."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._active: dict[str, ActivePrediction] = {}
+        self._inbox: SimpleQueue[ActivePrediction | Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._loop, name="run", daemon=True).start()
+
+    def start(self, request: Run) -> None:
+        """Have the thread run it."""
+        active = self._surroundings.activate(request)
+        self._active[request.id] = active
+        self._inbox.put(active)
+
+    def cancel(self, id: str) -> None:
+        """Interrupt it, and end the processes that it has started."""
+        active = self._active.get(id)
+        if active is not None:
+            active.interruption.request()
+            end_newer_than(active.children_before)
+
+    def when_idle(self, then: Callable[[], None]) -> None:
+        """Call `then` on the thread, after what was started before."""
+        self._inbox.put(then)
+
+    def _loop(self) -> None:
+        while True:
+            item = self._inbox.get()
+            if isinstance(item, ActivePrediction):
+                contextvars.copy_context().run(self._run, item)
+            else:
+                item()
+
+    def _run(self, active: ActivePrediction) -> None:
+        current.set(active)
+        active.begin()
+        files = self._surroundings.input_files()
+        try:
+            outcome = _Execution(self._surroundings, active, files).outcome()
+        except Exception as error:  # noqa: BLE001 - the thread must live for the next prediction
+            outcome = failure(error)
+        files.close()
+        self._active.pop(active.request.id, None)
+        status = "canceled" if active.interruption.requested else outcome.status
+        error_text = None if status == "canceled" else outcome.error
+        active.end(status, error_text, is_list=outcome.is_list)
+
+
+class _Execution:
+    """One run, from its inputs to its outputs."""
+
+    def __init__(
+        self, surroundings: Surroundings, active: ActivePrediction, files: InputFiles
+    ) -> None:
+        self._predictor = surroundings.predictor
+        self._active, self._files = active, files
+        self._call = active.interruption.call
+        self._destination = surroundings.destination(active)
+        self._is_list = False
+
+    def outcome(self) -> Outcome:
+        try:
+            self._produce(self._arguments())
+        except CancelationException:
+            return Outcome("canceled", self._is_list)
+        except RunError as error:
+            return Outcome("failed", self._is_list, str(error))
+        return Outcome("succeeded", self._is_list)
+
+    def _arguments(self) -> dict[str, Any]:
+        inputs, active = self._predictor.inputs, self._active
+        with reading_inputs():
+            given = inputs.read(active.request.input)
+            if urls := inputs.urls(given):
+                self._files.start(urls)
+                self._files.wait(lambda: active.interruption.requested)
+                if active.interruption.requested:
+                    raise CancelationException
+            return inputs.convert(given, iter(self._files.paths), self._files.open)
+
+    def _produce(self, arguments: dict[str, Any]) -> None:
+        stage = stage_name(self._predictor.kind)
+        with calling_user(stage, self._active):
+            result = self._call(self._predictor.function, **arguments)
+        if not is_many(result):
+            if result is not None:
+                self._send(result, "output")
+            return
+        self._is_list = True
+        if isinstance(result, Iterable) and not hasattr(result, "__next__"):
+            for item in result:
+                self._send(item, "output")
+        else:
+            self._iterate(result)
+
+    def _iterate(self, iterator: Any) -> None:  # noqa: ANN401 - an iterator, perhaps a generator
+        try:
+            while True:
+                with calling_user("Generator iteration error", self._active):
+                    item = self._call(next, iterator, _END)
+                if item is _END:
+                    return
+                self._send(item, "output item")
+        finally:
+            if hasattr(iterator, "close"):
+                with calling_user("Generator iteration error", self._active):
+                    iterator.close()
+
+    def _send(self, value: object, what: str) -> None:
+        send_output(self._active, value, self._destination, what)

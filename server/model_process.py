@@ -1,0 +1,207 @@
+"""The front's side of one model process: started, spoken to, watched, started again.
+
+What it reports goes to one listener; what becomes of the predictions in it is the listener's
+business.
+"""
+
+import asyncio
+import contextlib
+import multiprocessing
+import signal
+import socket
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+import structlog
+
+from server.link import Link
+from server.model.plan import Plan
+from server.model.process import main
+from server.protocol import (
+    Described,
+    Ready,
+    Report,
+    Request,
+    SetupFailed,
+    SetupLog,
+    Stop,
+    to_frame,
+)
+
+State = Literal["starting", "ready", "setup failed", "crashed", "defunct", "stopped"]
+_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_STEADY_SECONDS = 60.0
+_STOP_SECONDS = 10.0
+log = structlog.get_logger()
+
+
+class Listener(Protocol):
+    """Who wants to know."""
+
+    def hear(self, report: Report) -> None:
+        """The process said something."""
+
+    def lose(self, cause: str) -> None:
+        """The process is gone, and with it whatever ran in it."""
+
+
+class ModelProcess:
+    """One model process.
+
+    Args:
+        plan: what it loads.
+        listener: told of everything.
+        setup_timeout: seconds for its setup; 0: no limit.
+        max_crashes: in a row, until it is given up.
+
+    Attributes:
+        state: where it stands.
+        logs: what its setup has printed.
+        crashes: how often it has died.
+        last_crash: how it died last.
+    """
+
+    def __init__(
+        self, plan: Plan, listener: Listener, *, setup_timeout: float = 0, max_crashes: int = 5
+    ) -> None:
+        self._plan, self._listener = plan, listener
+        self._setup_timeout, self._max_crashes = setup_timeout, max_crashes
+        self.state: State = "starting"
+        self.has_been_ready = False
+        self.started_at = datetime.now(UTC)
+        self.completed_at: datetime | None = None
+        self._logs: list[str] = []
+        self.crashes = self._crashes_in_a_row = 0
+        self.last_crash: str | None = None
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._channel: Link | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._exited = asyncio.Event()
+
+    @property
+    def logs(self) -> str:
+        """What its setup has printed so far."""
+        return "".join(self._logs)
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start it; what comes of it is reported."""
+        loop = asyncio.get_running_loop()
+        self.state, self.started_at, self.completed_at = "starting", datetime.now(UTC), None
+        self._logs.clear()
+        self._exited.clear()
+        ours, theirs = socket.socketpair()
+        process = multiprocessing.get_context("spawn").Process(
+            target=main, args=(theirs, self._plan), name=f"model-{self._plan.kind}"
+        )
+        process.start()
+        theirs.close()
+        self._process = process
+        self._channel = Link(ours, self._hear)
+        loop.add_reader(process.sentinel, self._notice_exit, process)
+        if self._setup_timeout:
+            self._timers.append(loop.call_later(self._setup_timeout, self._time_out, process))
+
+    def send(self, request: Request) -> None:
+        """Say something to it; what is said to a dead process is lost."""
+        if self._channel is not None:
+            self._channel.write(to_frame(request))
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None and self._process.is_alive():
+            self._process.kill()
+
+    async def stop(self) -> None:
+        """Have it end: at once during its setup, else within ten seconds."""
+        was_starting = self.state == "starting"
+        self.state = "stopped"
+        self._forget_timers()
+        if self._process is None or self._exited.is_set():
+            return
+        self.send(Stop())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._exited.wait(), 0.05 if was_starting else _STOP_SECONDS)
+        if not self._exited.is_set():
+            self.kill()
+            await self._exited.wait()
+
+    def _hear(self, report: Report) -> None:
+        if isinstance(report, SetupLog):
+            self._logs.append(report.data)
+        elif isinstance(report, Ready):
+            self._end_setup("ready")
+            self.has_been_ready = True
+            timer = asyncio.get_running_loop().call_later(_STEADY_SECONDS, self.prove_steady)
+            self._timers.append(timer)
+        elif isinstance(report, SetupFailed):
+            self._fail_setup(report.error)
+        elif isinstance(report, Described) and self.state != "starting":
+            return
+        self._listener.hear(report)
+
+    def prove_steady(self) -> None:
+        """It works: earlier crashes no longer count."""
+        self._crashes_in_a_row = 0
+
+    def _end_setup(self, state: State) -> None:
+        self._forget_timers()
+        self.state, self.completed_at = state, datetime.now(UTC)
+
+    def _fail_setup(self, error: str) -> None:
+        self._end_setup("setup failed")
+        self._logs.append(f"{error}\n")
+        log.error("setup failed", kind=self._plan.kind, error=error)
+        self.kill()
+
+    def _time_out(self, process: multiprocessing.process.BaseProcess) -> None:
+        if process is self._process and self.state == "starting":
+            self._fail_setup(f"worker setup timed out after {self._setup_timeout:g} s")
+            self._listener.hear(SetupFailed("worker setup timed out"))
+
+    def _notice_exit(self, process: multiprocessing.process.BaseProcess) -> None:
+        asyncio.get_running_loop().remove_reader(process.sentinel)
+        process.join()
+        if self._channel is not None:
+            self._channel.drain()
+            self._channel = None
+        self._forget_timers()
+        self._exited.set()
+        if self.state in ("stopped", "setup failed"):
+            self._listener.lose("it was stopped")
+            return
+        self._crash(_cause(process.exitcode))
+
+    def _crash(self, cause: str) -> None:
+        self.crashes += 1
+        self._crashes_in_a_row += 1
+        self.last_crash = cause
+        log.error("model process ended", kind=self._plan.kind, cause=cause, crashes=self.crashes)
+        if not self.has_been_ready:
+            self._fail_setup(f"worker crashed during setup: {cause}")
+            self._listener.hear(SetupFailed(f"worker crashed during setup: {cause}"))
+        elif self._crashes_in_a_row >= self._max_crashes:
+            self._end_setup("defunct")
+        else:
+            self.state = "crashed"
+            pause = min(_LONGEST_PAUSE, _PAUSE * 4 ** (self._crashes_in_a_row - 1))
+            timer = asyncio.get_running_loop().call_later(pause, self.start)
+            self._timers.append(timer)
+        self._listener.lose(cause)
+
+    def _forget_timers(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+
+def _cause(code: int | None) -> str:
+    """How a process ended, in words."""
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return f"killed by signal {-code} ({signal.Signals(-code).name})"
+    return f"exited with code {code}"

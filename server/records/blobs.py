@@ -1,0 +1,92 @@
+"""Large texts as files named after their SHA-256; the database holds only the name."""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+CHUNK = 500
+
+
+class Blobs:
+    """A folder of texts. Used by several threads and processes at once.
+
+    Writes are not synced: after a power cut a file may be short, which its name tells.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._folder = folder
+        self._limit = limit
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def is_large(self, text: str) -> bool:
+        """Whether it has more bytes than the limit."""
+        return len(text) * 4 > self._limit and len(_to_bytes(text)) > self._limit
+
+    def put(self, text: str) -> str:
+        """Write it unless it is there.
+
+        Returns:
+            its SHA-256 in hex.
+
+        Raises:
+            OSError: the disk is full, or the folder cannot be written.
+        """
+        data = _to_bytes(text)
+        digest = hashlib.sha256(data).hexdigest()
+        target = self._folder / digest
+        try:
+            if target.stat().st_size == len(data):
+                os.utime(target)  # a sweep leaves it alone until the row that names it is there
+                return digest
+        except FileNotFoundError:
+            pass
+        _write(target, data)
+        return digest
+
+    def get(self, digest: str) -> str | None:
+        """The text; None where it is missing or damaged."""
+        try:
+            data = (self._folder / digest).read_bytes()
+        except FileNotFoundError:
+            return None
+        is_whole = hashlib.sha256(data).hexdigest() == digest
+        return data.decode(errors="surrogatepass") if is_whole else None
+
+    def sweep(self, find_used: Callable[[list[str]], set[str]], min_age: float) -> int:
+        """Remove what no row names.
+
+        Args:
+            find_used: those of the given names that the database knows.
+            min_age: seconds; younger files may belong to a row that is being written.
+
+        Returns:
+            how many files were removed.
+        """
+        before = time.time() - min_age
+        old = [entry.name for entry in os.scandir(self._folder) if entry.stat().st_mtime < before]
+        removed = 0
+        for start in range(0, len(old), CHUNK):
+            names = old[start : start + CHUNK]
+            for name in set(names) - find_used(names):
+                (self._folder / name).unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _write(target: Path, data: bytes) -> None:
+    part = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+    try:
+        part.write_bytes(data)
+        part.replace(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,132 @@
+"""The tables. A change here needs a migration in `migrations/versions/`; a test compares them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    DateTime,
+    Dialect,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    column,
+)
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData()
+
+
+def to_text(moment: datetime) -> str:
+    """A time in UTC and of one width, so that texts sort as the times do."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC: timestamptz in PostgreSQL, ISO 8601 text in SQLite."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """SQLite's own type drops the time zone."""
+        is_sqlite = dialect.name == "sqlite"
+        chosen: TypeEngine[Any] = String(32) if is_sqlite else DateTime(timezone=True)
+        return dialect.type_descriptor(chosen)
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401
+        """For the statement."""
+        return value if value is None or dialect.name != "sqlite" else to_text(value)
+
+    def process_result_value(
+        self, value: datetime | str | None, dialect: Dialect
+    ) -> datetime | None:
+        """From the row."""
+        if isinstance(value, str):
+            return datetime.fromisoformat(value)
+        return None if value is None else value.astimezone(UTC)
+
+
+def _index_of_blobs(table: str, name: str) -> Index:
+    condition: ColumnElement[bool] = column(name).is_not(None)
+    return Index(f"{table}_by_{name}", name, sqlite_where=condition, postgresql_where=condition)
+
+
+# A text of more than the limit is in the file that its `_blob` column names.
+records = Table(
+    "records",
+    metadata,
+    Column("kind", String(16), primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("status", String(16), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("started_at", Moment),
+    Column("completed_at", Moment),
+    Column("input", Text),
+    Column("input_blob", String(64)),
+    Column("payload", Text),
+    Column("payload_blob", String(64)),
+    Column("input_digest", String(64)),
+    Column("output", Text),
+    Column("output_blob", String(64)),
+    Column("logs", Text),
+    Column("logs_blob", String(64)),
+    Column("metrics", Text, nullable=False),
+    Column("error", Text),
+    Column("webhook", Text),
+    Column("webhook_events", Text),
+    Column("server", String(36)),
+    Column("attempts", Integer, nullable=False),
+    Column("retries_left", Integer, nullable=False),
+    Column("deadline", Moment),
+    Column("version", Text),
+    Index("records_by_time", "kind", "created_at", "id"),
+    Index("records_by_status", "kind", "status", "created_at", "id"),
+    _index_of_blobs("records", "input_blob"),
+    _index_of_blobs("records", "payload_blob"),
+    _index_of_blobs("records", "output_blob"),
+    _index_of_blobs("records", "logs_blob"),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("record_id", Text, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("event", String(16), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("body", Text),
+    Column("body_blob", String(64)),
+    Column("headers", Text, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", Moment),
+    Column("last_status", Integer),
+    Column("last_error", Text),
+    Column("created_at", Moment, nullable=False),
+    Column("delivered_at", Moment),
+    Column("server", String(36)),
+    Index("deliveries_by_record", "kind", "record_id", "created_at"),
+    Index("deliveries_by_state", "state", "next_attempt_at"),
+    _index_of_blobs("deliveries", "body_blob"),
+)
+
+servers = Table(
+    "servers",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("started", Text, nullable=False),
+    Column("lease_until", Moment, nullable=False),
+)
+
+BLOB_COLUMNS = [
+    each for table in (records, deliveries) for each in table.columns if each.name.endswith("_blob")
+]

@@ -1,0 +1,47 @@
+"""Answers that the door gives by itself, before a route is asked."""
+
+import msgspec
+from starlette.types import Send
+
+Headers = tuple[tuple[bytes, bytes], ...]
+CLOSE: Headers = ((b"connection", b"close"),)
+_JSON: Headers = ((b"content-type", b"application/json"),)
+_TEXT: Headers = ((b"content-type", b"text/plain; charset=utf-8"),)
+
+
+class Refusal:
+    """A whole answer: its code, its body and its headers."""
+
+    def __init__(self, status: int, body: bytes, headers: Headers) -> None:
+        self._body = body
+        length = (b"content-length", b"%d" % len(body))
+        self._start = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [*headers, length],
+        }
+
+    @classmethod
+    def in_json(cls, status: int, error: str, headers: Headers = ()) -> "Refusal":
+        """In the shape of Cog's own JSON errors."""
+        body = msgspec.json.encode({"error": error, "status": "failed"})
+        return cls(status, body, _JSON + headers)
+
+    @classmethod
+    def in_text(cls, status: int, error: str, headers: Headers = ()) -> "Refusal":
+        """In plain text, as the errors of Cog's HTTP library are."""
+        return cls(status, error.encode(), _TEXT + headers)
+
+    async def send(self, send: Send) -> None:
+        """Give the answer."""
+        await self.begin(send)
+        await self.end(send)
+
+    async def begin(self, send: Send) -> None:
+        """Give the answer, but let the connection wait for `end`."""
+        await send(self._start)
+        await send({"type": "http.response.body", "body": self._body, "more_body": True})
+
+    async def end(self, send: Send) -> None:
+        """After `begin`: the connection may be closed or used again."""
+        await send({"type": "http.response.body", "body": b""})

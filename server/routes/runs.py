@@ -1,0 +1,145 @@
+"""POST and PUT of predictions and trainings, and their cancellation."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from server.answers import json_answer, record_body
+from server.desk import Desk
+from server.envelope import Envelope, Refused
+from server.intake import Intake, Manner, read_manner
+from server.lane import Lane
+from server.prediction import Prediction
+from server.protocol import Kind
+from server.streams import EventStream, follow
+
+_NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
+_MOST_FOLLOWERS = 1024
+
+
+def desk_of(request: Request) -> Desk:
+    """The desk of this server."""
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+class Runs:
+    """The endpoints that run something.
+
+    Args:
+        kind: prediction or training.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind: Kind = kind
+
+    def router(self) -> APIRouter:
+        """The routes."""
+        router, path = APIRouter(include_in_schema=False), f"/{_NOUNS[self._kind]}s"
+        router.add_api_route(path, self.create, methods=["POST"])
+        router.add_api_route(f"{path}/{{name:path}}/cancel", cancel, methods=["POST"])
+        router.add_api_route(f"{path}/{{name}}", self.create_once, methods=["PUT"])
+        return router
+
+    async def create(self, request: Request) -> Response:
+        """Run, under an id of the client's or a new one."""
+        return await self._run(_Asked(request, self._kind))
+
+    async def create_once(self, request: Request, name: str) -> Response:
+        """Run under an id, unless it is running or has run."""
+        asked = _Asked(request, self._kind)
+        envelope = await asked.intake.envelope(request, name)
+        running = asked.desk.find(name, None if asked.is_strict else asked.lane.kind)
+        if running is not None:
+            return _join(asked, envelope, running)
+        if not asked.is_strict and asked.desk.is_ready:
+            replayed = await _replay(asked, envelope, name)
+            if replayed is not None:
+                return replayed
+        return await self._run(asked, envelope)
+
+    async def _run(self, asked: "_Asked", envelope: Envelope | None = None) -> Response:
+        if envelope is None:
+            envelope = await asked.intake.envelope(asked.request)
+        asked.intake.check_stream(asked.manner)
+        order = asked.intake.order(envelope, asked.request, asked.manner)
+        lane = asked.lane
+        lane.start()
+        prediction = await lane.submit(order)
+        if asked.manner.is_stream:
+            return EventStream(follow(prediction), partial(lane.cancel, prediction.id))
+        if asked.manner.is_async:
+            return json_answer({"id": prediction.id, "status": "starting"}, 202)
+        return await _outcome(asked, prediction)
+
+
+class _Asked:
+    """A request, and who is to serve it."""
+
+    def __init__(self, request: Request, kind: Kind) -> None:
+        self.request, self.desk = request, desk_of(request)
+        self.is_strict = self.desk.settings.strict_cog
+        lane = self.desk.lane(kind)
+        if lane is None:
+            raise Refused(404, f"this server runs no {_NOUNS[kind]}s; it has no code for them.")
+        self.lane: Lane = lane
+        self.intake = Intake(self.desk, lane.kind)
+        self.manner: Manner = read_manner(request, strict=self.is_strict)
+
+
+async def cancel(request: Request, name: str) -> Response:
+    """End a prediction or training early."""
+    return json_answer({}, 200 if desk_of(request).cancel(name) else 404)
+
+
+async def _outcome(asked: _Asked, prediction: Prediction) -> Response:
+    """The end of a prediction, or what is known when the client's patience is over."""
+    gone = asyncio.ensure_future(_wait_until_gone(asked.request))
+    waits = {prediction.done, gone}
+    try:
+        await asyncio.wait(waits, timeout=asked.manner.wait, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+    if prediction.done.done():
+        return json_answer(prediction.answer())
+    if asked.manner.wait is None:
+        asked.lane.cancel(prediction.id)
+    return json_answer(prediction.progress(), 202)
+
+
+async def _wait_until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _join(asked: _Asked, envelope: Envelope, running: Prediction) -> Response:
+    """The answer to a PUT whose id is running: nothing new starts."""
+    if not asked.is_strict and asked.intake.digest(envelope) != running.order.digest:
+        raise _other_input(running.id)
+    if not asked.manner.is_stream:
+        return json_answer(running.progress(), 202)
+    asked.intake.check_stream(asked.manner)
+    if running.events.followers >= _MOST_FOLLOWERS:
+        raise Refused(429, f"{_MOST_FOLLOWERS} readers follow this prediction; try later.")
+    capacity = asked.desk.settings.cog_stream_history_capacity
+    return EventStream(follow(running, 0 if capacity else None))
+
+
+async def _replay(asked: _Asked, envelope: Envelope, name: str) -> Response | None:
+    """The answer to a PUT whose id has run: its record, and nothing runs."""
+    record = await asked.desk.records.get(name, asked.lane.kind)
+    if record is None or not record.is_finished:
+        return None
+    if record.input_digest != asked.intake.digest(envelope):
+        raise _other_input(name)
+    body: dict[str, Any] = record_body(record)
+    return json_answer(body, 200, {"Idempotent-Replayed": "true"})
+
+
+def _other_input(name: str) -> Refused:
+    return Refused(
+        409, f"id {name!r} belongs to a prediction with another input. Choose another id."
+    )

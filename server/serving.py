@@ -1,0 +1,178 @@
+"""From Cog's flags to a running server."""
+
+import argparse
+import math
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+import coglet
+import uvicorn
+
+from runner.errors import ConfigError
+from server.app import create_app, guarded
+from server.cogfile import read_cogfile
+from server.model.plan import Plan
+from server.protocol import Kind
+from server.settings import COGFILE, Settings, read_settings
+from server.slow_clients import BoundedProtocol
+from server.telemetry.logs import configure_logs
+
+_STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
+_KEEP_ALIVE_SECONDS = 75
+
+
+def serve(arguments: Sequence[str]) -> NoReturn:
+    """Serve until told to end; the exit code is Cog's."""
+    flags = _read_flags(arguments)
+    if flags.version:
+        sys.stdout.write(f"coglet (Python) {coglet.__version__}\n")
+        sys.exit(0)
+    try:
+        settings = read_settings()
+        configure_logs(settings.log_format, settings.cog_log_level)
+        plans = make_plans(settings, flags.mode, flags.upload_url)
+        listener = _listen(flags.host, settings.port)
+        server = Server(settings, plans, flags)
+    except ConfigError as error:
+        sys.exit(f"ERROR: {error}")
+    with listener:
+        server.run(sockets=[listener])
+    if server.ended_by == signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    sys.exit(0 if server.started else 1)
+
+
+def _read_flags(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m server", description="Cog HTTP server")
+    parser.add_argument("-v", "--version", action="store_true", help="show version and exit")
+    parser.add_argument("--host", default="0.0.0.0", help="host to bind to")
+    parser.add_argument(
+        "--await-explicit-shutdown",
+        type=bool,
+        default=False,
+        help="ignore SIGTERM and wait for POST /shutdown or SIGINT",
+    )
+    parser.add_argument(
+        "--x-mode",
+        dest="mode",
+        choices=("predict", "train"),
+        default="predict",
+        help="what starts with the server",
+    )
+    parser.add_argument("--threads", type=int, help="accepted and ignored, as in Cog")
+    parser.add_argument("--upload-url", help="PUT output files below this URL")
+    return parser.parse_args(arguments)
+
+
+def make_plans(settings: Settings, mode: Kind, upload_url: str | None) -> dict[Kind, Plan]:
+    """What each model process loads.
+
+    Raises:
+        ConfigError: there is nothing for this mode.
+    """
+    stubs: dict[Kind, str | None] = {
+        "predict": settings.cog_predict_type_stub,
+        "train": settings.cog_train_type_stub,
+    }
+    if not stubs[mode]:
+        raise ConfigError(
+            f"{_STUBS[mode]} environment variable is not set, and cog.yaml names nothing for "
+            f"it. Set it to your code, such as {_STUBS[mode]}={mode}.py:Predictor."
+        )
+    variables = read_cogfile(COGFILE).variables if COGFILE.exists() else {}
+    plans: dict[Kind, Plan] = {}
+    for kind, reference in stubs.items():
+        if reference:
+            plans[kind] = Plan(
+                reference=reference,
+                kind=kind,
+                other=stubs["train" if kind == "predict" else "predict"],
+                concurrency=_concurrency(settings) if kind == mode else 1,
+                upload_url=upload_url,
+                user_agent=settings.cog_user_agent,
+                egress_allow=settings.egress_allow,
+                max_file_bytes=settings.max_file_bytes,
+                strict=settings.strict_cog,
+                environment={k: v for k, v in variables.items() if k not in os.environ},
+            )
+    return plans
+
+
+def _concurrency(settings: Settings) -> int | None:
+    """What an image says; without one, what `cog build` would write into it (None: look)."""
+    is_image = any(os.environ.get(name) for name in _STUBS.values())
+    return settings.cog_max_concurrency or (1 if is_image else None)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host} port {port} cannot be listened on: {error.strerror}. "
+            "End what listens there, or set PORT."
+        ) from error
+    return listener
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else math.ceil(seconds)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with Cog's behaviour at signals.
+
+    Attributes:
+        ended_by: the signal that ended it.
+    """
+
+    def __init__(
+        self, settings: Settings, plans: dict[Kind, Plan], flags: argparse.Namespace
+    ) -> None:
+        app = create_app(settings, plans, flags.mode, self._end)
+        super().__init__(
+            uvicorn.Config(
+                guarded(app),
+                loop="uvloop",
+                http=BoundedProtocol,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_whole(settings.drain_seconds),
+            )
+        )
+        self._ignores_sigterm = flags.await_explicit_shutdown
+        self.ended_by: int | None = None
+
+    def _end(self) -> None:
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT end the server; they are not raised again, as uvicorn would."""
+        signals = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self._take) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM and self._ignores_sigterm:
+            return
+        self.ended_by = number
+        self.should_exit = True

@@ -1,0 +1,97 @@
+"""uvicorn's HTTP protocol with the bounds it lacks, against clients that hold connections.
+
+For `uvicorn.Config(http=BoundedProtocol)`.
+"""
+
+import asyncio
+import socket
+from typing import ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Closes a connection whose request line and headers come too slowly or are too large.
+
+    Also one on which the rest of a body drips in after the answer, and one whose client takes
+    nothing of the answer.
+    """
+
+    header_seconds: ClassVar[float] = 20.0
+    untaken_seconds: ClassVar[float] = 60.0
+    max_header_bytes: ClassVar[int] = 64 * 1024
+    _deadline: asyncio.TimerHandle | None = None
+    _in_body = False
+    _header_bytes = 0
+    _messages = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._start_deadline()
+        sock: socket.socket | None = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            # the kernel ends a connection whose peer's window stays shut; uvicorn never would
+            milliseconds = int(self.untaken_seconds * 1000)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline."""
+        self._stop_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, and count what is not yet a request."""
+        if not self._in_body and self._deadline is None:
+            self._start_deadline()  # uvicorn's own, for idle connections, ends with any byte
+        messages = self._messages
+        super().data_received(data)
+        if self._in_body or self._messages != messages:
+            self._header_bytes = 0
+            return
+        self._header_bytes += len(data)
+        if self._header_bytes > self.max_header_bytes and not self.transport.is_closing():
+            self._refuse_headers()
+
+    def on_headers_complete(self) -> None:
+        """The request begins."""
+        self._stop_deadline()
+        self._in_body = True
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Its body has ended."""
+        self._stop_deadline()
+        self._in_body = False
+        self._messages += 1
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer has gone out, perhaps before the end of the body."""
+        super().on_response_complete()
+        if self._in_body and self._deadline is None and not self.transport.is_closing():
+            self._start_deadline()
+
+    def _refuse_headers(self) -> None:
+        if self._answers():
+            self.transport.close()
+        else:
+            self.send_400_response(f"Headers are larger than {self.max_header_bytes} bytes.")
+
+    def _answers(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _start_deadline(self) -> None:
+        self._deadline = self.loop.call_later(self.header_seconds, self._on_deadline)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _on_deadline(self) -> None:
+        self._deadline = None
+        if self._answers():  # half of a next request must not end the running one
+            self._start_deadline()
+        else:
+            self.transport.close()

@@ -1,0 +1,1 @@
+"""What the front process tells its operators: metrics, traces and logs."""

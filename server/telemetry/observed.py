@@ -1,0 +1,46 @@
+"""Counts and times every request, by route."""
+
+from time import perf_counter
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.telemetry.metrics import Metrics
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_GONE = 499  # what nginx writes for a client that left before its answer
+
+
+class Observed:
+    """An application, counted in `metrics`; route and method are `other` where unknown."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status, started = _GONE, perf_counter()
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.http(method, _find_route(scope), status, perf_counter() - started)
+
+
+def _find_route(scope: Scope) -> str:
+    route = scope.get("route")
+    template = getattr(route, "path_format", None) or getattr(route, "path", None)
+    return template if isinstance(template, str) else "other"

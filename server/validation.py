@@ -1,0 +1,134 @@
+"""Whether inputs fit the model, by the schema of its signature.
+
+jsonschema-rs is the validator inside Cog's own server, so the verdicts and their words are the
+same. Two things differ: null is a value of what the schema calls nullable, and a pattern that it
+cannot compile is left to `re` (Cog then validates nothing at all).
+"""
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+from jsonschema_rs import ValidationErrorKind
+
+Schema = dict[str, Any]
+REDACTED = "**********"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong with the inputs, as Cog words it."""
+
+    loc: tuple[str, ...]
+    msg: str
+    type: str = "value_error"
+
+
+class InputValidator:
+    """Checks the inputs of one component of the OpenAPI document.
+
+    Args:
+        document: the OpenAPI document.
+        component: `Input` or `TrainingInput`.
+        most_characters: of any one string.
+    """
+
+    def __init__(self, document: Schema, component: str, most_characters: int) -> None:
+        schemas = document["components"]["schemas"]
+        self._properties: Schema = schemas[component].get("properties", {})
+        self._required: list[str] = schemas[component].get("required", [])
+        self._most_characters = most_characters
+        self._secrets = [name for name, schema in self._properties.items() if _holds_secret(schema)]
+        self._patterns: list[tuple[str, re.Pattern[str]]] = []
+        self._nullable = [name for name, schema in self._properties.items() if _is_nullable(schema)]
+        schemas = copy.deepcopy(schemas)
+        self._set_foreign_patterns_apart(schemas[component])
+        self._validator = jsonschema_rs.Draft7Validator(
+            {"$ref": f"#/components/schemas/{component}", "components": {"schemas": schemas}}
+        )
+
+    def problems(self, inputs: object) -> list[Problem]:
+        """Everything that is wrong, missing inputs last; empty if the inputs fit."""
+        found: list[Problem] = []
+        missing: set[str] = set()
+        for error in self._validator.iter_errors(self._without_nulls(inputs)):
+            kind = error.kind
+            if isinstance(kind, ValidationErrorKind.Required) and not error.instance_path:
+                missing.add(kind.property)
+            else:
+                path = "/".join(map(str, error.instance_path)) or "__root__"
+                found.append(Problem(("body", "input", path), _words(error)))
+        if isinstance(inputs, dict):
+            found.extend(self._further_problems(inputs))
+        found.sort(key=lambda problem: problem.loc[2].partition("/")[0])
+        absent = [name for name in self._required if name in missing]
+        return found + [
+            Problem(("body", "input", name), "Field required", "value_error.missing")
+            for name in absent
+        ]
+
+    def known(self, inputs: Schema) -> Schema:
+        """The inputs without those that the model does not have."""
+        return {name: value for name, value in inputs.items() if name in self._properties}
+
+    def has_secrets(self, inputs: Schema) -> bool:
+        """Whether a value must not be stored."""
+        return any(inputs.get(name) is not None for name in self._secrets)
+
+    def redacted(self, inputs: Schema) -> Schema:
+        """The inputs with secrets starred out."""
+        return {
+            name: REDACTED if name in self._secrets and value is not None else value
+            for name, value in inputs.items()
+        }
+
+    def _without_nulls(self, inputs: object) -> object:
+        if not isinstance(inputs, dict):
+            return inputs
+        nulls = {name for name in self._nullable if name in inputs and inputs[name] is None}
+        return {name: value for name, value in inputs.items() if name not in nulls}
+
+    def _further_problems(self, inputs: Schema) -> Iterator[Problem]:
+        for name, pattern in self._patterns:
+            value = inputs.get(name)
+            if isinstance(value, str) and not pattern.search(value):
+                yield Problem(
+                    ("body", "input", name), f'"{value}" does not match "{pattern.pattern}"'
+                )
+        for name, value in inputs.items():
+            if isinstance(value, str) and len(value) > self._most_characters:
+                yield Problem(
+                    ("body", "input", name),
+                    f"{len(value):,} characters; at most {self._most_characters:,} are allowed "
+                    "(MAX_STRING_LENGTH). Send the text as a file.",
+                )
+
+    def _set_foreign_patterns_apart(self, component: Schema) -> None:
+        for name, schema in component.get("properties", {}).items():
+            pattern = schema.get("pattern")
+            if pattern is None:
+                continue
+            try:
+                jsonschema_rs.Draft7Validator({"pattern": pattern})
+            except jsonschema_rs.ValidationError:
+                self._patterns.append((name, re.compile(schema.pop("pattern"))))
+
+
+def _words(error: jsonschema_rs.ValidationError) -> str:
+    """The message in the words of Cog's own server."""
+    kind = error.kind
+    if isinstance(kind, ValidationErrorKind.Enum):
+        value, allowed = msgspec.json.encode(error.instance), msgspec.json.encode(kind.options)
+        return f"{value.decode()} is not one of {allowed.decode()}"
+    return error.message
+
+
+def _holds_secret(schema: Schema) -> bool:
+    return bool(schema.get("x-cog-secret") or schema.get("items", {}).get("x-cog-secret"))
+
+
+def _is_nullable(schema: Schema) -> bool:
+    variants = (schema, *schema.get("anyOf", ()))
+    return any(variant.get("nullable") is True for variant in variants)

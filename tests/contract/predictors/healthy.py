@@ -1,0 +1,22 @@
+"""A predictor whose healthcheck() does what the file `health` says."""
+
+import time
+from pathlib import Path
+
+from cog import BaseRunner, Input
+
+
+class Predictor(BaseRunner):
+    def healthcheck(self) -> bool:
+        with open("calls", "a") as calls:
+            calls.write("x")
+        word = Path("health").read_text() if Path("health").exists() else "true"
+        if word == "raise":
+            raise RuntimeError("no GPU left")
+        if word.startswith("sleep"):
+            time.sleep(float(word.split()[1]))
+        return {"false": False, "none": None, "zero": 0}.get(word, True)
+
+    def run(self, text: str = Input(default="t"), seconds: float = Input(default=0.0)) -> str:
+        time.sleep(seconds)
+        return text

@@ -1,0 +1,48 @@
+"""Predictors whose setup fails, each in its own way, and one that takes its time."""
+
+import os
+import sys
+import time
+
+from cog import BaseRunner
+
+
+class _Sound(BaseRunner):
+    def run(self, text: str = "t") -> str:
+        return text
+
+
+class Raises(_Sound):
+    def setup(self) -> None:
+        print("before the end", flush=True)
+        raise RuntimeError("no weights")
+
+
+class Exits(_Sound):
+    def setup(self) -> None:
+        sys.exit(3)
+
+
+class Dies(_Sound):
+    def setup(self) -> None:
+        os._exit(9)
+
+
+class Slow(_Sound):
+    def setup(self) -> None:
+        print("slowly", flush=True)
+        time.sleep(4)
+
+
+class Quick(_Sound):
+    def setup(self) -> None:
+        print("first line")
+        print("last words")
+
+
+class Both(BaseRunner):
+    def run(self, text: str = "t") -> str:
+        return text
+
+    def predict(self, text: str = "t") -> str:
+        return text

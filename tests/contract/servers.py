@@ -1,0 +1,325 @@
+"""Starts coglet or the mirror in a folder, in one way for all flavours.
+
+    with serving("coglet", folder, predict="actions.py:Predictor") as server:
+        server.post("/predictions", {"input": {"text": "hello"}})
+
+Flavours: `coglet` is `python -m cog.server.http`; `mirror-strict` is `python -m server` with
+STRICT_COG=1; `mirror` is the same without it.
+"""
+
+import contextlib
+import functools
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+
+from examples.cog_server import REPOSITORY, write_schema
+
+FLAVOURS = ("coglet", "mirror-strict", "mirror")
+PREDICTORS = Path(__file__).parent / "predictors"
+READY_SECONDS = 60.0
+ANSWER_SECONDS = 60.0
+STOP_SECONDS = 20.0
+BUSY_ATTEMPTS = 100
+PORT_ATTEMPTS = 3
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One server-sent event."""
+
+    event: str
+    data: Any
+    id: str | None = None
+
+
+@dataclass
+class Server:
+    """A running server and one client of it."""
+
+    flavour: str
+    folder: Path
+    url: str
+    log: Path
+    process: subprocess.Popen[bytes]
+    client: httpx2.Client
+    ids: Iterator[int] = field(default_factory=lambda: iter(range(10**9)))
+
+    @property
+    def is_coglet(self) -> bool:
+        """Whether this is the original."""
+        return self.flavour == "coglet"
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.url.rsplit(":", 1)[1])
+
+    def new_id(self) -> str:
+        """An id that no test has used before."""
+        return f"test-{os.getpid()}-{time.time_ns()}-{next(self.ids)}"
+
+    def request(self, method: str, path: str, body: object = None, **more: Any) -> httpx2.Response:
+        """One request, exactly once."""
+        content = {} if body is None else {"json": body}
+        return self.client.request(method, self.url + path, **content, **more)
+
+    def get(self, path: str, **more: Any) -> httpx2.Response:
+        """One GET."""
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, body: object = None, **more: Any) -> httpx2.Response:
+        """POST; coglet frees its slot after the answer, so it is asked again while it says 409."""
+        return self._when_free("POST", path, body, **more)
+
+    def put(self, path: str, body: object = None, **more: Any) -> httpx2.Response:
+        """PUT, with the same patience as post()."""
+        return self._when_free("PUT", path, body, **more)
+
+    def _when_free(self, method: str, path: str, body: object, **more: Any) -> httpx2.Response:
+        for _ in range(BUSY_ATTEMPTS if self.is_coglet else 1):
+            response = self.request(method, path, body, **more)
+            if response.status_code != 409:
+                break
+            time.sleep(0.02)
+        return response
+
+    def predict(self, /, **inputs: object) -> dict[str, Any]:
+        """The body of a synchronous prediction."""
+        response = self.post("/predictions", {"input": inputs})
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    def output(self, /, **inputs: object) -> Any:
+        """The output of a synchronous prediction that has to succeed."""
+        answer = self.predict(**inputs)
+        assert answer["status"] == "succeeded", answer
+        return answer["output"]
+
+    def start(self, /, id: str | None = None, **inputs: object) -> str:
+        """Start an asynchronous prediction; its id."""
+        body = {"id": id or self.new_id(), "input": inputs}
+        response = self.post("/predictions", body, headers={"Prefer": "respond-async"})
+        assert response.status_code == 202, response.text
+        return str(response.json()["id"])
+
+    def cancel(self, id: str, kind: str = "predictions") -> httpx2.Response:
+        """Cancel a prediction or training."""
+        return self.request("POST", f"/{kind}/{id}/cancel")
+
+    @contextlib.contextmanager
+    def open_stream(
+        self, path: str, body: object, *, method: str = "POST", **headers: str
+    ) -> Iterator[httpx2.Response]:
+        """An answer whose body is still to come."""
+        for _ in range(BUSY_ATTEMPTS):
+            accept = {"Accept": "text/event-stream", **headers}
+            with self.client.stream(
+                method, self.url + path, json=body, headers=accept
+            ) as response:
+                if response.status_code != 409 or not self.is_coglet:
+                    yield response
+                    return
+            time.sleep(0.02)
+        raise AssertionError("never free")
+
+    def stream(self, path: str, body: object, *, method: str = "POST") -> list[Event]:
+        """All events of a stream."""
+        with self.open_stream(path, body, method=method) as response:
+            assert response.status_code == 200, response.read()
+            return list(events(response))
+
+    def health(self) -> dict[str, Any]:
+        """The answer of /health-check."""
+        answer: dict[str, Any] = self.get("/health-check").json()
+        return answer
+
+    def until_idle(self) -> None:
+        """Wait until health is READY."""
+        wait_for(lambda: self.health()["status"] == "READY" or None)
+
+    def raw(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}
+    ) -> tuple[int, dict[str, str], bytes]:
+        """A request with these headers and no others but Host and Content-Length."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, dict(headers))
+            response = connection.getresponse()
+            answer = {name.lower(): value for name, value in response.getheaders()}
+            return response.status, answer, response.read()
+
+    def text(self) -> str:
+        """What the server has written to its own log."""
+        return self.log.read_text(errors="replace")
+
+    def worker(self) -> int:
+        """The process that runs the model."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        found = []
+        for child in children.read_text().split():
+            command = Path(f"/proc/{child}/cmdline").read_bytes()
+            if b"resource_tracker" not in command:
+                found.append(int(child))
+        assert len(found) == 1, found
+        return found[0]
+
+
+def events(response: httpx2.Response) -> Iterator[Event]:
+    """The server-sent events of an answer, as they come."""
+    name, data, number = "message", [], None
+    for line in response.iter_lines():
+        key, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if key == "event":
+            name = value
+        elif key == "id":
+            number = value
+        elif key == "data":
+            data.append(value)
+        elif not line and data:
+            yield Event(name, json.loads("\n".join(data)), number)
+            name, data, number = "message", [], None
+
+
+def wait_for(look: Callable[[], Value | None], seconds: float = 20.0) -> Value:
+    """What `look` returns as soon as it is not None."""
+    deadline = time.monotonic() + seconds
+    while (value := look()) is None:
+        assert time.monotonic() < deadline, f"nothing within {seconds} s"
+        time.sleep(0.02)
+    return value
+
+
+@contextlib.contextmanager
+def serving(
+    flavour: str,
+    folder: Path,
+    *,
+    predict: str | None,
+    train: str | None = None,
+    env: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    until: str | None = "READY",
+    schema: bool = True,
+) -> Iterator[Server]:
+    """Start a server in a folder that has the predictors in it, and stop it at the end.
+
+    Args:
+        flavour: one of FLAVOURS.
+        folder: where it runs.
+        predict: reference of the predictor.
+        train: reference of the training function.
+        env: variables on top of those of this process.
+        flags: of the command line.
+        until: the health to wait for; None does not wait.
+        schema: whether coglet gets the schema that `cog build` would bundle.
+    """
+    for source in PREDICTORS.glob("*.py"):
+        shutil.copy(source, folder)
+    if flavour == "coglet" and schema:
+        bundled = folder / ".cog" / "openapi_schema.json"
+        bundled.parent.mkdir(exist_ok=True)
+        bundled.write_text(_schema(predict or "", train))
+    stubs = {"COG_PREDICT_TYPE_STUB": predict, "COG_TRAIN_TYPE_STUB": train}
+    environment = environment_of(flavour, folder) | {k: v for k, v in stubs.items() if v}
+    environment |= dict(env or {})
+    process, url, log = _start(flavour, folder, environment, flags)
+    with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
+        server = Server(flavour, folder, url, log, process, client)
+        try:
+            if until is not None:
+                wait_until(server, until)
+            yield server
+        finally:
+            stop(process)
+
+
+@functools.cache
+def _schema(predict: str, train: str | None) -> str:
+    """What `cog build` would bundle."""
+    with tempfile.TemporaryDirectory() as folder:
+        for source in PREDICTORS.glob("*.py"):
+            shutil.copy(source, folder)
+        return write_schema(Path(folder), predict=predict, train=train).read_text()
+
+
+def environment_of(flavour: str, folder: Path) -> dict[str, str]:
+    """The variables of this process without Cog's, and those of a flavour."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
+    # coglet starts its worker as `python`, which has to be the one with cog in it.
+    kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    kept["PYTHONPATH"] = str(REPOSITORY)
+    kept["OMP_NUM_THREADS"] = "1"
+    if flavour != "coglet":
+        kept |= {"EGRESS_ALLOW": "127.0.0.0/8", "DATA_DIR": str(folder / ".data")}
+    if flavour == "mirror-strict":
+        kept["STRICT_COG"] = "1"
+    return kept
+
+
+def _start(
+    flavour: str, folder: Path, environment: Mapping[str, str], flags: Sequence[str]
+) -> tuple[subprocess.Popen[bytes], str, Path]:
+    module = "cog.server.http" if flavour == "coglet" else "server"
+    port = free_port()
+    log = folder / f"server-{port}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, "--host", "127.0.0.1", *flags],
+            cwd=folder,
+            env={**environment, "PORT": str(port)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return process, f"http://127.0.0.1:{port}", log
+
+
+def free_port() -> int:
+    """A port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(server: Server, wanted: str) -> None:
+    """Wait for a health; `up` is any."""
+    deadline = time.monotonic() + READY_SECONDS
+    health: dict[str, Any] = {"status": "no answer"}
+    while True:
+        with contextlib.suppress(httpx2.TransportError):
+            health = server.health()
+        if health["status"] == wanted or (wanted == "up" and health["status"] != "no answer"):
+            return
+        ended = server.process.poll() is not None
+        final = health["status"] == "SETUP_FAILED"
+        assert not (ended or final or time.monotonic() > deadline), f"{health}\n{server.text()}"
+        time.sleep(0.03)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, and SIGKILL to all of its group when that is not enough."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(STOP_SECONDS)

@@ -1,0 +1,63 @@
+"""A private PostgreSQL for tests, on a Unix socket of its own."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+
+def find_binaries() -> Path | None:
+    """Debian's newest, or what is on the PATH."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    found = debian[-1] if debian else shutil.which("initdb")
+    return Path(found).parent if found else None
+
+
+class Cluster:
+    """Started when made. PostgreSQL does not run as root: there it runs as `postgres`."""
+
+    def __init__(self, binaries: Path) -> None:
+        self._binaries = binaries
+        self._databases = 0
+        self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, "postgres")
+        self._run("initdb", "--auth=trust", "--no-sync", "--username=postgres")
+        self.start()
+
+    def start(self) -> None:
+        options = f"-k {self.folder} -c listen_addresses= -c fsync=off"
+        self._run("pg_ctl", "-w", "-l", str(self.folder / "log"), "-o", options, "start")
+
+    def stop(self) -> None:
+        """As a crash does: without a word to the clients."""
+        self._run("pg_ctl", "-w", "-m", "immediate", "stop")
+
+    def create_database(self) -> str:
+        """The URL of a new, empty one."""
+        self._databases += 1
+        name = f"test{self._databases}"
+        place = f"host={self.folder} user=postgres dbname=postgres"
+        with psycopg.connect(place, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"postgresql://postgres@/{name}?host={self.folder}"
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._binaries / program), "-D", str(self.folder / "data"), *arguments]
+        if os.geteuid() == 0:
+            command = ["runuser", "-u", "postgres", "--", *command]
+        log = self.folder / "commands"
+        with log.open("a") as output:
+            done = subprocess.run(
+                command, stdout=output, stderr=output, cwd="/", timeout=60, check=False
+            )
+        if done.returncode:
+            pytest.fail(f"{program} failed: {log.read_text()}")

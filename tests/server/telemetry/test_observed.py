@@ -1,0 +1,89 @@
+import asyncio
+
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.testclient import TestClient
+
+from server.telemetry.metrics import Metrics
+from server.telemetry.observed import Observed
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture
+def client(metrics):
+    app, router = FastAPI(), APIRouter(prefix="/trainings")
+
+    @app.get("/predictions/{id}")
+    async def get(id: str):
+        return id
+
+    @router.get("/{id}")
+    async def get_training(id: str):
+        return id
+
+    @app.post("/broken")
+    async def fail():
+        raise RuntimeError
+
+    app.include_router(router)
+    app.add_middleware(Observed, metrics=metrics)
+    return TestClient(app, raise_server_exceptions=False)
+
+
+def count(metrics, method, route, status):
+    labels = {"method": method, "route": route, "status": status}
+    return metrics.registry.get_sample_value("cog_http_requests_total", labels)
+
+
+def test_requests_count_by_the_template_of_their_route(client, metrics):
+    for path in ("/predictions/a", "/predictions/b", "/trainings/c"):
+        client.get(path)
+    assert count(metrics, "GET", "/predictions/{id}", "200") == 2
+    assert count(metrics, "GET", "/trainings/{id}", "200") == 1
+    labels = {"method": "GET", "route": "/predictions/{id}"}
+    name = "cog_http_request_duration_seconds_count"
+    assert metrics.registry.get_sample_value(name, labels) == 2
+
+
+def test_unknown_paths_and_methods_are_other(client, metrics):
+    for number in range(3):
+        client.get(f"/no/such/{number}")
+        client.request(f"ODD{number}", "/no")
+    assert count(metrics, "GET", "other", "404") == 3
+    assert count(metrics, "other", "other", "404") == 3
+
+
+def test_an_error_counts_as_500(client, metrics):
+    assert client.post("/broken").status_code == 500
+    assert count(metrics, "POST", "/broken", "500") == 1
+
+
+def test_what_the_application_raises_passes_through(metrics):
+    async def app(scope, receive, send):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        asyncio.run(Observed(app, metrics)({"type": "http", "method": "GET"}, None, None))
+    assert count(metrics, "GET", "other", "500") == 1
+
+
+def test_a_client_that_left_before_its_answer_counts_as_499(metrics):
+    async def app(scope, receive, send):
+        pass
+
+    asyncio.run(Observed(app, metrics)({"type": "http", "method": "GET"}, None, None))
+    assert count(metrics, "GET", "other", "499") == 1
+
+
+def test_the_lifespan_is_not_a_request(metrics):
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope["type"])
+
+    asyncio.run(Observed(app, metrics)({"type": "lifespan"}, None, None))
+    assert seen == ["lifespan"]
