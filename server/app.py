@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from server.answers import json_answer, problems_answer, refusal_answer
 from server.desk import Desk
 from server.egress import Egress
+from server.encoded_ids import EncodedSlashes
 from server.envelope import Refused
 from server.guard import protect
 from server.health import Clinic
@@ -76,7 +77,8 @@ def create_app(
 
 def guarded(app: FastAPI) -> ASGIApp:
     """The application behind its door, counted."""
-    return Observed(protect(app, app.state.settings), app.state.metrics)
+    behind = EncodedSlashes(app)
+    return Observed(protect(behind, app.state.settings), app.state.metrics)
 
 
 @contextlib.asynccontextmanager
@@ -118,11 +120,11 @@ async def _prune(records: Records, settings: Settings) -> None:
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:
     kinds: tuple[Kind, ...] = ("predict", "train")
-    app.include_router(state.router())
+    state.add_to(app)
     for kind in kinds:
-        app.include_router(runs.Runs(kind).router())
+        runs.Runs(kind).add_to(app)
         if not settings.strict_cog:
-            app.include_router(record_routes.Shelf(kind).router())
+            record_routes.Shelf(kind).add_to(app)
 
 
 def _add_answers(app: FastAPI, settings: Settings) -> None:

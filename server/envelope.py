@@ -1,6 +1,6 @@
 """From the bytes of a request to what it asks, or to the reason why it asks nothing.
 
-Reads JSON as Cog's server does: strict UTF-8, no lone surrogates, at most 128 levels, no key twice
+Reads JSON as Cog's server does: strict UTF-8, no lone surrogates, at most 127 levels, no key twice
 in the envelope. Whether the inputs fit the model is the business of `validation`.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 
 Event = Literal["start", "output", "logs", "completed"]
 ALL_EVENTS: frozenset[str] = frozenset(("start", "output", "logs", "completed"))
-MOST_LEVELS = 128
+MOST_LEVELS = 127
 _WRONG_SHAPE = "Failed to deserialize the JSON body into the target type: "
 _EMPTY = msgspec.Raw(b"{}")
 _JSON_TYPE = re.compile(r"application/(?:[\w.!#$&^-]+\+)?json", re.IGNORECASE)

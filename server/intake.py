@@ -136,7 +136,7 @@ class Intake:
         keeps = manner.is_async or manner.wait is not None or envelope.webhook is not None
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         return Order(
-            id=envelope.id or new_id(),
+            id=new_id() if envelope.id is None else envelope.id,
             kind=self.kind,
             input=raw,
             shown=encode(validator.redacted(known)) if has_secrets else raw,

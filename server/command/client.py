@@ -30,7 +30,7 @@ class Client:
     def __init__(
         self, url: str, key: str | None = None, check_process: Callable[[], None] | None = None
     ) -> None:
-        self.url = url.rstrip("/")
+        self.url, self.key = url.rstrip("/"), key
         self._check_process = check_process
         self._pause = _PAUSE if check_process else _POLITE_PAUSE
         self._http = httpx2.Client(
@@ -99,13 +99,13 @@ class Client:
         response = self._ask("/health-check")
         health = {} if response is None else content(response)
         status = health.get("status")
+        logs = str((health.get("setup") or {}).get("logs") or "").rstrip()
         if status in _BROKEN:
-            logs = (health.get("setup") or {}).get("logs") or ""
-            reason = health.get("user_healthcheck_error") or ""
-            lines = (f"the server is no use: its health is {status}.", reason, logs.rstrip())
-            raise UnavailableError("\n".join(filter(None, lines)))
+            reason = str(health.get("user_healthcheck_error") or "")
+            raise UnavailableError(_paragraphs(f"the server's health is {status}.", reason, logs))
         if status not in _READY and time.monotonic() > deadline:
-            raise UnavailableError("setup took longer than --setup-timeout; allow more seconds.")
+            late = "setup takes longer than --setup-timeout; allow more seconds."
+            raise UnavailableError(_paragraphs(late, logs))
         return status in _READY
 
     def _ask(self, path: str) -> httpx2.Response | None:
@@ -116,6 +116,10 @@ class Client:
         with contextlib.suppress(UnavailableError):
             return self.request("GET", path)
         return None
+
+
+def _paragraphs(*parts: str) -> str:
+    return "\n".join(filter(None, parts))
 
 
 def content(response: httpx2.Response) -> dict[str, Any]:

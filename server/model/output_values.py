@@ -24,10 +24,8 @@ class NumberError(ValueError):
 
 
 def is_many(value: object) -> bool:
-    """Whether a returned value is a list of outputs, and not one output."""
-    return isinstance(value, list | tuple | set | frozenset | Iterator) and not isinstance(
-        value, io.IOBase
-    )
+    """Whether a returned value is a list of outputs; to Cog, a set or an array is one output."""
+    return isinstance(value, list | tuple | Iterator) and not isinstance(value, io.IOBase)
 
 
 def to_json(value: object, destination: Destination) -> bytes:

@@ -93,6 +93,6 @@ def _decode(cursor: str | None) -> _Cursor | None:
         raise InputError(
             f"cursor {cursor[:80]!r} is none of this server's; leave it out for the first page"
         ) from error
-    if decoded.created_at.tzinfo is None:
-        raise InputError(f"cursor {cursor[:80]!r} has no time zone; leave it out")
+    if decoded.created_at.tzinfo is None or "\0" in decoded.id:
+        raise InputError(f"cursor {cursor[:80]!r} is none of this server's; leave it out")
     return decoded

@@ -48,6 +48,7 @@ class Writer:
     def put(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
         """Write soon; on the hot path of the event loop."""
         with self._lock:
+            self._refuse_if_closing()
             batch = self._open
             batch.behind.add(record, deliveries)
             if batch.durable:

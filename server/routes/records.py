@@ -4,11 +4,12 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from runner.errors import InputError
 from server.answers import json_answer, record_body
+from server.encoded_ids import decoded
 from server.envelope import Refused
 from server.events import Event
 from server.journal import to_record
@@ -34,18 +35,16 @@ class Shelf:
     def __init__(self, kind: Kind) -> None:
         self._kind: Kind = kind
 
-    def router(self) -> APIRouter:
-        """The routes."""
-        router, path = APIRouter(include_in_schema=False), f"/{_NOUNS[self._kind]}s"
-        get = ["GET", "HEAD"]
-        router.add_api_route(path, self.page, methods=get)
-        router.add_api_route(f"{path}/{{name}}", self.show, methods=get)
-        router.add_api_route(f"{path}/{{name}}/events", self.events, methods=["GET"])
-        router.add_api_route(f"{path}/{{name}}/deliveries", self.deliveries, methods=get)
-        router.add_api_route(
+    def add_to(self, app: FastAPI) -> None:
+        """Add the routes."""
+        path, get = f"/{_NOUNS[self._kind]}s", ["GET", "HEAD"]
+        app.add_api_route(path, self.page, methods=get)
+        app.add_api_route(f"{path}/{{name}}", self.show, methods=get)
+        app.add_api_route(f"{path}/{{name}}/events", self.events, methods=["GET"])
+        app.add_api_route(f"{path}/{{name}}/deliveries", self.deliveries, methods=get)
+        app.add_api_route(
             f"{path}/{{name}}/deliveries/{{delivery}}/redeliver", self.redeliver, methods=["POST"]
         )
-        return router
 
     async def page(self, request: Request) -> Response:
         """Some records, newest first."""
@@ -70,7 +69,7 @@ class Shelf:
 
     async def show(self, request: Request, name: str) -> Response:
         """One record, finished or not."""
-        desk = desk_of(request)
+        desk, name = desk_of(request), decoded(name)
         prediction = desk.find(name, self._kind)
         if prediction is not None:
             body = record_body(to_record(prediction))
@@ -81,6 +80,7 @@ class Shelf:
     async def events(self, request: Request, name: str) -> Response:
         """What happens, live; and what happened, from `Last-Event-ID` on."""
         after = _read_number(request.headers.get("last-event-id", "0"))
+        name = decoded(name)
         prediction = desk_of(request).find(name, self._kind)
         if prediction is not None:
             return EventStream(follow(prediction, after, numbered=True))
@@ -88,12 +88,14 @@ class Shelf:
 
     async def deliveries(self, request: Request, name: str) -> Response:
         """The webhooks that were owed for it, and what became of them."""
+        name = decoded(name)
         await self._find(request, name)
         found = await desk_of(request).records.deliveries(name, self._kind)
         return json_answer({"results": [_delivery_body(delivery) for delivery in found]})
 
     async def redeliver(self, request: Request, name: str, delivery: str) -> Response:
         """Send a webhook once more."""
+        name = decoded(name)
         await self._find(request, name)
         desk = desk_of(request)
         found = await desk.records.deliveries(name, self._kind)

@@ -4,11 +4,12 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from server.answers import json_answer, record_body
 from server.desk import Desk
+from server.encoded_ids import decoded
 from server.envelope import Envelope, Refused
 from server.intake import Intake, Manner, read_manner
 from server.lane import Lane
@@ -36,13 +37,12 @@ class Runs:
     def __init__(self, kind: Kind) -> None:
         self._kind: Kind = kind
 
-    def router(self) -> APIRouter:
-        """The routes."""
-        router, path = APIRouter(include_in_schema=False), f"/{_NOUNS[self._kind]}s"
-        router.add_api_route(path, self.create, methods=["POST"])
-        router.add_api_route(f"{path}/{{name:path}}/cancel", cancel, methods=["POST"])
-        router.add_api_route(f"{path}/{{name}}", self.create_once, methods=["PUT"])
-        return router
+    def add_to(self, app: FastAPI) -> None:
+        """Add the routes."""
+        path = f"/{_NOUNS[self._kind]}s"
+        app.add_api_route(path, self.create, methods=["POST"])
+        app.add_api_route(f"{path}/{{name}}/cancel", cancel, methods=["POST"])
+        app.add_api_route(f"{path}/{{name}}", self.create_once, methods=["PUT"])
 
     async def create(self, request: Request) -> Response:
         """Run, under an id of the client's or a new one."""
@@ -50,7 +50,7 @@ class Runs:
 
     async def create_once(self, request: Request, name: str) -> Response:
         """Run under an id, unless it is running or has run."""
-        asked = _Asked(request, self._kind)
+        asked, name = _Asked(request, self._kind), decoded(name)
         envelope = await asked.intake.envelope(request, name)
         running = asked.desk.find(name, None if asked.is_strict else asked.lane.kind)
         if running is not None:
@@ -92,7 +92,7 @@ class _Asked:
 
 async def cancel(request: Request, name: str) -> Response:
     """End a prediction or training early."""
-    return json_answer({}, 200 if desk_of(request).cancel(name) else 404)
+    return json_answer({}, 200 if desk_of(request).cancel(decoded(name)) else 404)
 
 
 async def _outcome(asked: _Asked, prediction: Prediction) -> Response:

@@ -1,7 +1,7 @@
 """The endpoints about the server itself."""
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
@@ -16,20 +16,19 @@ _GAUGE_SECONDS = 0.5
 _SELF_TEST_SECONDS = 600.0
 
 
-def router() -> APIRouter:
-    """The routes."""
-    made, get = APIRouter(include_in_schema=False), ["GET", "HEAD"]
-    made.add_api_route("/", root, methods=get)
-    made.add_api_route("/health-check", health_check, methods=get)
-    made.add_api_route("/healthz", healthz, methods=get)
-    made.add_api_route("/readyz", readyz, methods=get)
-    made.add_api_route("/openapi.json", openapi, methods=get)
-    made.add_api_route("/docs", docs, methods=get)
-    made.add_api_route("/selftest", self_test, methods=get)
-    made.add_api_route("/selftest", run_self_test, methods=["POST"])
-    made.add_api_route("/metrics", metrics, methods=get)
-    made.add_api_route("/shutdown", shutdown, methods=["POST"])
-    return made
+def add_to(app: FastAPI) -> None:
+    """Add the routes."""
+    get = ["GET", "HEAD"]
+    app.add_api_route("/", root, methods=get)
+    app.add_api_route("/health-check", health_check, methods=get)
+    app.add_api_route("/healthz", healthz, methods=get)
+    app.add_api_route("/readyz", readyz, methods=get)
+    app.add_api_route("/openapi.json", openapi, methods=get)
+    app.add_api_route("/docs", docs, methods=get)
+    app.add_api_route("/selftest", self_test, methods=get)
+    app.add_api_route("/selftest", run_self_test, methods=["POST"])
+    app.add_api_route("/metrics", metrics, methods=get)
+    app.add_api_route("/shutdown", shutdown, methods=["POST"])
 
 
 def _clinic_of(request: Request) -> Clinic:

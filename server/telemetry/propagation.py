@@ -35,7 +35,7 @@ class TraceHeaders(TextMapPropagator):
     @property
     def fields(self) -> set[str]:
         """The headers' names."""
-        return _W3C.fields | set()
+        return _W3C.fields | ({self.also} if self.also else set())
 
     def extract(
         self,

@@ -1,6 +1,7 @@
 """Further attempts at deliveries, when their time has come."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,13 +11,13 @@ from server.webhooks.deliverer import Deliverer
 
 # fewer than all that go out at once: a dead receiver does not keep others from first attempts
 _AT_ONCE = 32
-_LONGEST_SLEEP = 10.0  # how late a delivery of another server may be found
+_LONGEST_SLEEP = 2.0  # how late a delivery is found that another server left
 # so long may pass between the final record and `complete`, before it counts as forgotten
 _FIRST_ATTEMPT_WITHIN = timedelta(seconds=60)
 
 
 class Retries:
-    """Looks into the database when the next attempt is due, and every ten seconds."""
+    """Looks into the database when the next attempt is due, and every two seconds."""
 
     def __init__(self, deliverer: Deliverer, delays: Sequence[float]) -> None:
         self._deliverer, self._delays = deliverer, delays
@@ -75,7 +76,7 @@ class Retries:
     async def _sleep(self) -> None:
         while (left := self._next_look - time.time()) > 0:
             self._wake.clear()
-            try:
-                await asyncio.wait_for(self._wake.wait(), left)
-            except TimeoutError:
-                return
+            # not wait_for, which in Python 3.11 can swallow the cancel of stop()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._wake.wait()

@@ -158,6 +158,8 @@ def test_a_closed_store_refuses(home):
             pass
         with pytest.raises(RecordsError, match="closed"):
             await records.save_durably(make_record(1))
+        with pytest.raises(RecordsError, match="closed"):
+            records.save(make_record(1))
 
     asyncio.run(story())
 

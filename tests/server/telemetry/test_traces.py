@@ -95,6 +95,7 @@ def test_phases_follow_one_another_and_steps_fill_the_run(open_traces, collector
     first, second = collector.all("adaptation.step")
     assert queue.end_time_unix_nano <= run.start_time_unix_nano
     assert run.start_time_unix_nano <= first.start_time_unix_nano
+    assert first.start_time_unix_nano < first.end_time_unix_nano
     assert first.end_time_unix_nano == second.start_time_unix_nano
     assert second.end_time_unix_nano <= run.end_time_unix_nano
 
@@ -108,12 +109,14 @@ def test_each_step_has_its_own_number_and_loss(open_traces, collector, loss_firs
         told = [("adaptation.step", number), ("adaptation.loss", loss)]
         for name, value in reversed(told) if loss_first else told:
             trace.step(name, value)
+    trace.step("adaptation.step", 3)
     trace.ended("succeeded")
     traces.close()
     steps = [read_attributes(step) for step in collector.all("adaptation.step")]
     assert steps == [
         {"adaptation.step": 1, "adaptation.loss": 0.5},
         {"adaptation.step": 2, "adaptation.loss": 0.25},
+        {"adaptation.step": 3},
     ]
     assert collector["cog.train.execute"].parent_span_id == collector["cog.train"].span_id
 
@@ -143,7 +146,7 @@ def test_tags_are_bounded_in_number_and_size(open_traces, collector):
     assert tags == ["ü" * 64] * 16
 
 
-def test_what_was_canceled_in_the_queue_has_no_run(open_traces, collector):
+def test_what_was_canceled_in_the_queue_has_no_run_and_ends_once(open_traces, collector, caplog):
     traces = open_traces()
     trace = traces.begin({}, "predict", "p1", {})
     trace.queued()
@@ -154,6 +157,7 @@ def test_what_was_canceled_in_the_queue_has_no_run(open_traces, collector):
         "cog.prediction",
         "cog.prediction.queue",
     ]
+    assert caplog.records == []
 
 
 def test_a_prediction_found_after_a_restart_goes_on_in_its_trace(open_traces, collector):

@@ -1,0 +1,1 @@
+"""The same no-op for each server that `bench.serving` compares."""

@@ -1,0 +1,31 @@
+"""Three predictors that do nothing, for the mirror and for coglet."""
+
+import cog
+from cog import BasePredictor, Input
+from typing import Iterator
+
+
+class Sync(BasePredictor):
+    """One at a time."""
+
+    def run(self, text: str = Input(default="")) -> str:
+        """Give back what came."""
+        return text
+
+
+class Async(BasePredictor):
+    """As many at a time as `COG_MAX_CONCURRENCY` says."""
+
+    async def run(self, text: str = Input(default="")) -> str:
+        """Give back what came."""
+        return text
+
+
+class Stream(BasePredictor):
+    """Many items."""
+
+    @cog.streaming
+    def run(self, count: int = Input(default=1)) -> Iterator[str]:
+        """Count."""
+        for number in range(count):
+            yield f"item {number}"

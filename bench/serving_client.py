@@ -1,0 +1,170 @@
+"""A closed loop of requests over kept connections, lean enough to sit on one core.
+
+It speaks as much HTTP as the compared servers answer with, so that the client costs each of them
+the same few microseconds.
+"""
+
+import re
+import selectors
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_READ = 2**18
+_PATIENCE = 60.0
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_END_OF_CHUNKS = b"\r\n0\r\n\r\n"
+
+
+class ConnectionEndedError(Exception):
+    """The server closed a connection within an answer."""
+
+
+@dataclass
+class Tally:
+    """What one turn has seen.
+
+    Attributes:
+        milliseconds: of each answer with a 2xx status, from the first byte sent to the last read.
+        refused: answers with another status.
+        seconds: that the turn took.
+    """
+
+    milliseconds: list[float] = field(default_factory=list)
+    refused: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Requests with a 2xx answer, a second."""
+        return len(self.milliseconds) / self.seconds
+
+    @property
+    def refused_share(self) -> float:
+        """Of all answers, those without a 2xx status."""
+        return self.refused / max(1, len(self.milliseconds) + self.refused)
+
+    def percentile(self, share: float) -> float:
+        """Milliseconds that this share of the answers did not exceed; not a number for none."""
+        ordered = sorted(self.milliseconds)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
+
+
+def to_request(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """The bytes of a POST of JSON."""
+    lines = [f"POST {path} HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"]
+    lines += [f"content-length: {len(body)}", *(f"{k}: {v}" for k, v in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+class _Connection:
+    """One request after the other."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sent_at = 0.0
+        self._parts: list[bytes] = []
+        self._missing: int | None = None
+
+    def send(self, request: bytes) -> None:
+        self._parts, self._missing = [], None
+        self._sent_at = time.perf_counter()
+        self.socket.sendall(request)
+
+    def read(self, tally: Tally) -> bool:
+        """Read what is there; whether the answer is whole, which is then counted."""
+        data = self.socket.recv(_READ)
+        if not data:
+            raise ConnectionEndedError
+        self._parts.append(data)
+        if self._missing is None:
+            self._read_head()
+        else:
+            self._missing -= len(data)
+        if self._missing is None or self._missing > 0:
+            return False
+        taken = (time.perf_counter() - self._sent_at) * 1000
+        if self._parts[0][9:10] == b"2":
+            tally.milliseconds.append(taken)
+        else:
+            tally.refused += 1
+        return True
+
+    def _read_head(self) -> None:
+        answer = b"".join(self._parts)
+        end = answer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        length = _LENGTH.search(answer, 0, end)
+        self._missing = end + 4 + (int(length[1]) if length else 0) - len(answer)
+        self._parts = [answer]
+
+
+def ask_for_a_while(port: int, request: bytes, *, connections: int, seconds: float) -> Tally:
+    """Keep a request in flight on each connection for some time."""
+    tally = Tally()
+    lines = [_Connection(port) for _ in range(connections)]
+    try:
+        with selectors.DefaultSelector() as selector:
+            for line in lines:
+                selector.register(line.socket, selectors.EVENT_READ, line)
+            for line in lines:
+                line.send(request)
+            began = time.perf_counter()
+            _keep_asking(selector, request, tally, began + seconds)
+            tally.seconds = time.perf_counter() - began
+    finally:
+        for line in lines:
+            line.socket.close()
+    return tally
+
+
+def _keep_asking(
+    selector: selectors.BaseSelector, request: bytes, tally: Tally, deadline: float
+) -> None:
+    while selector.get_map():
+        ready = selector.select(_PATIENCE)
+        if not ready:
+            raise TimeoutError(f"no answer within {_PATIENCE:g} s")
+        for key, _ in ready:
+            line: _Connection = key.data
+            if line.read(tally):
+                if time.perf_counter() < deadline:
+                    line.send(request)
+                else:
+                    selector.unregister(key.fileobj)
+
+
+def read_stream(port: int, request: bytes) -> tuple[bytes, float]:
+    """The body of a chunked answer, and the seconds that it took.
+
+    Raises:
+        ConnectionEndedError: it is not whole.
+    """
+    parts: list[bytes] = []
+    tail = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as connection:
+        began = time.perf_counter()
+        connection.sendall(request)
+        while not tail.endswith(_END_OF_CHUNKS):
+            data = connection.recv(_READ)
+            if not data:
+                raise ConnectionEndedError(b"".join(parts)[:500])
+            parts.append(data)
+            tail = (tail + data)[-len(_END_OF_CHUNKS) :]
+        taken = time.perf_counter() - began
+    _, _, chunks = b"".join(parts).partition(b"\r\n\r\n")
+    return _join_chunks(chunks), taken
+
+
+def _join_chunks(chunks: bytes) -> bytes:
+    parts, start = [], 0
+    while True:
+        end = chunks.index(b"\r\n", start)
+        size = int(chunks[start:end], 16)
+        if not size:
+            return b"".join(parts)
+        parts.append(chunks[end + 2 : end + 2 + size])
+        start = end + 4 + size

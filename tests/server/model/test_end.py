@@ -1,0 +1,76 @@
+"""How a model process ends."""
+
+import os
+import signal
+
+from server.protocol import Finished, Log, Started, Stop
+from tests.server.model.conftest import SECONDS, Told, is_alive, wait_until
+
+SOURCE = """
+    import subprocess, time
+
+    def run(code: str = "") -> str:
+        exec(code, globals())
+        return "done"
+"""
+
+
+def test_it_ends_with_the_front_in_the_middle_of_a_run_and_takes_programs_along(launch):
+    front = launch(SOURCE, reference="predictor.py:run")
+    front.start(
+        code="p = subprocess.Popen(['sleep', '100']); print(p.pid)\nwhile True: pass",
+    )
+    pid = int(Told(front.hear_until(Log)).logs)
+    front.socket.close()
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 1
+    wait_until(lambda: not is_alive(pid))
+
+
+def test_it_ends_with_the_front_in_the_middle_of_setup(launch):
+    front = launch("import time\nprint('there')\ntime.sleep(100)", ready=False)
+    front.hear()
+    front.socket.close()
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 1
+
+
+def test_a_program_of_the_model_does_not_keep_the_channel_open(launch):
+    front = launch(SOURCE, reference="predictor.py:run")
+    front.run(code="import os\nif os.fork() == 0: time.sleep(3); os._exit(0)")
+    os.kill(front.process.pid, signal.SIGKILL)
+    assert front.socket.recv(1) == b""
+
+
+def test_it_outlives_ctrl_c_and_ends_on_stop_after_its_run(launch):
+    front = launch(SOURCE, reference="predictor.py:run")
+    front.start(code="time.sleep(0.2)")
+    front.hear_until(Started)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(front.process.pid, number)
+    front.send(Stop())
+    assert Told(front.hear_until(Finished)).output == "done"
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 0
+
+
+def test_stop_during_setup_is_obeyed_at_once(launch):
+    front = launch("import time\nprint('there')\ntime.sleep(100)", ready=False)
+    front.hear()
+    front.send(Stop())
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 0
+
+
+def test_a_program_that_the_model_starts_is_ended_by_the_usual_signals(launch):
+    front = launch(SOURCE, reference="predictor.py:run")
+    code = """
+import multiprocessing, warnings
+warnings.simplefilter("ignore")
+one = multiprocessing.get_context("fork").Process(target=time.sleep, args=(100,))
+one.start(); one.terminate(); one.join(5)
+two = subprocess.Popen(["sleep", "100"])
+two.terminate(); two.wait(5)
+print(one.exitcode, two.returncode)
+"""
+    assert front.run(code=code).logs == "-15 -15\n"
