@@ -73,6 +73,7 @@ class Predictor(BaseRunner):
         """Report a step, live, in the logs and as a metric."""
         print(f"step {step.number}/{step.of} loss {step.loss:.4f}", flush=True)
         self.record_metric("adaptation.step", step.number)
+        self.record_metric("adaptation.loss", step.loss)
 
     def healthcheck(self) -> bool:
         """False once the base changed: no answer could be trusted."""

@@ -64,3 +64,4 @@ class Trainer(BaseRunner):
         """Report a step, live, in the logs and as a metric."""
         print(f"step {step.number}/{step.of} loss {step.loss:.4f}", flush=True)
         self.record_metric("adaptation.step", step.number)
+        self.record_metric("adaptation.loss", step.loss)

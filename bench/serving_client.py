@@ -48,7 +48,9 @@ class Tally:
     def percentile(self, share: float) -> float:
         """Milliseconds that this share of the answers did not exceed; not a number for none."""
         ordered = sorted(self.milliseconds)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
+        return (
+            ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
+        )
 
 
 def to_request(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:

@@ -128,7 +128,7 @@ def litserve(folder: Path) -> Iterator[Served]:
 
 @contextlib.contextmanager
 def mosec(folder: Path) -> Iterator[Served]:
-    """mosec."""
+    """Mosec."""
     port = _free_port()
     command = [_python("mosec"), str(NOOP / "mosec_noop.py")]
     command += ["--port", str(port), "--address", "127.0.0.1", "--log-level", "warning"]
@@ -184,9 +184,7 @@ def _running(
         process.wait()
 
 
-def _wait_until_ready(
-    process: subprocess.Popen[bytes], port: int, path: str, log: Path
-) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int, path: str, log: Path) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while not _answers_200(port, path):
         if process.poll() is not None or time.monotonic() > deadline:

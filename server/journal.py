@@ -100,6 +100,27 @@ class Journal:
                 self._log_interval, self._announce_late, prediction, told
             )
 
+    def counted(self, waiting: int, running: int) -> None:
+        """So many wait, and so many run."""
+        self._metrics.queued(waiting)
+        self._metrics.running(running)
+
+    def refused(self, reason: str) -> None:
+        """A request was not accepted, for a reason in one word."""
+        self._metrics.rejected(reason)
+
+    def crashed(self) -> None:
+        """A model process has died."""
+        self._metrics.crashed()
+
+    def set_up(self, self_test: bytes | None, *, is_again: bool) -> None:
+        """A model process is ready; `self_test` is its report, as JSON."""
+        if is_again:
+            self._metrics.restarted()
+        if self_test is not None:
+            report = msgspec.json.decode(self_test)
+            self._metrics.self_test(report.get("passed") is True)
+
     def put_out(self, prediction: Prediction) -> None:
         """The model put out an item."""
         self._announce(prediction, "output")
@@ -116,8 +137,9 @@ class Journal:
         if told.late_logs is not None:
             told.late_logs.cancel()
         told.trace.ended(prediction.status, prediction.error)
-        phases = {"queue": prediction.waited, "run": prediction.metrics.get("predict_time", 0.0)}
-        self._metrics.finished(order.kind, prediction.status, phases | {"total": prediction.age})
+        run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
+        self._metrics.finished(order.kind, prediction.status, run | {"total": prediction.age})
+        log.debug("prediction finished", prediction_id=order.id, status=prediction.status)
         record = to_record(prediction)
         if order.webhook is None or "completed" not in order.events:
             self._records.save(record)

@@ -116,6 +116,7 @@ class Lane:
         excess = len(self.predictions) - self.slots
         if excess < 0 or excess < self.most_waiting:
             return
+        self._journal.refused("queue full" if self.most_waiting else "busy")
         if not self.most_waiting:
             raise Refused(409, AT_CAPACITY)
         raise Refused(
@@ -159,6 +160,7 @@ class Lane:
             order = prediction.order
             self.process.send(Run(order.id, order.input, order.context))
             moved = True
+        self._journal.counted(len(self.waiting), len(self.running))
         if moved:
             for place, prediction in enumerate(self.waiting, 1):
                 if place > _POSITIONS_TOLD:
@@ -188,7 +190,8 @@ class Lane:
             if answer is not None and not answer.done():
                 answer.set_result(report)
         elif isinstance(report, Ready):
-            self.ready = report
+            is_again, self.ready = self.ready is not None, report
+            self._journal.set_up(report.self_test, is_again=is_again)
             self._advance()
         elif isinstance(report, Described):
             self.description = report
@@ -219,6 +222,8 @@ class Lane:
 
     def lose(self, cause: str) -> None:
         """The model process is gone: what ran has failed, unless it may run again."""
+        if self.process.state in ("crashed", "defunct"):
+            self._journal.crashed()
         for answer in self.answers.values():
             answer.cancel()
         self.answers.clear()

@@ -1,8 +1,9 @@
 """Three predictors that do nothing, for the mirror and for coglet."""
 
+from collections.abc import Iterator
+
 import cog
 from cog import BasePredictor, Input
-from typing import Iterator
 
 
 class Sync(BasePredictor):

@@ -70,7 +70,7 @@ class FileContent:
         """In bytes."""
         return len(self.source) if isinstance(self.source, bytes) else self.source.stat().st_size
 
-    def read(self) -> bytes:
+    def whole(self) -> bytes:
         """All of it."""
         return self.source if isinstance(self.source, bytes) else self.source.read_bytes()
 
@@ -88,7 +88,7 @@ class DataUrls:
 
     def link(self, file: FileContent) -> str:
         """The file as a data URL."""
-        return f"data:{file.mime_type};base64,{base64.b64encode(file.read()).decode()}"
+        return f"data:{file.mime_type};base64,{base64.b64encode(file.whole()).decode()}"
 
 
 class Uploads:

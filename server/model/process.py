@@ -51,18 +51,25 @@ def main(channel: socket.socket, plan: Plan) -> None:
 def _ignore_signals() -> None:
     """Ctrl-C reaches every process of a terminal; what is to end, the front process decides.
 
-    A handler and not SIG_IGN, which a program that the model starts would inherit.
+    A program that the model starts is ended by them as ever: it inherits no handler. A fork
+    does, and gets its own back before it hears of a signal.
     """
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        signal.signal(number, lambda _number, _frame: None)
     defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    for number in defaults:
+        signal.signal(number, lambda _number, _frame: None)
+
+    def hold() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, defaults)
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, defaults)
 
     def restore() -> None:
         for number, handler in defaults.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+        release()
 
-    os.register_at_fork(after_in_child=restore)
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=restore)
 
 
 class _ModelProcess:

@@ -22,17 +22,18 @@ def open_database(url: str | None, data_dir: Path) -> Engine:
 
     Args:
         url: of SQLite or PostgreSQL; by default SQLite's `records.db` in data_dir.
-        data_dir: made where it is missing.
+        data_dir: a folder that exists.
 
     Raises:
         ConfigError: the URL, the server or the tables will not do.
     """
     address = _read_url(url, data_dir)
+    engine = _create_engine(address)
     try:
-        engine = _create_engine(address)
-        with engine.execution_options(**{_WRITES: True}).begin() as connection:
+        with for_writing(engine).begin() as connection:
             _migrate(connection)
-    except (SQLAlchemyError, CommandError, OSError) as error:
+    except (SQLAlchemyError, CommandError) as error:
+        engine.dispose()
         cause = str(getattr(error, "orig", error)).strip()
         raise ConfigError(
             f"DATABASE_URL {address.render_as_string(hide_password=True)!r} cannot be used: "
@@ -41,9 +42,9 @@ def open_database(url: str | None, data_dir: Path) -> Engine:
     return engine
 
 
-def begin_write(engine: Engine) -> Any:  # noqa: ANN401 - a context manager of Connection
-    """A transaction that may write: in SQLite it waits for its turn at the start."""
-    return engine.execution_options(**{_WRITES: True}).begin()
+def for_writing(engine: Engine) -> Engine:
+    """The same, where a transaction in SQLite waits for its turn at the start."""
+    return engine.execution_options(**{_WRITES: True})
 
 
 def _read_url(url: str | None, data_dir: Path) -> URL:

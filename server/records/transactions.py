@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from server.records.batch import Changes, Key
-from server.records.database import begin_write
+from server.records.database import for_writing
 from server.records.record import RecordsError
 
 _TOO_LARGE: Final = "54"  # PostgreSQL's class of errors for values beyond a limit
@@ -37,13 +37,13 @@ class Transactions:
     def __init__(self, engine: Engine, write: Write) -> None:
         self.error: str | None = None
         self.lost = 0
-        self._engine = engine
+        self._engine = for_writing(engine)
         self._write = write
 
     def run(self, function: Callable[[Connection], Any]) -> tuple[Any, Exception | None]:
         """What the function returned, or the error with which all that it did was undone."""
         try:
-            with begin_write(self._engine) as connection:
+            with self._engine.begin() as connection:
                 result = function(connection)
         except (SQLAlchemyError, OSError) as error:
             told = to_records_error(error)

@@ -350,7 +350,8 @@ async def test_a_new_delivery_is_left_to_complete(receiver, records, start):
 async def test_what_was_received_is_never_sent_again(receiver, records, start):
     webhooks = await start(delays=NO_WAIT)
     receiver.answers = [503] * 20
-    deliveries = [await save(records, receiver.url, record_id=f"p{i}") for i in range(40)]
+    saving = [save(records, receiver.url, record_id=f"p{i}") for i in range(40)]
+    deliveries = await asyncio.gather(*saving)
     for delivery in deliveries:
         webhooks.complete(delivery)
         webhooks.complete(delivery)
@@ -431,7 +432,8 @@ async def test_close_leaves_what_is_under_way_in_the_database(receiver, records,
 
 
 async def test_many_due_deliveries_all_go_out(receiver, records, start):
-    deliveries = [await save(records, receiver.url, record_id=f"p{i}") for i in range(100)]
+    saving = [save(records, receiver.url, record_id=f"p{i}") for i in range(100)]
+    deliveries = await asyncio.gather(*saving)
     await start()
     for delivery in deliveries:
         await state(records, delivery, "delivered")

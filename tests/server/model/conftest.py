@@ -34,7 +34,7 @@ class Front:
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(SECONDS)
         context = multiprocessing.get_context("spawn")
-        self.process = context.Process(target=main, args=(theirs, plan), daemon=True)
+        self.process = context.Process(target=main, args=(theirs, plan))
         self.process.start()
         theirs.close()
         self.frames = Frames.of_reports()

@@ -143,8 +143,8 @@ def test_a_program_that_the_run_waits_for_is_ended_with_it(model):
 
 def test_a_program_that_ignores_the_first_signal_is_killed(model):
     code = (
-        "p = subprocess.Popen(['sh', '-c', 'trap \"\" TERM; echo $$ >&2; while :; do sleep 1; done'],"
-        " stderr=subprocess.PIPE)\nprint(p.stderr.readline().decode(), end='')\np.wait()"
+        "p = subprocess.Popen(['sh', '-c', 'trap \"\" TERM; echo $$ >&2; while :; do sleep 1; done'"
+        "], stderr=subprocess.PIPE)\nprint(p.stderr.readline().decode(), end='')\np.wait()"
     )
     told = cancel_after_start(model, code, wait_for=Log)
     assert told.status == "canceled"

@@ -22,7 +22,6 @@ class Cluster:
 
     def __init__(self, binaries: Path) -> None:
         self._binaries = binaries
-        self._databases = 0
         self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
         if os.geteuid() == 0:
             shutil.chown(self.folder, "postgres")
@@ -37,14 +36,13 @@ class Cluster:
         """As a crash does: without a word to the clients."""
         self._run("pg_ctl", "-w", "-m", "immediate", "stop")
 
-    def create_database(self) -> str:
-        """The URL of a new, empty one."""
-        self._databases += 1
-        name = f"test{self._databases}"
+    def empty(self) -> str:
+        """The URL of its one database, with nothing in it."""
         place = f"host={self.folder} user=postgres dbname=postgres"
-        with psycopg.connect(place, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return f"postgresql://postgres@/{name}?host={self.folder}"
+        with psycopg.connect(place) as connection:
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+        return f"postgresql://postgres@/postgres?host={self.folder}"
 
     def remove(self) -> None:
         self.stop()

@@ -24,7 +24,7 @@ def home(request, tmp_path) -> Home:
     """An empty database, of each kind in turn."""
     if request.param == "sqlite":
         return Home(None, tmp_path / "data")
-    return Home(request.getfixturevalue("cluster").create_database(), tmp_path / "data")
+    return Home(request.getfixturevalue("cluster").empty(), tmp_path / "data")
 
 
 @pytest.fixture
@@ -36,4 +36,4 @@ def sqlite_home(tmp_path) -> Home:
 @pytest.fixture
 def postgresql_home(cluster, tmp_path) -> Home:
     """For what only PostgreSQL does."""
-    return Home(cluster.create_database(), tmp_path / "data")
+    return Home(cluster.empty(), tmp_path / "data")
