@@ -36,9 +36,10 @@ def refusal_answer(refused: Refused, *, strict: bool) -> Response:
     if refused.status == 422:
         problem = Problem(refused.location or ("body",), refused.reason, refused.kind)
         return problems_answer([problem])
-    return json_answer(
-        {"error": refused.reason, "status": "failed"}, refused.status, refused.headers
-    )
+    body = {"error": refused.reason, "status": "failed"}
+    if refused.status == 406:
+        del body["status"]  # Cog has none here
+    return json_answer(body, refused.status, refused.headers)
 
 
 def record_body(record: Record) -> dict[str, Any]:

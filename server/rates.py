@@ -114,6 +114,6 @@ def caller_of(scope: Scope) -> str:
         return address
     try:
         # one subscriber has a whole /64, so its addresses are one caller
-        return str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+        return str(ipaddress.IPv6Network((address, 64), strict=False))
     except ValueError:
         return address

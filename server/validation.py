@@ -53,7 +53,8 @@ class InputValidator:
         """Everything that is wrong, missing inputs last; empty if the inputs fit."""
         found: list[Problem] = []
         missing: set[str] = set()
-        for error in self._validator.iter_errors(self._without_nulls(inputs)):
+        errors = self._validator.iter_errors(self._without_nulls(inputs))
+        for error in sorted(errors, key=_rank):
             kind = error.kind
             if isinstance(kind, ValidationErrorKind.Required) and not error.instance_path:
                 missing.add(kind.property)
@@ -114,6 +115,12 @@ class InputValidator:
                 jsonschema_rs.Draft7Validator({"pattern": pattern})
             except jsonschema_rs.ValidationError:
                 self._patterns.append((name, re.compile(schema.pop("pattern"))))
+
+
+def _rank(error: jsonschema_rs.ValidationError) -> tuple[list[tuple[bool, str | int]], str]:
+    """The order in which Cog's server names problems: by place, then by keyword."""
+    place = [(isinstance(step, str), step) for step in error.instance_path]
+    return place, str(error.schema_path[-1])
 
 
 def _words(error: jsonschema_rs.ValidationError) -> str:

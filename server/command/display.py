@@ -17,6 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+_WIDTH = 24  # characters of a metric
 STEP = ".step"  # a metric of such a name counts up to the input `steps`
 
 
@@ -77,8 +78,8 @@ class Display:
         match name:
             case "queued":
                 self.phase(f"queued, position {data.get('position')}")
-            case "start":
-                self.phase("running")
+            case "start":  # from here on the clock counts the run, not the setup before it
+                self._progress.reset(self._task, description="running")
             case "log":
                 self.log(str(data.get("data", "")))
             case "metric":
@@ -97,7 +98,7 @@ class Display:
 
     def _show_metric(self, name: str, value: object) -> None:
         self._metrics[name] = value
-        shown = "  ".join(f"{key} {one}" for key, one in self._metrics.items() if _is_short(one))
+        shown = "  ".join(f"{key} {_short(one)}" for key, one in self._metrics.items())
         self._progress.update(self._task, metrics=shown)
         if name.endswith(STEP) and isinstance(value, int | float):
             self._progress.update(self._task, completed=value)
@@ -123,5 +124,6 @@ class Display:
         self._write(rest if ends else f"{rest}\n")
 
 
-def _is_short(value: object) -> bool:
-    return isinstance(value, int | float | str) and len(str(value)) <= 24
+def _short(value: object) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _WIDTH else "…"

@@ -97,7 +97,9 @@ def _answer(client: Client, run: Run, headers: dict[str, str]) -> Iterator[Event
             yield from _read(response)
             return
         response.read()
-        yield "completed", content(response)
+        final = content(response)
+        yield "log", {"data": final.get("logs") or ""}
+        yield "completed", final
 
 
 def _start_and_follow(client: Client, run: Run) -> Iterator[Event]:

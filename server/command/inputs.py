@@ -11,16 +11,16 @@ import difflib
 import json
 import mimetypes
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
-
 from runner.errors import InputError
 from server.annotations import Schema
 from server.command.interface import Interface
+from server.validation import InputValidator
 
 _SHOWN = 200  # characters of a value in a message
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -90,9 +90,15 @@ def fit_inputs(flags: Flags, interface: Interface) -> dict[str, Any]:
                 inputs[name] = _fit(values, known[name], interface.components)
         except ValueError as error:
             problems.append(f"{name} is {_shown(values)}: {error}")
-    problems += _violations(inputs, interface)
-    missing = [name for name in interface.required if name not in flags]
-    problems += [f"{name} is required; give -i {name}=…" for name in missing]
+    problems += [
+        f"{name} is required; give -i {name}=…" for name in interface.required if name not in flags
+    ]
+    validator = InputValidator(interface.document, interface.input_name, sys.maxsize)
+    problems += [
+        f"{problem.loc[2].replace('/', '.')}: {_cut(problem.msg)}"
+        for problem in validator.problems(inputs)
+        if problem.loc[2] not in interface.required or problem.loc[2] in inputs
+    ]
     if problems:
         raise InputError("\n".join(problems))
     return inputs
@@ -102,18 +108,6 @@ def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     meant = f" Did you mean {near[0]}?" if near else ""
     return f"{name} is no input; allowed: {', '.join(known) or 'none'}.{meant}"
-
-
-def _violations(inputs: dict[str, Any], interface: Interface) -> list[str]:
-    root = {
-        "$ref": f"#/components/schemas/{interface.input_name}",
-        "components": {"schemas": interface.components},
-    }
-    return [
-        f"{'.'.join(map(str, error.instance_path))}: {_cut(error.message)}"
-        for error in jsonschema_rs.Draft202012Validator(root).iter_errors(inputs)
-        if error.instance_path  # without one: a missing input, or one that was refused already
-    ]
 
 
 def _fit(values: Sequence[Value], schema: Schema, components: Schema) -> object:

@@ -13,6 +13,7 @@ from runner.errors import InputError
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,")
 _KEPT = re.compile(r"[^\w.-]+")  # what a server calls its outputs must not leave the folder
 _UNKNOWN = "application/octet-stream"
+_MOST_HEADER = 100 * 2**20  # bytes, of safetensors
 Place = tuple[str | int, ...]
 
 
@@ -105,4 +106,5 @@ def _suffix(uri: str) -> str:
     if kind != _UNKNOWN:
         return mimetypes.guess_extension(kind) or ""
     start = base64.b64decode(uri.partition(",")[2][:16])
-    return ".safetensors" if start[8:10] == b'{"' else ""
+    header = int.from_bytes(start[:8], "little")
+    return ".safetensors" if start[8:9] == b"{" and header < _MOST_HEADER else ""

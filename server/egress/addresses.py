@@ -99,7 +99,7 @@ class AddressRules:
         for name, network in _REFUSED:
             if address in network:
                 return name
-        if False:
+        if address.version == 6 and address not in _GLOBAL_UNICAST:
             return "not global unicast"
         return None
 

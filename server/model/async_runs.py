@@ -13,7 +13,7 @@ from server.model.input_files import InputFiles
 from server.model.outcomes import (
     Outcome,
     RunError,
-    calling_async_user,
+    calling_user,
     encoding_output,
     failure,
     reading_inputs,
@@ -160,7 +160,7 @@ class _Execution:
 
     async def _produce(self, arguments: dict[str, Any]) -> None:
         stage = stage_name(self._predictor.kind, is_async=True)
-        with calling_async_user(stage, self._active):
+        with calling_user(stage, self._active, asyncio.CancelledError):
             result = self._predictor.function(**arguments)
             if inspect.isawaitable(result):
                 result = await result
@@ -177,7 +177,7 @@ class _Execution:
     async def _iterate(self, iterator: Any, stage: str) -> None:  # noqa: ANN401 - any of theirs
         try:
             while True:
-                with calling_async_user(stage, self._active):
+                with calling_user(stage, self._active, asyncio.CancelledError):
                     try:
                         item = await anext(iterator)
                     except StopAsyncIteration:
@@ -185,7 +185,7 @@ class _Execution:
                 await self._send(item, "output item")
         finally:
             if hasattr(iterator, "aclose"):
-                with calling_async_user(stage, self._active):
+                with calling_user(stage, self._active, asyncio.CancelledError):
                     await iterator.aclose()
 
     async def _send(self, value: object, what: str) -> None:

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from queue import SimpleQueue
 
 from server.model.children import end_descendants
@@ -24,15 +24,13 @@ class Channel:
     """Frames out of, and requests into this process.
 
     Args:
-        channel: connected to the front process.
-        lost: called once the front process is gone.
+        channel: connected to the front process; where that is gone, so is this process.
     """
 
-    def __init__(self, channel: socket.socket, lost: Callable[[], None] | None = None) -> None:
+    def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(True)
         channel.set_inheritable(False)  # a program that the model starts must not keep it open
         self._socket = channel
-        self._lost = lost or exit_at_once
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="channel writer", daemon=True)
         self._writer.start()
@@ -45,7 +43,11 @@ class Channel:
             time.sleep(_PAUSE)
 
     def requests(self) -> Iterator[Request]:
-        """What the front process asks for; when it is gone, so is this process."""
+        """What the front process asks for, until it is gone.
+
+        Raises:
+            msgspec.DecodeError: it says what is no request.
+        """
         frames = Frames.of_requests()
         while True:
             try:
@@ -53,7 +55,6 @@ class Channel:
             except OSError:
                 data = b""
             if not data:
-                self._lost()
                 return
             yield from frames.feed(data)
 
@@ -78,8 +79,7 @@ class Channel:
             try:
                 self._socket.sendall(b"".join(frames))
             except OSError:
-                self._lost()
-                return
+                exit_at_once()
 
 
 def exit_at_once() -> None:

@@ -47,25 +47,24 @@ def reading_inputs() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def calling_user(stage: str, active: ActivePrediction) -> Iterator[None]:
+def calling_user(
+    stage: str, active: ActivePrediction, end: type[BaseException] = CancelationException
+) -> Iterator[None]:
     """The stage in which the user's code runs; a traceback goes to the prediction's logs.
 
-    Cancellation passes through; that of an async run() is no `Exception` either.
+    Args:
+        stage: what a failure is called.
+        active: the prediction.
+        end: the exception that passes through, because it ends a run that is cancelled.
+
+    Raises:
+        RunError: the user's code raised anything else, SystemExit included.
     """
     try:
         yield
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
-        _log(error, active)
-        raise RunError(f"Prediction failed: {stage}: {_told(error)}") from error
-
-
-@contextlib.contextmanager
-def calling_async_user(stage: str, active: ActivePrediction) -> Iterator[None]:
-    """As `calling_user`; to a coroutine, Cog's own exception is one like any other."""
-    try:
-        with calling_user(stage, active):
-            yield
-    except CancelationException as error:
+    except end:
+        raise
+    except BaseException as error:
         _log(error, active)
         raise RunError(f"Prediction failed: {stage}: {_told(error)}") from error
 

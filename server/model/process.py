@@ -9,7 +9,7 @@ from typing import Any
 
 from runner import references
 from server.model.async_runs import AsyncRuns, EventLoop
-from server.model.channel import Channel
+from server.model.channel import Channel, exit_at_once
 from server.model.input_files import Downloads
 from server.model.inquiries import HealthCheck, last_self_test, read_gauges, run_self_test
 from server.model.logs import SetupOutput, capture_output
@@ -118,8 +118,11 @@ class _ModelProcess:
             return self._loop
 
     def _read(self) -> None:
-        for request in self._channel.requests():
-            self._obey(request)
+        try:
+            for request in self._channel.requests():
+                self._obey(request)
+        finally:
+            exit_at_once()  # deaf, it would serve nobody
 
     def _obey(self, request: Request) -> None:
         if isinstance(request, Run):

@@ -53,9 +53,8 @@ class Surroundings:
 
 def stage_name(kind: Kind, *, is_async: bool = False) -> str:
     """What a failure in run() or train() is called."""
-    if kind == "train":
-        return "Training failed"
-    return "Async prediction failed" if is_async else "Prediction failed"
+    what = "training" if kind == "train" else "prediction"
+    return f"Async {what} failed" if is_async else f"{what.capitalize()} failed"
 
 
 def send_output(

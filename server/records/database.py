@@ -52,7 +52,7 @@ def _read_url(url: str | None, data_dir: Path) -> URL:
         return URL.create(_DRIVERS["sqlite"], database=str(data_dir / "records.db"))
     try:
         address = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # ValueError: of the port
         raise ConfigError(
             "DATABASE_URL is no SQLAlchemy URL; write it as postgresql://user:password@host/name"
         ) from error

@@ -139,7 +139,7 @@ def test_defaults(inputs):
         "number_choice": ["int", 1],
         "tags": [["str", "x"]],
         "numbers": [],
-        "secret": ["Secret", "hush"],
+        "secret": ["NoneType", None],
         "maybe": ["NoneType", None],
         "maybe_number": ["NoneType", None],
         "anything": ["dict", {}],

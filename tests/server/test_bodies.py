@@ -91,6 +91,12 @@ def test_a_body_that_drips_is_408_although_no_pause_is_long():
     assert answer.status == 408
 
 
+def test_a_pause_is_408_however_fast_the_body_was_before():
+    slow = limit(max_bytes=100_000, pause_seconds=0.2)
+    answer = ask(slow, "POST", headers=CHUNKED, parts=[b"x" * 50_000, 2.0, b"x"])
+    assert answer.status == 408
+
+
 def test_a_body_that_is_fast_enough_may_take_longer_than_a_pause():
     steady = limit(max_bytes=100_000, pause_seconds=0.2)
     answer = ask(steady, "POST", headers=CHUNKED, parts=[b"x" * 1024, 0.1] * 6 + [b"x"])

@@ -6,6 +6,8 @@ from starlette.responses import PlainTextResponse
 
 from runner.errors import ConfigError
 from server.access import NEEDS, OPEN, need_of
+from server.app import create_app
+from server.app import guarded as guarded_app
 from server.bodies import BodyLimits
 from server.guard import Guard, protect
 from server.keys import KeyRing, make_key
@@ -117,7 +119,9 @@ def test_a_key_of_another_scope_is_403_and_told_which_it_lacks(guarded, bearer):
         ("POST /predictions/x/deliveries/1/redeliver", "admin"),
         ("DELETE /predictions/x", "admin"),
         ("GET /predictions/", "admin"),
-        ("GET /predictions/a/b/cancel", "admin"),
+        ("POST /predictions/a/b/cancel", "admin"),
+        ("GET /predictions/a/b/events", "admin"),
+        ("POST /predictions//cancel", "admin"),
         ("PUT /trainings/x", "train"),
         ("POST /trainings/x/cancel", "train"),
         ("GET /trainings/x/deliveries", "train"),
@@ -149,9 +153,8 @@ def small_app():
     return app
 
 
-def assert_closed(app, key_file, bearer):
+def assert_closed(app, door, bearer):
     """No route but liveness opens without a key, and one that the table lacks only to admin."""
-    door = protect(app, Settings(api_keys_file=key_file))
     for method, path in routes_of(app):
         if path in OPEN:
             continue
@@ -161,7 +164,37 @@ def assert_closed(app, key_file, bearer):
 
 
 def test_no_route_is_open_by_being_forgotten(key_file, bearer):
-    assert_closed(small_app(), key_file, bearer)
+    app = small_app()
+    assert_closed(app, protect(app, Settings(api_keys_file=key_file)), bearer)
+
+
+@pytest.fixture
+def real_app(key_file):
+    return create_app(Settings(api_keys_file=key_file), {}, "predict")
+
+
+def test_no_route_of_the_server_is_open_but_liveness(real_app, bearer):
+    assert_closed(real_app, guarded_app(real_app), bearer)
+
+
+def test_the_routes_of_the_server_that_only_admin_may_use_are_these(real_app):
+    routes = routes_of(real_app)
+    assert ("PUT", "/predictions/some-id") in routes
+    assert {" ".join(route) for route in routes if need_of(*route) == "admin"} == {
+        "GET /healthz",  # open, before the table is asked
+        "HEAD /healthz",
+        "GET /metrics",
+        "HEAD /metrics",
+        "POST /selftest",
+        "POST /shutdown",
+        "POST /predictions/some-id/deliveries/some-id/redeliver",
+        "POST /trainings/some-id/deliveries/some-id/redeliver",
+    }
+
+
+def test_the_table_names_no_route_that_the_server_lacks(real_app):
+    routes = {f"{method} {path}".replace("some-id", "{id}") for method, path in routes_of(real_app)}
+    assert set(NEEDS) <= routes
 
 
 def test_the_walk_sees_every_route():
@@ -190,6 +223,14 @@ def test_where_nothing_is_set_only_body_limits_stand_before_the_application():
     door = protect(caller, Settings())
     assert isinstance(door, BodyLimits)
     assert ask(door, "POST", "/predictions").body == b"nobody"
+
+
+@pytest.mark.parametrize(
+    ("strict", "kind"), [(True, "text/plain; charset=utf-8"), (False, "application/json")]
+)
+def test_only_strict_cog_refuses_a_large_body_in_plain_text(strict, kind):
+    door = protect(caller, Settings(strict_cog=strict, max_body_bytes=1))
+    assert ask(door, "POST", headers={"Content-Length": "2"}).headers["content-type"] == kind
 
 
 def test_start_up_and_shutdown_reach_the_application(key_file):

@@ -59,6 +59,16 @@ def test_any_of_several_keys_is_found(ring_of):
     assert [ring.find(key.encode()).name for key, _ in made] == [f"user{n}" for n in range(5)]
 
 
+@pytest.fixture
+def far_from_utc(monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
 def test_a_key_opens_nothing_from_its_expiry_on(ring_of, monkeypatch):
     key, line = make_key("ci", ["predict"])
     ring, _ = ring_of(f"{line}  2027-01-01 # soon")

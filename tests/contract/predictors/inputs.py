@@ -35,7 +35,7 @@ class Predictor(BaseRunner):
         number_choice: int = Input(default=1, choices=[1, 2]),
         tags: list[str] = Input(default=["x"]),
         numbers: list[int] = Input(default=[]),
-        secret: Secret = Input(default="hush"),
+        secret: Secret = Input(default=None),
         maybe: Optional[str] = Input(default=None, description="may be left out"),
         maybe_number: Optional[int] = None,
         anything: Any = Input(default={}),

@@ -39,7 +39,7 @@ class Predictor(BasePredictor):
         files: list[Path] = Input(default=[]),
         pauses: int = Input(default=0, ge=0, le=1000),
         scale: float = 1.0,
-        kind: str = Input(default="plain", choices=["plain", "files", "crash", "fail"]),
+        kind: str = Input(default="plain", choices=["plain", "files", "fail"]),
         steps: int = 4,
     ) -> Output:
         print(f"text {text!r} {file and file.read_text()} {[one.read_text() for one in files]}")
@@ -70,6 +70,7 @@ def train(size: int = Input(ge=1), config: dict = Input(default={})) -> Training
     return TrainingOutput(weights=Path("w.safetensors"))
 """
 STREAMER = """\
+import os
 import time
 
 from cog import BasePredictor, ConcatenateIterator, streaming
@@ -80,7 +81,8 @@ class Predictor(BasePredictor):
     def predict(self, words: int = 3, pause: float = 0.0, fails: bool = False) -> (
         ConcatenateIterator[str]
     ):
-        print("begin", flush=True)
+        colour, database = os.environ.get("COLOUR"), os.environ.get("DATABASE_URL", "")
+        print("begin", colour, database.partition(":")[0], flush=True)
         for number in range(words):
             time.sleep(pause)
             yield f"word{number} "
@@ -164,7 +166,7 @@ class Command:
     def wait_for(self, line: str) -> None:
         """Read standard error up to a line."""
         for found in self.process.stderr:
-            if found.strip() == line:
+            if found.startswith(line):
                 return
         raise AssertionError(f"ended without {line!r}")
 

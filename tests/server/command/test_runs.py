@@ -70,7 +70,7 @@ def test_wrong_inputs_are_all_named_before_anything_runs(run):
         "pauses is 'many': allowed: a whole number.",
         "steps is '1', '2': allowed: one value. Give the flag once.",
         "scale is 'nan': allowed: a number.",
-        'kind: "other" is not one of "plain", "files", "crash" or "fail"',
+        'kind: "other" is not one of ["plain","files","fail"]',
     ]
 
 

@@ -99,6 +99,15 @@ def test_a_failure_is_told_in_coglets_words_and_the_loop_lives(model, raised, st
     assert model.run(code="out = [1]").output == [1]
 
 
+def test_an_async_training_fails_as_one(launch):
+    model = launch(
+        "async def train() -> str:\n    raise ValueError('boom')",
+        reference="predictor.py:train",
+        kind="train",
+    )
+    assert model.run().error == "Prediction failed: Async training failed: ValueError: boom"
+
+
 def test_a_task_that_exits_does_not_end_the_loop(model):
     model.run(
         code=main(

@@ -47,6 +47,7 @@ def test_sqlite_is_opened_for_many_processes(sqlite_home):
     [
         ("mysql://user:pass@host/name", "the scheme 'mysql'; allowed: sqlite, postgresql"),
         ("no url", "no SQLAlchemy URL"),
+        ("postgresql://me:pass@host:port/name", "no SQLAlchemy URL"),
         ("sqlite://", "without a file"),
         ("sqlite:////nowhere/x.db", r"pysqlite:////nowhere/x\.db' cannot be used: unable"),
         ("postgresql://me:pass@localhost:1/name", r"//me:\*\*\*@localhost:1/name' cannot be used"),
