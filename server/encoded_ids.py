@@ -6,6 +6,7 @@ Here routes see segments still encoded where they hold a slash, and handlers dec
 
 from urllib.parse import unquote
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.envelope import Refused
@@ -25,12 +26,13 @@ class EncodedSlashes:
         await self._app(scope, receive, send)
 
 
-def decoded(name: str) -> str:
-    """An id from a path.
+def name_in(request: Request) -> str:
+    """The id in a request's path.
 
     Raises:
         Refused: 400, it is no UTF-8.
     """
+    name: str = request.path_params["name"]
     try:
         return unquote(name, errors="strict")
     except UnicodeDecodeError as error:

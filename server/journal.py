@@ -19,6 +19,7 @@ from server.telemetry.metrics import Metrics
 from server.telemetry.traces import Trace, Traces
 from server.webhooks import Announcement, LogThrottle, Webhooks
 
+_LASTS = 0.1
 log = structlog.get_logger()
 
 
@@ -66,6 +67,8 @@ class Journal:
     async def accept(self, prediction: Prediction) -> None:
         """A prediction is accepted; if nobody waits for its answer, only once it is on disk.
 
+        One that a client waits for is written if it lasts: most end before, and are written once.
+
         Raises:
             RecordsError: it cannot be written now.
         """
@@ -73,11 +76,18 @@ class Journal:
         if order.keeps:
             await self._records.save_durably(to_record(prediction))
         else:
-            self._records.save(to_record(prediction))
+            self._write_if_it_lasts(prediction)
         trace = self._traces.begin(order.headers, order.kind, order.id, order.context)
         self._told[order.id] = _Told(trace, LogThrottle(self._log_interval))
         trace.queued()
         self._metrics.accepted(order.kind)
+
+    def _write_if_it_lasts(self, prediction: Prediction) -> None:
+        def write() -> None:
+            self._records.save(to_record(prediction))
+
+        timer = asyncio.get_running_loop().call_later(_LASTS, write)
+        prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def started(self, prediction: Prediction) -> None:
         """The model has begun."""

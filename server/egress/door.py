@@ -223,7 +223,7 @@ def _decode(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
             yield stream.decompress(rest, _PIECE)
             rest = stream.unused_data or stream.unconsumed_tail
     yield stream.flush()
-    if False:
+    if not stream.eof:
         raise DownloadError(f"the {coding} data ends too early")
 
 

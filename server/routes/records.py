@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from runner.errors import InputError
 from server.answers import json_answer, record_body
-from server.encoded_ids import decoded
+from server.encoded_ids import name_in
 from server.envelope import Refused
 from server.events import Event
 from server.journal import to_record
@@ -37,12 +37,12 @@ class Shelf:
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
-        path, get = f"/{_NOUNS[self._kind]}s", ["GET", "HEAD"]
-        app.add_api_route(path, self.page, methods=get)
-        app.add_api_route(f"{path}/{{name}}", self.show, methods=get)
-        app.add_api_route(f"{path}/{{name}}/events", self.events, methods=["GET"])
-        app.add_api_route(f"{path}/{{name}}/deliveries", self.deliveries, methods=get)
-        app.add_api_route(
+        path = f"/{_NOUNS[self._kind]}s"
+        app.add_route(path, self.page, methods=["GET"])
+        app.add_route(f"{path}/{{name}}", self.show, methods=["GET"])
+        app.add_route(f"{path}/{{name}}/events", self.events, methods=["GET"])
+        app.add_route(f"{path}/{{name}}/deliveries", self.deliveries, methods=["GET"])
+        app.add_route(
             f"{path}/{{name}}/deliveries/{{delivery}}/redeliver", self.redeliver, methods=["POST"]
         )
 
@@ -67,9 +67,9 @@ class Shelf:
         results = [record_body(record) for record in page.records]
         return json_answer({"results": results, "next": page.next_cursor})
 
-    async def show(self, request: Request, name: str) -> Response:
+    async def show(self, request: Request) -> Response:
         """One record, finished or not."""
-        desk, name = desk_of(request), decoded(name)
+        desk, name = desk_of(request), name_in(request)
         prediction = desk.find(name, self._kind)
         if prediction is not None:
             body = record_body(to_record(prediction))
@@ -77,25 +77,26 @@ class Shelf:
             return json_answer(body | ({"queue_position": position} if position else {}))
         return json_answer(record_body(await self._find(request, name)))
 
-    async def events(self, request: Request, name: str) -> Response:
+    async def events(self, request: Request) -> Response:
         """What happens, live; and what happened, from `Last-Event-ID` on."""
         after = _read_number(request.headers.get("last-event-id", "0"))
-        name = decoded(name)
+        name = name_in(request)
         prediction = desk_of(request).find(name, self._kind)
         if prediction is not None:
             return EventStream(follow(prediction, after, numbered=True))
         return EventStream(_past_events(await self._find(request, name), after))
 
-    async def deliveries(self, request: Request, name: str) -> Response:
+    async def deliveries(self, request: Request) -> Response:
         """The webhooks that were owed for it, and what became of them."""
-        name = decoded(name)
+        name = name_in(request)
         await self._find(request, name)
         found = await desk_of(request).records.deliveries(name, self._kind)
         return json_answer({"results": [_delivery_body(delivery) for delivery in found]})
 
-    async def redeliver(self, request: Request, name: str, delivery: str) -> Response:
+    async def redeliver(self, request: Request) -> Response:
         """Send a webhook once more."""
-        name = decoded(name)
+        delivery: str = request.path_params["delivery"]
+        name = name_in(request)
         await self._find(request, name)
         desk = desk_of(request)
         found = await desk.records.deliveries(name, self._kind)

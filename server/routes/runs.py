@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from server.answers import json_answer, record_body
 from server.desk import Desk
-from server.encoded_ids import decoded
+from server.encoded_ids import name_in
 from server.envelope import Envelope, Refused
 from server.intake import Intake, Manner, read_manner
 from server.lane import Lane
@@ -19,6 +19,7 @@ from server.streams import EventStream, follow
 
 _NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 _MOST_FOLLOWERS = 1024
+_WATCH_AFTER = 0.02
 
 
 def desk_of(request: Request) -> Desk:
@@ -40,17 +41,17 @@ class Runs:
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
         path = f"/{_NOUNS[self._kind]}s"
-        app.add_api_route(path, self.create, methods=["POST"])
-        app.add_api_route(f"{path}/{{name}}/cancel", cancel, methods=["POST"])
-        app.add_api_route(f"{path}/{{name}}", self.create_once, methods=["PUT"])
+        app.add_route(path, self.create, methods=["POST"])
+        app.add_route(f"{path}/{{name}}/cancel", cancel, methods=["POST"])
+        app.add_route(f"{path}/{{name}}", self.create_once, methods=["PUT"])
 
     async def create(self, request: Request) -> Response:
         """Run, under an id of the client's or a new one."""
         return await self._run(_Asked(request, self._kind))
 
-    async def create_once(self, request: Request, name: str) -> Response:
+    async def create_once(self, request: Request) -> Response:
         """Run under an id, unless it is running or has run."""
-        asked, name = _Asked(request, self._kind), decoded(name)
+        asked, name = _Asked(request, self._kind), name_in(request)
         envelope = await asked.intake.envelope(request, name)
         running = asked.desk.find(name, None if asked.is_strict else asked.lane.kind)
         if running is not None:
@@ -90,29 +91,44 @@ class _Asked:
         self.manner: Manner = read_manner(request, strict=self.is_strict)
 
 
-async def cancel(request: Request, name: str) -> Response:
+async def cancel(request: Request) -> Response:
     """End a prediction or training early."""
-    return json_answer({}, 200 if desk_of(request).cancel(decoded(name)) else 404)
+    return json_answer({}, 200 if desk_of(request).cancel(name_in(request)) else 404)
 
 
 async def _outcome(asked: _Asked, prediction: Prediction) -> Response:
     """The end of a prediction, or what is known when the client's patience is over."""
-    gone = asyncio.ensure_future(_wait_until_gone(asked.request))
-    waits = {prediction.done, gone}
+    if asked.manner.wait is not None:
+        await asyncio.wait({prediction.done}, timeout=asked.manner.wait)
+        if not prediction.done.done():
+            return json_answer(prediction.progress(), 202)
+    else:
+        await _end_with_client(asked, prediction)
+    return json_answer(prediction.answer())
+
+
+async def _end_with_client(asked: _Asked, prediction: Prediction) -> None:
+    """Wait for the end, which comes early if the client leaves.
+
+    Most predictions are over before anybody could leave; only others are watched.
+    """
+    loop, watch = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+    timer = loop.call_later(
+        _WATCH_AFTER,
+        lambda: watch.add(loop.create_task(_cancel_when_left(asked, prediction))),
+    )
     try:
-        await asyncio.wait(waits, timeout=asked.manner.wait, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.shield(prediction.done)
     finally:
-        gone.cancel()
-    if prediction.done.done():
-        return json_answer(prediction.answer())
-    if asked.manner.wait is None:
-        asked.lane.cancel(prediction.id)
-    return json_answer(prediction.progress(), 202)
+        timer.cancel()
+        for task in watch:
+            task.cancel()
 
 
-async def _wait_until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def _cancel_when_left(asked: _Asked, prediction: Prediction) -> None:
+    while (await asked.request.receive())["type"] != "http.disconnect":
         pass
+    asked.lane.cancel(prediction.id)
 
 
 def _join(asked: _Asked, envelope: Envelope, running: Prediction) -> Response:

@@ -169,16 +169,14 @@ class Server:
         """What the server has written to its own log."""
         return self.log.read_text(errors="replace")
 
-    def worker(self) -> int:
-        """The process that runs the model."""
+    def workers(self) -> list[int]:
+        """The processes that run the model."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        found = []
-        for child in children.read_text().split():
-            command = Path(f"/proc/{child}/cmdline").read_bytes()
-            if b"resource_tracker" not in command:
-                found.append(int(child))
-        assert len(found) == 1, found
-        return found[0]
+        commands = {
+            int(child): Path(f"/proc/{child}/cmdline").read_bytes()
+            for child in children.read_text().split()
+        }
+        return [child for child, command in commands.items() if b"resource_tracker" not in command]
 
 
 def events(response: httpx2.Response) -> Iterator[Event]:

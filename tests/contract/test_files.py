@@ -105,12 +105,12 @@ def test_the_user_agent_can_be_set(shared, receiver):
     "url", ["/etc/hostname", "file:///etc/hostname", "hostname", "ftp://x/y", ""]
 )
 def test_other_strings_are_no_files(actions, url):
-    body = read(actions, url)
+    response = actions.post("/predictions", {"input": {"action": "read", "file": url}})
     if follows_cog(actions, because="local-files"):
-        assert body["output"]["type"] == "str"
+        assert response.json()["output"]["type"] == "str"
     else:
-        assert body["status"] == "failed"
-        assert body["error"].startswith("Input validation error: ")
+        assert response.status_code == 422
+        assert response.json()["detail"][0]["loc"] == ["body", "input", "file"]
 
 
 def test_a_list_of_urls(inputs, receiver):
@@ -122,11 +122,10 @@ def test_a_list_of_urls(inputs, receiver):
 
 
 def test_a_list_of_urls_and_others(inputs):
-    body = inputs.predict(s="x", n=1, paths=["data:text/plain,a", "/etc/hostname"])
-    if follows_cog(inputs, because="mixed-lists"):
-        assert body["output"]["paths"][0] == ["str", "data:text/plain,a"]
-    else:
-        assert body["status"] == "failed"
+    paths = ["data:text/plain,a", "/etc/hostname"]
+    response = inputs.post("/predictions", {"input": {"s": "x", "n": 1, "paths": paths}})
+    status = expect(inputs, coglet=200, mirror=422, because="mixed-lists")
+    assert response.status_code == status
 
 
 @pytest.mark.parametrize(
