@@ -120,11 +120,11 @@ async def _prune(records: Records, settings: Settings) -> None:
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:
     kinds: tuple[Kind, ...] = ("predict", "train")
-    state.add_to(app)
-    for kind in kinds:
+    for kind in kinds:  # first, since routes are tried in this order
         runs.Runs(kind).add_to(app)
         if not settings.strict_cog:
             record_routes.Shelf(kind).add_to(app)
+    state.add_to(app)
 
 
 def _add_answers(app: FastAPI, settings: Settings) -> None:

@@ -1,7 +1,6 @@
 """The desk where requests arrive: it knows which lane serves what, and finds what is in flight."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -110,7 +109,7 @@ class Desk:
             await self.journal.bury(record, f"The server ended {why}.")
             return
         if was_running:
-            order = replace(order, retries=record.retries_left - 1)
+            order = msgspec.structs.replace(order, retries=record.retries_left - 1)
         lane.start()
         await lane.submit(order, is_recovered=True)
 

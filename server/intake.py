@@ -3,7 +3,6 @@
 JSON, the id in the path, whether that id is known, streams, inputs, readiness, room.
 """
 
-import hashlib
 import re
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from starlette.requests import Request
 
 from server.desk import NOT_READY, Desk
 from server.envelope import Envelope, Refused, check_id, read_envelope, read_input
-from server.prediction import Order, encode, new_id
+from server.prediction import Order, digest_of, encode, new_id
 from server.protocol import Kind
 from server.validation import Problem
 
@@ -140,7 +139,6 @@ class Intake:
             kind=self.kind,
             input=raw,
             shown=encode(validator.redacted(known)) if has_secrets else raw,
-            digest=hashlib.sha256(raw).hexdigest(),
             context=envelope.context,
             webhook=envelope.webhook,
             events=envelope.events,
@@ -157,7 +155,7 @@ class Intake:
         known = (
             self._desk.validator(self.kind).known(inputs) if isinstance(inputs, dict) else inputs
         )
-        return hashlib.sha256(encode(known)).hexdigest()
+        return digest_of(encode(known))
 
 
 def _read_duration(text: str | None) -> float | None:

@@ -110,11 +110,6 @@ class Journal:
                 self._log_interval, self._announce_late, prediction, told
             )
 
-    def counted(self, waiting: int, running: int) -> None:
-        """So many wait, and so many run."""
-        self._metrics.queued(waiting)
-        self._metrics.running(running)
-
     def refused(self, reason: str) -> None:
         """A request was not accepted, for a reason in one word."""
         self._metrics.rejected(reason)
@@ -149,7 +144,6 @@ class Journal:
         told.trace.ended(prediction.status, prediction.error)
         run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
         self._metrics.finished(order.kind, prediction.status, run | {"total": prediction.age})
-        log.debug("prediction finished", prediction_id=order.id, status=prediction.status)
         record = to_record(prediction)
         if order.webhook is None or "completed" not in order.events:
             self._records.save(record)
@@ -281,7 +275,6 @@ def to_order(record: Record) -> Order | None:
         record.kind,
         bytes(payload.input),
         (record.input or "{}").encode(),
-        record.input_digest or "",
         payload.context,
         record.webhook,
         frozenset(record.webhook_events or ()),

@@ -160,7 +160,6 @@ class Lane:
             order = prediction.order
             self.process.send(Run(order.id, order.input, order.context))
             moved = True
-        self._journal.counted(len(self.waiting), len(self.running))
         if moved:
             for place, prediction in enumerate(self.waiting, 1):
                 if place > _POSITIONS_TOLD:

@@ -15,8 +15,8 @@ from typing import Literal, Protocol
 import structlog
 
 from server.link import Link
+from server.model.entry import enter
 from server.model.plan import Plan
-from server.model.process import main
 from server.protocol import (
     Described,
     Ready,
@@ -96,7 +96,7 @@ class ModelProcess:
         self._exited.clear()
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(
-            target=main, args=(theirs, self._plan), name=f"model-{self._plan.kind}"
+            target=enter, args=(theirs, self._plan), name=f"model-{self._plan.kind}"
         )
         process.start()
         theirs.close()

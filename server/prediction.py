@@ -1,9 +1,9 @@
 """One prediction or training in flight: what is known of it, and how it looks to a client."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -23,13 +23,17 @@ def new_id() -> str:
     return f"pred_{time.time_ns():x}"
 
 
+def digest_of(inputs: bytes) -> str:
+    """The SHA-256 of inputs as sorted JSON, in hex."""
+    return hashlib.sha256(inputs).hexdigest()
+
+
 def now() -> datetime:
     """The time, in UTC."""
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """What a client asked for.
 
     Attributes:
@@ -37,7 +41,6 @@ class Order:
         kind: prediction or training.
         input: the JSON that the model gets.
         shown: the same with secrets starred out, for records.
-        digest: of the input, to tell whether another request asks the same.
         context: strings for run().
         webhook: where events go; None: nowhere.
         events: which events.
@@ -52,15 +55,19 @@ class Order:
     kind: Kind
     input: bytes
     shown: bytes
-    digest: str
-    context: dict[str, str] = field(default_factory=dict)
+    context: dict[str, str] = {}
     webhook: str | None = None
     events: frozenset[str] = ALL_EVENTS
     keeps: bool = False
     is_repeatable: bool = True
     retries: int = 0
     seconds: float | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
+
+    @property
+    def digest(self) -> str:
+        """Of the input, to tell whether another request asks the same."""
+        return digest_of(self.input)
 
 
 class Prediction:

@@ -17,10 +17,10 @@ import uvicorn
 from runner.errors import ConfigError
 from server.app import create_app, guarded
 from server.cogfile import read_cogfile
+from server.joined_writes import JoiningProtocol
 from server.model.plan import Plan
 from server.protocol import Kind
 from server.settings import COGFILE, Settings, read_settings
-from server.slow_clients import BoundedProtocol
 from server.telemetry.logs import configure_logs
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
@@ -146,10 +146,11 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 guarded(app),
                 loop="uvloop",
-                http=BoundedProtocol,
+                http=JoiningProtocol,
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=_whole(settings.drain_seconds),
             )

@@ -3,12 +3,13 @@
 import base64
 import json
 import mimetypes
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.errors import InputError
+from runner.errors import InputError, StoreError
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,")
 _KEPT = re.compile(r"[^\w.-]+")  # what a server calls its outputs must not leave the folder
@@ -33,10 +34,13 @@ class Target:
         """Find out before anything is run whether it can be written.
 
         Raises:
-            InputError: the folder of `-o` does not exist.
+            InputError: there is no such folder, or nothing may be written there.
         """
-        if self.named is not None and not self.named.absolute().parent.is_dir():
-            raise InputError(f"-o {self.named}: there is no folder {self.named.parent}; make it.")
+        folder = self.path.absolute().parent
+        if not folder.is_dir():
+            raise InputError(f"-o {self.named}: there is no folder {folder}; make it.")
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"{folder} may not be written to; name another folder with -o.")
 
     @property
     def path(self) -> Path:
@@ -51,6 +55,18 @@ def as_text(output: object) -> str:
     return output if isinstance(output, str) else json.dumps(output, indent=2, ensure_ascii=False)
 
 
+def write(path: Path, content: bytes) -> None:
+    """Write one file.
+
+    Raises:
+        StoreError: the disk does not take it.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
+
+
 def write_files(output: object, target: Target) -> tuple[object, list[Path]]:
     """Write each data URI of an output to a file.
 
@@ -62,7 +78,7 @@ def write_files(output: object, target: Target) -> tuple[object, list[Path]]:
     paths = {}
     for place, uri in uris.items():
         paths[place] = _path(target.path, place, uri, is_only=len(uris) == 1)
-        paths[place].write_bytes(base64.b64decode(uri.partition(",")[2]))
+        write(paths[place], base64.b64decode(uri.partition(",")[2]))
     items = output if isinstance(output, list) else [output]
     is_all = len(paths) == len(items) and all(isinstance(item, str) for item in items)
     return None if is_all else _replace(output, (), paths), list(paths.values())

@@ -15,7 +15,7 @@ from server.command.inputs import Flags, fit_inputs, read_flags
 from server.command.interface import Interface
 from server.command.interrupts import canceling
 from server.command.private_server import private_server
-from server.command.results import Target, as_text, write_files
+from server.command.results import Target, as_text, write, write_files
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -51,6 +51,7 @@ def fulfil(wish: Wish) -> int:
     Raises:
         InputError: a flag is wrong; nothing was run.
         UnavailableError: there is no server that could run it.
+        StoreError: a result cannot be written.
     """
     flags = read_flags(wish.flags)
     target = Target(wish.output, "weights" if wish.kind == "train" else "output")
@@ -132,5 +133,5 @@ def _put(value: object, target: Target, display: Display) -> None:
     if target.named is None:
         display.put(as_text(value))
     else:
-        target.path.write_text(f"{as_text(value)}\n", encoding="utf-8")
+        write(target.path, f"{as_text(value)}\n".encode())
         display.say(f"written: {target.path}")

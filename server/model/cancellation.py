@@ -6,6 +6,7 @@ is put there at most once; that is why leaving twice is enough to be sure that n
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -23,23 +24,28 @@ _NONE: "ctypes.py_object[None]" = ctypes.py_object()  # the null pointer
 class Interruption:
     """The wish to end one prediction, and the stretch of code that it may interrupt.
 
+    The thread that runs the stretch takes no lock, which the exception could leave locked.
+
     Attributes:
         requested: whether the prediction is to end.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        self._lock = threading.Lock()
+        self._requests = threading.Lock()
         self._thread: int | None = None
-        self._was_put = False
+        self._is_putting = self._was_put = False
 
     def request(self) -> None:
-        """Ask for the end; from any thread, any number of times."""
-        with self._lock:
+        """Ask for the end; from any other thread, any number of times."""
+        with self._requests:
             self.requested = True
-            if self._thread is not None and not self._was_put:
+            self._is_putting = True  # before the look at the thread: `_leave` waits for it
+            thread = self._thread
+            if thread is not None and not self._was_put:
                 self._was_put = True
-                _set_exception(self._thread, _EXCEPTION)
+                _set_exception(thread, _EXCEPTION)
+            self._is_putting = False
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the user's code on this thread.
@@ -54,15 +60,15 @@ class Interruption:
             finally:
                 self._leave()
         finally:
-            self._leave()  # the exception may have come as the first one began
+            self._leave()  # the exception may have come in the first one
 
     def _enter(self) -> None:
-        with self._lock:
-            if self.requested:
-                raise CancelationException
-            self._thread = threading.get_ident()
+        self._thread = threading.get_ident()
+        if self.requested:  # after the thread is set: a request sees the one or we the other
+            raise CancelationException
 
     def _leave(self) -> None:
-        with self._lock:
-            self._thread = None
+        self._thread = None
+        while self._is_putting:
+            time.sleep(0)
         _set_exception(threading.get_ident(), _NONE)  # one that was put, and has not come yet

@@ -23,8 +23,8 @@ metadata = MetaData()
 
 
 def to_text(moment: datetime) -> str:
-    """A time in UTC and of one width, so that texts sort as the times do."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+    """A time in UTC; such texts sort as the times do."""
+    return moment.astimezone(UTC).isoformat()
 
 
 class Moment(TypeDecorator[datetime]):

@@ -123,6 +123,9 @@ async def metrics(request: Request) -> Response:
             numbers.gauges(told.values)
         except TimeoutError:
             numbers.gauges({})
+    lanes = desk.lanes.values()
+    numbers.queued(sum(len(lane.waiting) for lane in lanes))
+    numbers.running(sum(len(lane.running) for lane in lanes))
     body, content_type = numbers.expose(request.headers.get("accept", ""))
     return Response(body, media_type=content_type)
 

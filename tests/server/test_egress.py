@@ -59,7 +59,7 @@ def raw_server(answer, seen=None):
     assert not thread.is_alive()
 
 
-def post(egress, url, body=b"{}", headers=None, timeout=5):
+def post(egress, url, body=b"{}", headers=None, timeout=20):
     async def once():
         try:
             return await egress.post(url, body, headers or {}, timeout=timeout)

@@ -126,6 +126,29 @@ def test_a_body_and_the_next_request_do_not_count_as_headers(address):
         assert read_all(client).count(b"HTTP/1.1 200 ") == 2
 
 
+def test_the_headers_of_many_requests_are_not_added_up(address):
+    with connected(address) as client:
+        for _ in range(8):
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 1000)
+            time.sleep(0.02)  # so that the headers come in two pieces
+            client.sendall(b"\r\n\r\n")
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_end_of_a_body_gives_the_next_request_its_whole_time():
+    class Patient(BoundedProtocol):
+        header_seconds = 1.5
+
+    with served(app, Patient) as address, connected(address) as client:
+        client.sendall(b"POST /deaf HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nx")
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+        time.sleep(1.0)
+        client.sendall(b"xGET /healthz HTTP/1.1\r\n")
+        time.sleep(0.9)
+        client.sendall(b"Host: x\r\nConnection: close\r\n\r\n")
+        assert read_all(client).startswith(b"HTTP/1.1 200 ")
+
+
 @pytest.mark.parametrize("piece", [b"", b"1\r\nx\r\n"], ids=["pause", "drip"])
 def test_a_body_that_does_not_end_is_408_and_dropped(address, piece):
     with connected(address) as client:

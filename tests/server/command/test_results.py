@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from runner.errors import InputError
+from runner.errors import InputError, StoreError
 from server.command.results import Target, as_text, write_files
 
 SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
@@ -63,6 +63,12 @@ def test_a_folder_that_is_not_there_is_refused_before_the_run(folder):
     Target(folder / "new", "output").check()
     with pytest.raises(InputError, match="there is no folder"):
         Target(folder / "missing" / "new", "output").check()
+
+
+def test_a_file_that_cannot_be_written_is_named(folder):
+    (folder / "output.txt").mkdir()
+    with pytest.raises(StoreError, match="output.txt cannot be written: Is a directory"):
+        write_files(uri(), Target(None, "output"))
 
 
 def test_text_is_shown_as_it_is_and_the_rest_as_json():

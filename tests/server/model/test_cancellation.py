@@ -14,6 +14,17 @@ from server.model.cancellation import Interruption
 def call_and_request(interruption, at):
     """Call through it, and ask for the end before its bytecode number `at`: (outcome, asked)."""
     count = 0
+    go, done = threading.Lock(), threading.Lock()
+    go.acquire()
+    done.acquire()
+
+    def ask():
+        go.acquire()
+        interruption.request()
+        done.release()
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
 
     def trace(frame, event, _argument):
         nonlocal count
@@ -22,9 +33,8 @@ def call_and_request(interruption, at):
         frame.f_trace_opcodes = True
         count += event == "opcode"
         if event == "opcode" and count == at:
-            asking = threading.Thread(target=interruption.request)
-            asking.start()
-            asking.join(0.05)  # it may have to wait for the lock that this thread holds
+            go.release()
+            done.acquire()
         return trace
 
     try:
@@ -34,6 +44,9 @@ def call_and_request(interruption, at):
         outcome = "canceled"
     finally:
         sys.settrace(None)
+    if count < at:
+        go.release()
+    asking.join()
     return outcome, count >= at
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from server.records import RecordsError
-from tests.server.records.home import Home, make_record
+from server.records.batch import Changes
+from tests.server.records.home import Home, make_delivery, make_record
 
 
 async def settle(records) -> None:
@@ -117,21 +118,13 @@ def test_a_locked_database_is_an_error_and_works_again(sqlite_home, monkeypatch)
     asyncio.run(story())
 
 
-def test_a_newer_state_is_not_undone_by_the_one_that_is_tried_again(sqlite_home, monkeypatch):
-    monkeypatch.setattr("server.records.database._BUSY_SECONDS", 0.1)
-
-    async def story():
-        async with sqlite_home.opened() as records:
-            with sqlite_home.connected() as connection:
-                connection.exec_driver_sql("DELETE FROM servers WHERE id = ''")
-                records.save(make_record(1, status="processing"))
-                with pytest.raises(RecordsError):
-                    await records.save_durably(make_record(2))
-                records.save(make_record(1, status="succeeded"))
-            await settle(records)
-            assert (await records.get("r1", "predict")).status == "succeeded"
-
-    asyncio.run(story())
+def test_a_newer_state_is_not_undone_by_the_one_that_is_tried_again():
+    failed, since = Changes(), Changes()
+    failed.add(make_record(1, status="processing"), [make_delivery(1)])
+    since.add(make_record(1, status="succeeded"), [make_delivery(1, state="delivered")])
+    assert since.restore(failed, 10) == 0
+    assert [record.status for record in since.records.values()] == ["succeeded"]
+    assert [delivery.state for delivery in since.deliveries.values()] == ["delivered"]
 
 
 def test_no_more_is_kept_in_memory_than_the_limit(sqlite_home, monkeypatch):
