@@ -48,9 +48,8 @@ class Tally:
     def percentile(self, share: float) -> float:
         """Milliseconds that this share of the answers did not exceed; not a number for none."""
         ordered = sorted(self.milliseconds)
-        return (
-            ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
-        )
+        place = min(len(ordered) - 1, int(share * len(ordered)))
+        return ordered[place] if ordered else float("nan")
 
 
 def to_request(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
@@ -162,7 +161,8 @@ def read_stream(port: int, request: bytes) -> tuple[bytes, float]:
 
 
 def _join_chunks(chunks: bytes) -> bytes:
-    parts, start = [], 0
+    parts: list[bytes] = []
+    start = 0
     while True:
         end = chunks.index(b"\r\n", start)
         size = int(chunks[start:end], 16)

@@ -54,6 +54,19 @@ class Served:
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setaffinity(task, cores)
 
+    def cpu_seconds(self) -> float:
+        """What all its threads have computed so far."""
+        return sum(
+            _cpu_seconds(process, task) for process in _family(self.pid) for task in _tasks(process)
+        )
+
+
+def _cpu_seconds(process: int, task: int) -> float:
+    try:
+        return int(Path(f"/proc/{process}/task/{task}/schedstat").read_text().split()[0]) / 1e9
+    except FileNotFoundError:
+        return 0.0
+
 
 def _tasks(process: int) -> list[int]:
     try:
@@ -142,7 +155,7 @@ def _python(rival: str) -> str:
     python = folder / "bin" / "python"
     if not (folder / "made").exists():
         venv.create(folder, clear=True, with_pip=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, RIVALS[rival]], check=True)
         (folder / "made").touch()
     return str(python)

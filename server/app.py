@@ -77,8 +77,7 @@ def create_app(
 
 def guarded(app: FastAPI) -> ASGIApp:
     """The application behind its door, counted."""
-    behind = EncodedSlashes(app)
-    return Observed(protect(behind, app.state.settings), app.state.metrics)
+    return Observed(EncodedSlashes(protect(app, app.state.settings)), app.state.metrics)
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,8 @@ from server.validation import Problem
 EVENT_STREAM = "text/event-stream"
 _WORDS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 _WAIT = re.compile(r"wait(?:=(\d+))?")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+DURATION = r"([1-9][0-9]{0,5}(?:\.[0-9]{1,3})?|0\.0{0,2}[1-9][0-9]{0,2})(ms|s|m|h)?"
+_DURATION = re.compile(DURATION)
 _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MOST_RETRIES = 10
 _PASSED_ON = ("traceparent", "tracestate")
@@ -43,25 +44,32 @@ class Manner:
         is_stream: as server-sent events.
         is_async: at once, without the outcome.
         wait: or after so many seconds at most; None: for as long as it takes.
+        cancel_after: seconds until the prediction is cancelled; None: never.
     """
 
     is_stream: bool = False
     is_async: bool = False
     wait: float | None = None
+    cancel_after: float | None = None
 
 
 def read_manner(request: Request, *, strict: bool) -> Manner:
-    """What the headers Accept and Prefer ask for; Cog knows `respond-async` alone."""
+    """What the headers Accept, Prefer and Cancel-After ask for; Cog knows `respond-async` alone.
+
+    Raises:
+        Refused: 422, Cancel-After is no time.
+    """
+    seconds = _read_duration(request.headers.get("cancel-after"))
     if EVENT_STREAM in request.headers.get("accept", ""):
-        return Manner(is_stream=True)
+        return Manner(is_stream=True, cancel_after=seconds)
     prefer = request.headers.get("prefer", "")
     if strict or prefer in ("", "respond-async"):
-        return Manner(is_async=prefer == "respond-async")
+        return Manner(is_async=prefer == "respond-async", cancel_after=seconds)
     wishes = [wish.strip().lower() for wish in prefer.split(",")]
     waits = [match for wish in wishes if (match := _WAIT.fullmatch(wish))]
     if waits and waits[0][1]:
-        return Manner(wait=float(waits[0][1]))
-    return Manner(is_async="respond-async" in wishes)
+        return Manner(wait=float(waits[0][1]), cancel_after=seconds)
+    return Manner(is_async="respond-async" in wishes, cancel_after=seconds)
 
 
 class Intake:
@@ -119,7 +127,7 @@ class Intake:
         """What to run.
 
         Raises:
-            Refused: 503 not ready, 422 a header.
+            Refused: 503 not ready.
             InvalidInputs: 422.
         """
         if not self._desk.is_ready or self._desk.is_closing:
@@ -145,7 +153,7 @@ class Intake:
             keeps=keeps,
             is_repeatable=not has_secrets,
             retries=max(0, min(envelope.retries, _MOST_RETRIES)),
-            seconds=_read_duration(request.headers.get("cancel-after")),
+            seconds=manner.cancel_after,
             headers=headers,
         )
 
@@ -161,12 +169,11 @@ class Intake:
 def _read_duration(text: str | None) -> float | None:
     if text is None:
         return None
-    match = _DURATION.fullmatch(text.strip())
-    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not seconds:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise Refused(
             422,
-            f"Cancel-After is {text!r}; allowed: a time such as 30s, 5m or 1h.",
+            f"Cancel-After is {text[:20]!r}; allowed: a time such as 30s, 5m or 1h.",
             ("header", "cancel-after"),
         )
-    return seconds
+    return float(match[1]) * _UNITS[match[2]]

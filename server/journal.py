@@ -185,12 +185,10 @@ class Journal:
 
     def _announce(self, prediction: Prediction, event: str) -> None:
         order = prediction.order
-        if order.webhook is None:
+        if order.webhook is None or event not in order.events:
             return
         told = self._told[prediction.id]
         told.throttle.note(time.monotonic())
-        if event not in order.events:
-            return
         body = encode(prediction.account())
         self._webhooks.announce(
             Announcement(order.kind, order.id, event, order.webhook, body, told.trace.headers())

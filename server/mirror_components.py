@@ -13,7 +13,12 @@ from server.document import Endpoint, reference
 PREFIX = "Mirror"
 ERROR, PAGE, RUN = f"{PREFIX}.Error", f"{PREFIX}.Page", f"{PREFIX}.Run"
 DELIVERY, DELIVERIES = f"{PREFIX}.Delivery", f"{PREFIX}.Deliveries"
-HEALTH, ALIVE, NOTHING = f"{PREFIX}.Readiness", f"{PREFIX}.Liveness", f"{PREFIX}.Nothing"
+EVENT, HEALTH, ALIVE, NOTHING = (
+    f"{PREFIX}.Event",
+    f"{PREFIX}.Readiness",
+    f"{PREFIX}.Liveness",
+    f"{PREFIX}.Nothing",
+)
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
 _EVENTS = ["start", "output", "logs", "completed"]
 
@@ -83,6 +88,7 @@ def _list_of(component: str) -> Schema:
     return {"type": "array", "items": reference(component)}
 
 
+STREAM: Schema = {"content": {"text/event-stream": {"schema": reference(EVENT)}}}
 COMPONENTS: Schema = {
     ERROR: _object("error", error=TEXT, status={"type": "string", "enum": ["failed"]}),
     NOTHING: {"type": "object", "additionalProperties": False},
@@ -113,6 +119,8 @@ COMPONENTS: Schema = {
         created_at=_TIME,
         delivered_at=_TIME | _MAYBE,
     ),
+    EVENT: _object("event data", event=TEXT, id=TEXT, data=TEXT)
+    | {"description": "One event of a stream; its data is JSON."},
     DELIVERIES: _object("results", results=_list_of(DELIVERY)),
     ALIVE: _object("alive", alive={"type": "boolean"}),
     HEALTH: _object(

@@ -5,9 +5,10 @@ from typing import Any
 from server import mirror_components as parts
 from server.annotations import Schema
 from server.document import Endpoint, reference
+from server.intake import DURATION
 
 _STATUSES = ["starting", "processing", "succeeded", "failed", "canceled"]
-_JSON, _EVENT_STREAM = "application/json", "text/event-stream"
+_JSON = "application/json"
 _DESCRIPTIONS = {
     "200": "Successful Response",
     "202": "Accepted: not finished yet",
@@ -68,7 +69,7 @@ _CANCEL_AFTER = _header(
     "Cancel-After",
     "Cancel it after this time, such as 30s, 5m or 1h.",
     type="string",
-    pattern=r"^[0-9]{0,5}[1-9](\.[0-9]{1,3})?(ms|s|m|h)?$",
+    pattern=f"^(?:{DURATION})$",
     example="5m",
 )
 _LAST_EVENT_ID = _header(
@@ -76,7 +77,7 @@ _LAST_EVENT_ID = _header(
     "The last event that was seen; 0: from the beginning.",
     type="integer",
     minimum=0,
-    maximum=10**15,
+    maximum=10**15 - 1,
 )
 _PAGING = [
     _query(
@@ -96,7 +97,7 @@ def run_answers(endpoint: Endpoint, *, streaming: bool) -> Schema:
     found["202"]["links"] = _links(endpoint)
     found["200"] = {"links": _links(endpoint)}
     if streaming:
-        found["200"]["content"] = {_EVENT_STREAM: {"schema": parts.TEXT}}
+        found["200"] |= parts.STREAM
     return found
 
 
@@ -112,8 +113,10 @@ def record_paths(endpoint: Endpoint, *, streaming: bool) -> Schema:
     ways = [parts.id_parameter(endpoint)]
     looks = ("400", "404", "503")
     delivery = {"name": "delivery_id", "in": "path", "required": True, "schema": parts.TEXT}
+    shown = answers(parts.RUN, *looks)
+    shown["200"]["links"] = _link("cancel", _cancel(endpoint), endpoint)
     events = answers(None, "400", "404", "422", "503")
-    events["200"]["content"] = {_EVENT_STREAM: {"schema": parts.TEXT}}
+    events["200"] |= parts.STREAM
     return {
         f"/{kind}": {
             "get": _operation(
@@ -125,7 +128,10 @@ def record_paths(endpoint: Endpoint, *, streaming: bool) -> Schema:
         },
         name: {
             "get": _operation(
-                f"Show a {noun}", _show(endpoint), answers(parts.RUN, *looks), parameters=ways
+                f"Show a {noun}",
+                _show(endpoint),
+                shown,
+                parameters=ways,
             ),
             "put": _put(endpoint, streaming=streaming),
         },
@@ -159,7 +165,7 @@ def record_paths(endpoint: Endpoint, *, streaming: bool) -> Schema:
 def _put(endpoint: Endpoint, *, streaming: bool) -> Schema:
     responses = answers(parts.RUN, *_REFUSALS_OF_A_RUN) | answers(parts.RUN, status="202")
     if streaming:
-        responses["200"]["content"][_EVENT_STREAM] = {"schema": parts.TEXT}
+        responses["200"]["content"] |= parts.STREAM["content"]
     responses["200"]["headers"] = {
         "Idempotent-Replayed": {
             "description": "`true`: it had run before, and has not run again.",
@@ -180,19 +186,24 @@ def _show(endpoint: Endpoint) -> str:
     return f"show_{endpoint.noun}s__{endpoint.noun}_id__get"
 
 
+def _cancel(endpoint: Endpoint) -> str:
+    return f"cancel_{endpoint.noun}s__{endpoint.noun}_id__cancel_post"  # Cog's
+
+
 def _links(endpoint: Endpoint) -> Schema:
-    """What can be done with the id in a body."""
+    """What can be done with the id in a body; what has ended cannot be cancelled."""
     noun, name = endpoint.noun, f"{endpoint.noun}_id"
-    known = {"parameters": {name: "$response.body#/id"}}
-    return {
-        "show": {"operationId": _show(endpoint)} | known,
-        "follow": {"operationId": f"events_{noun}s__{name}__events_get"} | known,
-        "cancel": {"operationId": f"cancel_{noun}s__{name}__cancel_post"} | known,
-        "deliveries": {"operationId": f"deliveries_{noun}s__{name}__deliveries_get"} | known,
-        "repeat": {"operationId": f"{endpoint.verb}_{noun}s__{name}__put"}
-        | known
-        | {"requestBody": "$request.body"},
-    }
+    return (
+        _link("show", _show(endpoint), endpoint)
+        | _link("follow", f"events_{noun}s__{name}__events_get", endpoint)
+        | _link("deliveries", f"deliveries_{noun}s__{name}__deliveries_get", endpoint)
+        | _link("repeat", f"{endpoint.verb}_{noun}s__{name}__put", endpoint)
+    )
+
+
+def _link(name: str, operation: str, endpoint: Endpoint) -> Schema:
+    parameters = {f"{endpoint.noun}_id": "$response.body#/id"}
+    return {name: {"operationId": operation, "parameters": parameters}}
 
 
 def _text(media_type: str) -> Schema:

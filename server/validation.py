@@ -46,7 +46,8 @@ class InputValidator:
         schemas = copy.deepcopy(schemas)
         self._set_foreign_patterns_apart(schemas[component])
         self._validator = jsonschema_rs.Draft7Validator(
-            {"$ref": f"#/components/schemas/{component}", "components": {"schemas": schemas}}
+            {"$ref": f"#/components/schemas/{component}", "components": {"schemas": schemas}},
+            validate_formats=False,  # as in Cog; the model process says what is wrong with a URL
         )
 
     def problems(self, inputs: object) -> list[Problem]:

@@ -6,7 +6,7 @@ import cog
 from cog import BasePredictor, Input
 
 
-class Sync(BasePredictor):
+class Sync(BasePredictor):  # type: ignore[misc]
     """One at a time."""
 
     def run(self, text: str = Input(default="")) -> str:
@@ -14,7 +14,7 @@ class Sync(BasePredictor):
         return text
 
 
-class Async(BasePredictor):
+class Async(BasePredictor):  # type: ignore[misc]
     """As many at a time as `COG_MAX_CONCURRENCY` says."""
 
     async def run(self, text: str = Input(default="")) -> str:
@@ -22,10 +22,10 @@ class Async(BasePredictor):
         return text
 
 
-class Stream(BasePredictor):
+class Stream(BasePredictor):  # type: ignore[misc]
     """Many items."""
 
-    @cog.streaming
+    @cog.streaming  # type: ignore[untyped-decorator]
     def run(self, count: int = Input(default=1)) -> Iterator[str]:
         """Count."""
         for number in range(count):

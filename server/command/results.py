@@ -36,11 +36,11 @@ class Target:
         Raises:
             InputError: there is no such folder, or nothing may be written there.
         """
-        folder = self.path.absolute().parent
+        folder = self.path.parent
         if not folder.is_dir():
             raise InputError(f"-o {self.named}: there is no folder {folder}; make it.")
         if not os.access(folder, os.W_OK):
-            raise InputError(f"{folder} may not be written to; name another folder with -o.")
+            raise InputError(f"the folder {folder} may not be written to; name another with -o.")
 
     @property
     def path(self) -> Path:

@@ -1,7 +1,9 @@
 """How a synchronous run() is ended early: an exception put into its thread.
 
 The exception reaches the thread only inside `Interruption.call`, so inside the user's code. It
-is put there at most once; that is why leaving twice is enough to be sure that none is pending.
+is put there at most once, and comes with the next call at the latest: to leave twice is enough to
+be sure that none is pending. (To take one back, CPython 3.11 has PyThreadState_SetAsyncExc with
+NULL; but after that it looks for an exception at every call for ever, under a tracer endlessly.)
 """
 
 import ctypes
@@ -18,7 +20,6 @@ T = TypeVar("T")
 _set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_exception.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _EXCEPTION = ctypes.py_object(CancelationException)
-_NONE: "ctypes.py_object[None]" = ctypes.py_object()  # the null pointer
 
 
 class Interruption:
@@ -71,4 +72,3 @@ class Interruption:
         self._thread = None
         while self._is_putting:
             time.sleep(0)
-        _set_exception(threading.get_ident(), _NONE)  # one that was put, and has not come yet

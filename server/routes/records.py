@@ -1,5 +1,6 @@
 """What was and is run: single records, pages of them, their events and their webhooks."""
 
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -23,6 +24,7 @@ from server.streams import EventStream, follow, to_bytes
 _NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 _STATUSES = ("starting", "processing", "succeeded", "failed", "canceled")
 _MOST_A_PAGE = 1000
+_NUMBER = re.compile(r"[0-9]{1,15}")  # more digits than int() takes would be a fault of ours
 
 
 class Shelf:
@@ -63,7 +65,7 @@ class Shelf:
                 self._kind, statuses, query.get("cursor"), limit
             )
         except InputError as error:
-            raise Refused(422, str(error), ("query", "cursor")) from error
+            raise Refused(404, f"there is no such page: {error}.") from error
         results = [record_body(record) for record in page.records]
         return json_answer({"results": results, "next": page.next_cursor})
 
@@ -118,7 +120,7 @@ class Shelf:
 
 
 def _read_limit(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_A_PAGE:
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_A_PAGE:
         raise Refused(
             422, f"limit is {text[:20]!r}; allowed: 1 to {_MOST_A_PAGE}.", ("query", "limit")
         )
@@ -126,7 +128,7 @@ def _read_limit(text: str) -> int:
 
 
 def _read_number(text: str) -> int:
-    if not text.isdecimal():
+    if not _NUMBER.fullmatch(text):
         raise Refused(
             422,
             f"Last-Event-ID is {text[:20]!r}; allowed: the id of an event, a whole number.",

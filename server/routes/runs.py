@@ -12,6 +12,7 @@ from server.desk import Desk
 from server.encoded_ids import name_in
 from server.envelope import Envelope, Refused
 from server.intake import Intake, Manner, read_manner
+from server.keys import Key
 from server.lane import Lane
 from server.prediction import Prediction
 from server.protocol import Kind
@@ -55,6 +56,7 @@ class Runs:
         envelope = await asked.intake.envelope(request, name)
         running = asked.desk.find(name, None if asked.is_strict else asked.lane.kind)
         if running is not None:
+            _check_scope(request, running.order.kind)
             return _join(asked, envelope, running)
         if not asked.is_strict and asked.desk.is_ready:
             replayed = await _replay(asked, envelope, name)
@@ -93,7 +95,24 @@ class _Asked:
 
 async def cancel(request: Request) -> Response:
     """End a prediction or training early."""
-    return json_answer({}, 200 if desk_of(request).cancel(name_in(request)) else 404)
+    desk, name = desk_of(request), name_in(request)
+    found = desk.find(name)
+    if found is None:
+        return json_answer({}, 404)
+    _check_scope(request, found.order.kind)
+    desk.cancel(name)
+    return json_answer({})
+
+
+def _check_scope(request: Request, kind: Kind) -> None:
+    """Paths of predictions reach trainings too; a key for the former alone must not.
+
+    Raises:
+        Refused: 403.
+    """
+    key: Key | None = request.scope.get("state", {}).get("key")
+    if key is not None and not key.opens(kind):
+        raise Refused(403, f"The API key {key.name!r} lacks the scope {kind!r}.")
 
 
 async def _outcome(asked: _Asked, prediction: Prediction) -> Response:

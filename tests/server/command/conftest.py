@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -162,6 +163,9 @@ class Command:
             text=True,
             start_new_session=True,
         )
+        # SIGTERM, so that a command that hangs stops the server that it started
+        self.limit = threading.Timer(60.0, self.process.terminate)
+        self.limit.start()
 
     def wait_for(self, line: str) -> None:
         """Read standard error up to a line."""
@@ -175,8 +179,8 @@ class Command:
         self.process.send_signal(signal.SIGINT)
 
     def end(self) -> Outcome:
-        """Wait for its end, for at most a minute."""
-        out, err = self.process.communicate(timeout=60)
+        """Wait for its end, which has a limit."""
+        out, err = self.process.communicate(timeout=90)
         return Outcome(self.process.returncode, out, err)
 
 
@@ -191,9 +195,10 @@ def start() -> Iterator[Callable[..., Command]]:
 
     yield begin
     for command in started:
+        command.limit.cancel()
         if command.process.poll() is None:
-            command.process.kill()
-        command.process.communicate()
+            command.process.terminate()
+        command.process.communicate(timeout=90)
 
 
 def servers_in(folder: Path) -> list[str]:
