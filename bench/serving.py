@@ -4,7 +4,8 @@ All servers are up all the time and take turns: every round measures each in eac
 that is drawn anew. Pinned, a server with all its processes has core 0 and the client core 1; free,
 the kernel decides. Latencies of a round become its percentiles, and the table shows the median
 and quartiles of these over the rounds. "CPU ms" is the time that the server's threads computed for
-each answer with a 2xx status; other work on the machine disturbs it least.
+each answer with a 2xx status; other work on the machine disturbs it least. A stream that lacks
+items counts as an answer without a 2xx status.
 """
 
 import contextlib
@@ -42,14 +43,14 @@ Start = Callable[[Path], AbstractContextManager[Served]]
 class Sizes:
     """How often everything is measured."""
 
-    rounds: int = 15
+    rounds: int = 10
     seconds: float = 0.5
     items: int = 10_000
     placements: tuple[str, ...] = (PINNED, FREE)
     rivals: bool = True
 
 
-QUICK = Sizes(rounds=2, seconds=0.15, items=1000, placements=(PINNED,), rivals=False)
+QUICK = Sizes(rounds=2, seconds=0.1, items=1000, placements=(PINNED,), rivals=False)
 
 
 @dataclass(frozen=True)
@@ -166,9 +167,7 @@ def _measure_stream(server: Served, items: int) -> Measured:
     request = to_request(str(server.stream), body, {"accept": "text/event-stream"})
     answer, seconds = read_stream(server.port, request)
     found = answer.count(server.mark)
-    if found != items:
-        raise RuntimeError(f"{server.name} streamed {found} of {items} items: {answer[-300:]!r}")
-    return {"per second": items / seconds}
+    return {"per second": found / seconds, "non-2xx": float(found != items)}
 
 
 def measure(sizes: Sizes) -> dict[Key, list[Measured]]:

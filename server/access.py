@@ -15,6 +15,7 @@ NEEDS: dict[str, Need] = {
     "GET /readyz": ANY_KEY,
     "GET /openapi.json": ANY_KEY,
     "GET /docs": ANY_KEY,
+    "GET /docs/{id}": ANY_KEY,
     "GET /selftest": ANY_KEY,
     "GET /predictions": "predict",
     "POST /predictions": "predict",

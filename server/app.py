@@ -25,8 +25,8 @@ from server.lane import Lane
 from server.model.plan import Plan
 from server.protocol import Kind
 from server.records import Records, RecordsError
+from server.routes import docs, runs, state
 from server.routes import records as record_routes
-from server.routes import runs, state
 from server.settings import Settings
 from server.telemetry.metrics import Metrics
 from server.telemetry.observed import Observed
@@ -124,6 +124,7 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
         if not settings.strict_cog:
             record_routes.Shelf(kind).add_to(app)
     state.add_to(app)
+    docs.add_to(app)
 
 
 def _add_answers(app: FastAPI, settings: Settings) -> None:

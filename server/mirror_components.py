@@ -4,9 +4,6 @@ Their names have a dot, which no input of a predictor can have: an input with ch
 too.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from server.annotations import Schema
 from server.document import Endpoint, reference
 
@@ -48,9 +45,8 @@ def put_component(endpoint: Endpoint) -> str:
     return f"{PREFIX}.{endpoint.noun.title()}OfId"
 
 
-def request_components(endpoint: Endpoint, components: Mapping[str, Any]) -> Schema:
-    """The bodies that start something; `components` hold its inputs."""
-    needs_input = bool(components[endpoint.input].get("required"))
+def request_components(endpoint: Endpoint, *, needs_input: bool) -> Schema:
+    """The bodies that start something."""
     inputs = {"allOf": [reference(endpoint.input)]} | ({} if needs_input else _MAYBE)
     body: Schema = {
         "type": "object",

@@ -9,13 +9,8 @@ from typing import Any
 from server.annotations import Schema
 from server.document import PREDICTIONS, TRAININGS, Endpoint, reference
 from server.mirror_components import COMPONENTS, post_component, request_components
-from server.mirror_paths import (
-    RUN_HEADERS,
-    SERVER_PATHS,
-    cancel_answers,
-    record_paths,
-    run_answers,
-)
+from server.mirror_paths import Service, further_paths, more_of_cogs_paths
+from server.mirror_server_paths import SERVER_PATHS
 
 
 def mirror_document(document: Schema, *, strict: bool) -> dict[str, Any]:
@@ -29,26 +24,20 @@ def mirror_document(document: Schema, *, strict: bool) -> dict[str, Any]:
         return document
     extended = document
     for endpoint in (PREDICTIONS, TRAININGS):
-        if f"/{endpoint.noun}s" in document["paths"]:
+        post = document["paths"].get(f"/{endpoint.noun}s", {}).get("post")
+        if post is not None:
+            components = document["components"]["schemas"]
+            needs_input = bool(components[endpoint.input].get("required"))
+            service = Service(endpoint, bool(post.get("x-cog-streaming")), needs_input)
             extended = _joined(_exact_body(endpoint), extended)
-            extended = _joined(extended, _additions(endpoint, document))
+            extended = _joined(extended, {"paths": more_of_cogs_paths(service)})
+            extended = _joined(extended, _own(service))
     return _joined(extended, {"paths": SERVER_PATHS, "components": {"schemas": COMPONENTS}})
 
 
-def _additions(endpoint: Endpoint, document: Schema) -> Schema:
-    """What an endpoint can do beyond Cog's."""
-    run, cancel = f"/{endpoint.noun}s", f"/{endpoint.noun}s/{{{endpoint.noun}_id}}/cancel"
-    streaming = bool(document["paths"][run]["post"].get("x-cog-streaming"))
-    headers_and_answers = {
-        "parameters": RUN_HEADERS,
-        "responses": run_answers(endpoint, streaming=streaming),
-    }
-    own = {run: {"post": headers_and_answers}, cancel: {"post": {"responses": cancel_answers()}}}
-    bodies = request_components(endpoint, document["components"]["schemas"])
-    return {
-        "paths": _joined(own, record_paths(endpoint, streaming=streaming)),
-        "components": {"schemas": bodies},
-    }
+def _own(service: Service) -> Schema:
+    bodies = request_components(service.endpoint, needs_input=service.needs_input)
+    return {"paths": further_paths(service), "components": {"schemas": bodies}}
 
 
 def _exact_body(endpoint: Endpoint) -> Schema:

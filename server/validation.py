@@ -15,6 +15,7 @@ import msgspec
 from jsonschema_rs import ValidationErrorKind
 
 Schema = dict[str, Any]
+_URL = re.compile(r"(?:https?://|data:)", re.IGNORECASE)
 REDACTED = "**********"
 
 
@@ -42,12 +43,13 @@ class InputValidator:
         self._most_characters = most_characters
         self._secrets = [name for name, schema in self._properties.items() if _holds_secret(schema)]
         self._patterns: list[tuple[str, re.Pattern[str]]] = []
+        self._files = [name for name, schema in self._properties.items() if _is_file(schema)]
         self._nullable = [name for name, schema in self._properties.items() if _is_nullable(schema)]
         schemas = copy.deepcopy(schemas)
         self._set_foreign_patterns_apart(schemas[component])
         self._validator = jsonschema_rs.Draft7Validator(
             {"$ref": f"#/components/schemas/{component}", "components": {"schemas": schemas}},
-            validate_formats=False,  # as in Cog; the model process says what is wrong with a URL
+            validate_formats=False,  # as in Cog
         )
 
     def problems(self, inputs: object) -> list[Problem]:
@@ -99,6 +101,8 @@ class InputValidator:
                 yield Problem(
                     ("body", "input", name), f'"{value}" does not match "{pattern.pattern}"'
                 )
+        for name in self._files:
+            yield from _problems_of_urls(name, inputs.get(name))
         for name, value in inputs.items():
             if isinstance(value, str) and len(value) > self._most_characters:
                 yield Problem(
@@ -131,6 +135,21 @@ def _words(error: jsonschema_rs.ValidationError) -> str:
         value, allowed = msgspec.json.encode(error.instance), msgspec.json.encode(kind.options)
         return f"{value.decode()} is not one of {allowed.decode()}"
     return error.message
+
+
+def _problems_of_urls(name: str, value: object) -> Iterator[Problem]:
+    """A path of this machine, or another scheme, must not reach the model."""
+    items = enumerate(value) if isinstance(value, list) else [(None, value)]
+    for index, item in items:
+        if isinstance(item, str) and not _URL.match(item):
+            place = name if index is None else f"{name}/{index}"
+            shown = msgspec.json.encode(item[:80]).decode()
+            reason = f"{shown} is not an http(s) or data URL. Send the file as one of these."
+            yield Problem(("body", "input", place), reason)
+
+
+def _is_file(schema: Schema) -> bool:
+    return "uri" in (schema.get("format"), schema.get("items", {}).get("format"))
 
 
 def _holds_secret(schema: Schema) -> bool:

@@ -2,7 +2,6 @@
 
 import msgspec
 from fastapi import FastAPI, Request
-from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
 from server.answers import json_answer
@@ -23,7 +22,6 @@ def add_to(app: FastAPI) -> None:
     app.add_route("/healthz", healthz, methods=["GET"])
     app.add_route("/readyz", readyz, methods=["GET"])
     app.add_route("/openapi.json", openapi, methods=["GET"])
-    app.add_route("/docs", docs, methods=["GET"])
     app.add_route("/selftest", self_test, methods=["GET"])
     app.add_route("/selftest", run_self_test, methods=["POST"])
     app.add_route("/metrics", metrics, methods=["GET"])
@@ -81,11 +79,6 @@ async def openapi(request: Request) -> Response:
     if not desk.is_ready:
         return json_answer({"error": "OpenAPI schema not available"}, 503)
     return json_answer(mirror_document(desk.schema(), strict=desk.settings.strict_cog))
-
-
-async def docs(_: Request) -> Response:
-    """The document to read and try."""
-    return get_swagger_ui_html(openapi_url="/openapi.json", title="Cog")
 
 
 async def self_test(request: Request) -> Response:

@@ -97,7 +97,9 @@ class Receiver:
 
         def look() -> Sequence[Received] | None:
             came = self.at(path)
-            final = any(request.json["status"] not in ("starting", "processing") for request in came)
+            final = any(
+                request.json["status"] not in ("starting", "processing") for request in came
+            )
             return came if final else None
 
         wait_for(look)

@@ -130,9 +130,7 @@ class Server:
         """An answer whose body is still to come."""
         for _ in range(BUSY_ATTEMPTS):
             accept = {"Accept": "text/event-stream", **headers}
-            with self.client.stream(
-                method, self.url + path, json=body, headers=accept
-            ) as response:
+            with self.client.stream(method, self.url + path, json=body, headers=accept) as response:
                 if response.status_code != 409 or not self.is_coglet:
                     yield response
                     return

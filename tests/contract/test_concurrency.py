@@ -53,8 +53,7 @@ def test_logs_and_metrics_stay_apart(concurrent):
 
 def test_contexts_stay_apart(concurrent):
     bodies = [
-        {"input": {"action": "context", "seconds": 0.3}, "context": {"n": str(n)}}
-        for n in range(3)
+        {"input": {"action": "context", "seconds": 0.3}, "context": {"n": str(n)}} for n in range(3)
     ]
     concurrent.until_idle()
     found = [answer.json()["output"] for answer in at_once(concurrent, *bodies)]

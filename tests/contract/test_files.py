@@ -200,6 +200,4 @@ def test_stringio(actions):
 @pytest.mark.parametrize("text", ["missing file", "directory"])
 def test_no_file_where_one_is_put_out(actions, text):
     status = actions.predict(action="output", text=text)["status"]
-    assert status == expect(
-        actions, coglet="succeeded", mirror="failed", because="missing-output"
-    )
+    assert status == expect(actions, coglet="succeeded", mirror="failed", because="missing-output")

@@ -72,7 +72,7 @@ def test_health_while_it_starts(launch):
         ("setups.py:Raises", "RuntimeError: no weights"),
         ("setups.py:Exits", "SystemExit: 3"),
         ("setups.py:Missing", "Missing"),
-        ("setups.py:Both", "not both"),
+        ("setups.py:Both", "predict"),
         ("broken.py:Predictor", "No module named 'no_such_module_at_all'"),
         ("nofile.py:Predictor", "nofile.py"),
     ],

@@ -9,7 +9,9 @@ def test_stdout_and_stderr_in_order(actions):
     assert actions.predict(action="log", text="last")["logs"] == "one\ntwo\nlast\n"
 
 
-@pytest.mark.parametrize("text", ["a\r\nb\rc\n", "é\x00\n", "\n\n", "[coglet] x\n", "x" * 10**6 + "\n"])
+@pytest.mark.parametrize(
+    "text", ["a\r\nb\rc\n", "é\x00\n", "\n\n", "[coglet] x\n", "x" * 10**6 + "\n"]
+)
 def test_logs_are_what_was_printed(actions, text):
     assert actions.predict(action="print_all", text=text)["logs"] == text
 

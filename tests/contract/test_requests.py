@@ -66,9 +66,7 @@ def test_json_by_any_of_its_names(actions, content_type):
 )
 def test_another_content_type_is_415(actions, content_type):
     answer = post(actions, GOOD, {"Content-Type": content_type})
-    assert_refused(
-        actions, answer, 415, "Expected request with `Content-Type: application/json`"
-    )
+    assert_refused(actions, answer, 415, "Expected request with `Content-Type: application/json`")
 
 
 def test_a_body_without_content_type(actions):

@@ -131,9 +131,7 @@ def test_cancel(trainer, kind):
 def test_no_streams(trainer, both):
     for server in (trainer, both):
         stream = {"Accept": "text/event-stream"}
-        response = server.request(
-            "POST", "/trainings", {"input": {"name": "n"}}, headers=stream
-        )
+        response = server.request("POST", "/trainings", {"input": {"name": "n"}}, headers=stream)
         assert (response.status_code, response.json()) == (
             406,
             {"error": "Training endpoints do not support streaming responses."},
@@ -171,4 +169,3 @@ def test_a_class_with_train_alone(launch):
     assert status == expect(
         server, coglet="SETUP_FAILED", mirror="READY", because="train-only-class"
     )
-

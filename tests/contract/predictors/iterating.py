@@ -12,7 +12,11 @@ class Predictor(BasePredictor):
         self.calls = 0
 
     def predict(
-        self, n: int = Input(default=3), seconds: float = 0.0, fail: bool = False, files: bool = False
+        self,
+        n: int = Input(default=3),
+        seconds: float = 0.0,
+        fail: bool = False,
+        files: bool = False,
     ) -> Iterator[cog.Path]:
         for number in range(n):
             print(f"item {number}", flush=True)

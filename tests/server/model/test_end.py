@@ -3,6 +3,8 @@
 import os
 import signal
 
+import pytest
+
 from server.protocol import Finished, Log, Started, Stop
 from tests.server.model.conftest import SECONDS, Told, is_alive, wait_until
 
@@ -35,11 +37,28 @@ def test_it_ends_with_the_front_in_the_middle_of_setup(launch):
     assert front.process.exitcode == 1
 
 
-def test_a_program_of_the_model_does_not_keep_the_channel_open(launch):
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import os; pid = os.fork()\nif not pid: time.sleep(60); os._exit(0)",
+        "pid = subprocess.Popen(['sleep', '60'], close_fds=False).pid",
+    ],
+)
+def test_a_process_of_the_model_does_not_keep_the_channel_open(launch, start):
     front = launch(SOURCE, reference="predictor.py:run")
-    front.run(code="import os\nif os.fork() == 0: time.sleep(3); os._exit(0)")
-    os.kill(front.process.pid, signal.SIGKILL)
-    assert front.socket.recv(1) == b""
+    child = int(front.run(code=f"{start}\nprint(pid)").logs)
+    try:
+        os.kill(front.process.pid, signal.SIGKILL)
+        assert front.socket.recv(1) == b""
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_fork_prints_to_the_servers_log(launch, capfd):
+    front = launch(SOURCE, reference="predictor.py:run")
+    code = "import os; pid = os.fork()\nif not pid: print('child', flush=True); os._exit(0)"
+    assert front.run(code=f"{code}\nos.waitpid(pid, 0)").logs == ""
+    assert "child\n" in capfd.readouterr().err
 
 
 def test_it_outlives_ctrl_c_and_ends_on_stop_after_its_run(launch):

@@ -204,15 +204,6 @@ def test_a_class_with_setup_and_train_alone_serves_trainings(launch):
     assert model.run(x="a").output == "a True"
 
 
-def test_a_process_that_the_model_forks_prints_to_the_servers_log(model):
-    code = (
-        "import os\npid = os.fork()\nif not pid:\n  print('child'); os._exit(0)\nos.waitpid(pid, 0)"
-    )
-    told = model.run(code=f"import warnings; warnings.simplefilter('ignore')\n{code}")
-    assert told.status == "succeeded"
-    assert told.logs == ""
-
-
 def test_many_outputs_arrive_whole_and_in_order(model):
     told = model.run(code="out = (print(n) or n for n in range(5000))")
     assert told.output == list(range(5000))

@@ -1,0 +1,56 @@
+"""The page that shows the API, and the files it is made of: nothing comes from elsewhere.
+
+The files are Swagger UI's own, as the package fastapi-swagger carries them; of it nothing else is
+used.
+"""
+
+from importlib.metadata import version
+from importlib.resources import files
+
+from fastapi.openapi.docs import get_swagger_ui_html
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+_FILES = files("fastapi_swagger.resources")
+_VERSION = version("fastapi-swagger")
+_TYPES = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon-32x32.png": "image/png",
+}
+_KEPT = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def add_to(app: Starlette) -> None:
+    """Add the routes."""
+    app.add_route("/docs", page, methods=["GET"])
+    app.add_route("/docs/{name}", part, methods=["GET"])
+
+
+async def page(_: Request) -> Response:
+    """The OpenAPI document, to read and try."""
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",  # relative: the server may be behind a prefix
+        title="Cog",
+        swagger_js_url=_address("swagger-ui-bundle.js"),
+        swagger_css_url=_address("swagger-ui.css"),
+        swagger_favicon_url=_address("favicon-32x32.png"),
+        swagger_ui_parameters={"validatorUrl": None},  # else it sends the document to swagger.io
+    )
+
+
+async def part(request: Request) -> Response:
+    """A file of the page."""
+    name = request.path_params["name"]
+    if name not in _TYPES:
+        raise HTTPException(404)
+    return Response((_FILES / name).read_bytes(), 200, _KEPT, _TYPES[name])
+
+
+def _address(name: str) -> str:
+    return f"docs/{name}?v={_VERSION}"  # kept for a year, and new with another version

@@ -1,0 +1,115 @@
+"""Predictors that write down what they really run, and break in every way on request.
+
+A server under test imports this file from its own folder; what it writes lies beside it.
+"""
+
+import asyncio
+import ctypes
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import cog
+from cog import BaseRunner, Input
+
+
+def note(book: str, line: object) -> None:
+    """One line at the end of a file, whole even if many processes write."""
+    handle = os.open(book, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(handle, f"{line}\n".encode())
+    os.close(handle)
+
+
+def set_up() -> None:
+    """As the file `setup` says: word and number."""
+    note("setups", os.getpid())
+    word, _, number = Path("setup").read_text().partition(" ") if Path("setup").exists() else "  "
+    if word == "raise":
+        raise RuntimeError("no weights")
+    if word == "die":
+        os._exit(9)
+    if word == "sleep":
+        time.sleep(float(number))
+
+
+class Predictor(BaseRunner):
+    def setup(self) -> None:
+        set_up()
+
+    @cog.streaming
+    def run(
+        self,
+        name: str = Input(),
+        action: str = Input(default="nothing"),
+        seconds: float = Input(default=0.0),
+    ) -> Iterator[str]:
+        note("begun", name)
+        yield name
+        getattr(self, action)(seconds)
+        note("ended", name)
+
+    def nothing(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def gate(self, seconds: float) -> None:
+        while not Path("open").exists():
+            time.sleep(0.005)
+
+    def segfault(self, seconds: float) -> None:
+        ctypes.string_at(0)
+
+    def exit(self, seconds: float) -> None:
+        os._exit(3)
+
+    def die_once(self, seconds: float) -> None:
+        if not Path("died").exists():
+            Path("died").touch()
+            os._exit(4)
+
+    def hang(self, seconds: float) -> None:
+        """One call into C that keeps the interpreter's lock."""
+        ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+    def fork(self, seconds: float) -> None:
+        child = subprocess.Popen(["sleep", "60"])
+        note("children", child.pid)
+        self.gate(seconds)
+
+    def shadow(self, seconds: float) -> None:
+        """A number and then an object under the same name."""
+        self.record_metric("loss", 1)
+        self.record_metric("loss.mean", 2)
+        self.record_metric("text", "a")
+        self.record_metric("text", "b", mode="append")
+
+
+class Several(BaseRunner):
+    def setup(self) -> None:
+        set_up()
+
+    @cog.streaming
+    async def run(
+        self, name: str = Input(), action: str = Input(default="nothing")
+    ) -> AsyncIterator[str]:
+        note("begun", name)
+        yield name
+        while action == "gate" and not Path("open").exists():
+            await asyncio.sleep(0.005)
+        note("ended", name)
+
+
+class Trainer(BaseRunner):
+    def run(self, name: str = Input()) -> str:
+        return name
+
+
+def train(name: str = Input(), seconds: float = Input(default=0.0)) -> str:
+    """A training whose process breaks as the file `training` says, while it is loaded or runs."""
+    note("begun", name)
+    word = Path("training").read_text() if Path("training").exists() else ""
+    if word == "die":
+        os._exit(5)
+    time.sleep(seconds)
+    return name

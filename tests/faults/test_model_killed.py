@@ -1,0 +1,173 @@
+"""The model process dies: what ran has failed at once, what waited runs, nothing runs twice."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.contract.servers import events, wait_for
+from tests.faults.house import (
+    SECONDS,
+    assert_told_once,
+    is_alive,
+    kill,
+    record,
+    statuses,
+    submit,
+    until_gone,
+)
+
+KILLED = "killed by signal 9 (SIGKILL)"
+
+
+def post(server, name, **more):
+    body = {"id": name, "input": {"name": name, "action": "gate"}, **more}
+    return server.request("POST", "/predictions", body, timeout=SECONDS).json()
+
+
+def stream(server, name):
+    body = {"id": name, "input": {"name": name, "action": "gate"}}
+    with server.open_stream("/predictions", body) as response:
+        return list(events(response))
+
+
+def test_who_waits_for_a_killed_process_is_told_and_the_queue_runs(house, receiver):
+    server = house.start("ledger.py:Several", env={"COG_MAX_CONCURRENCY": "3"})
+    [worker] = server.workers()
+    with ThreadPoolExecutor(4) as pool:
+        running = pool.submit(post, server, "sync"), pool.submit(stream, server, "stream")
+        submit(server, "async", webhook=receiver.url, action="gate")
+        house.until_begun("sync", "stream", "async")
+        waiting = pool.submit(post, server, "sync2"), pool.submit(stream, server, "stream2")
+        submit(server, "async2", webhook=receiver.url, action="gate")
+        wait_for(lambda: record(server, "async2").get("queue_position") and _waits(server, 3))
+        kill(worker)
+        answer, told = (future.result(SECONDS) for future in running)
+        assert (answer["status"], answer["error"].count(KILLED)) == ("failed", 1)
+        assert told[-1].event == "completed"
+        assert KILLED in told[-1].data["error"]
+        health = server.health()
+        assert (health["crashes"], health["last_crash"]) == (1, KILLED)
+        house.until_begun("sync2", "stream2", "async2")
+        house.open_gate()
+        assert waiting[0].result(SECONDS)["status"] == "succeeded"
+        assert waiting[1].result(SECONDS)[-1].data["status"] == "succeeded"
+    assert_told_once(receiver, {"async": "failed", "async2": "succeeded"})
+    house.assert_run("sync", "stream", "async", "sync2", "stream2", "async2")
+    names = house.book("begun")
+    assert sorted(statuses(server, *names).values()) == ["failed"] * 3 + ["succeeded"] * 3
+
+
+def _waits(server, count):
+    lines = server.get("/metrics").text.splitlines()
+    depth = [line for line in lines if "queue" in line and not line.startswith("#")]
+    return any(float(line.split()[-1]) == count for line in depth) or None
+
+
+@pytest.mark.parametrize(
+    ("action", "cause"),
+    [("segfault", "killed by signal 11 (SIGSEGV)"), ("exit", "exited with code 3")],
+)
+def test_every_way_to_die_has_its_name(house, action, cause):
+    server = house.start()
+    submit(server, "first", action=action)
+    submit(server, "second")
+    assert statuses(server, "first", "second") == {"first": "failed", "second": "succeeded"}
+    assert cause in record(server, "first")["error"]
+    assert server.health()["last_crash"] == cause
+    house.assert_run("first", "second")
+
+
+def test_what_has_retries_runs_again(house):
+    server = house.start()
+    submit(server, "patient", action="die_once", envelope={"retries": 1})
+    assert statuses(server, "patient") == {"patient": "succeeded"}
+    assert record(server, "patient")["output"] == ["patient"]
+    house.assert_run("patient", "patient")
+
+
+def test_a_process_that_dies_again_and_again_is_given_up(house, receiver):
+    server = house.start(env={"MAX_CRASHES": "2"})
+    submit(server, "one", webhook=receiver.url, action="gate")
+    submit(server, "two", webhook=receiver.url, action="exit")
+    submit(server, "three", webhook=receiver.url)
+    house.until_begun("one")
+    kill(server.workers()[0])
+    assert_told_once(receiver, {"one": "failed", "two": "failed", "three": "failed"})
+    assert server.health()["status"] == "DEFUNCT"
+    assert server.get("/readyz").status_code == 503
+    assert server.get("/healthz").status_code == 200
+    answer = server.request("POST", "/predictions", {"input": {"name": "four"}})
+    assert answer.status_code == 503
+    house.assert_run("one", "two")
+    assert "given up" in record(server, "three")["error"]
+
+
+def test_a_second_setup_that_fails_is_tried_again(house):
+    server = house.start()
+    (house.folder / "setup").write_text("raise")
+    kill(server.workers()[0])
+    submit(server, "patient")
+    wait_for(lambda: len(house.book("setups")) > 1 or None, SECONDS)
+    (house.folder / "setup").write_text("")
+    assert statuses(server, "patient") == {"patient": "succeeded"}
+    assert server.health()["status"] == "READY"
+
+
+def test_a_model_that_hangs_in_c_does_not_hang_the_server(house):
+    server = house.start()
+    submit(server, "hung", action="hang", seconds=3)
+    house.until_begun("hung")
+    began = time.monotonic()
+    assert server.get("/healthz").status_code == 200
+    assert server.health()["status"] == "BUSY"
+    assert server.get("/predictions/hung").json()["status"] == "processing"
+    assert server.request("POST", "/predictions/hung/cancel").status_code == 200
+    assert server.request("POST", "/predictions", {"input": {"name": 3}}).status_code == 422
+    assert time.monotonic() - began < 2.5, "these waited for the model"
+    assert house.book("ended") == []
+    submit(server, "next")
+    assert statuses(server, "hung", "next") == {"hung": "canceled", "next": "succeeded"}
+
+
+def test_the_processes_of_a_killed_model_go_with_it(house):
+    server = house.start()
+    submit(server, "parent", action="fork")
+    wait_for(lambda: house.book("children") or None, SECONDS)
+    [child] = map(int, house.book("children"))
+    assert is_alive(child)
+    kill(server.workers()[0])
+    assert statuses(server, "parent") == {"parent": "failed"}
+    until_gone(child)
+
+
+def test_metrics_that_contradict_each_other_harm_nobody(house):
+    server = house.start()
+    submit(server, "odd", action="shadow")
+    assert statuses(server, "odd") == {"odd": "succeeded"}
+
+
+def test_a_training_process_that_dies_takes_no_prediction_along(house):
+    server = house.start(train="ledger.py:train")
+    (house.folder / "training").write_text("die")
+    submit(server, "prediction", action="gate")
+    house.until_begun("prediction")
+    answer = server.request("POST", "/trainings", {"input": {"name": "training"}})
+    assert answer.json()["status"] == "failed"
+    assert "exited with code 5" in answer.json()["error"]
+    (house.folder / "training").unlink()
+    answer = server.request("POST", "/trainings", {"input": {"name": "again"}})
+    assert answer.json()["status"] == "succeeded"
+    house.open_gate()
+    assert statuses(server, "prediction") == {"prediction": "succeeded"}
+    house.assert_run("prediction", "training", "again")
+
+
+def test_a_training_process_that_could_not_start_is_started_again(house):
+    server = house.start(train="ledger.py:train")
+    for word, status in (("raise", "failed"), ("die", "failed"), ("", "succeeded")):
+        (house.folder / "setup").write_text(word)
+        answer = server.request("POST", "/trainings", {"input": {"name": word or "good"}})
+        assert answer.json()["status"] == status
+    house.assert_run("good")
+    assert server.health()["status"] == "READY"
