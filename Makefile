@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 ENV = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help predict train test gpu lint format selftest bench quick schema clean
+.PHONY: help predict train serve test gpu lint format selftest bench quick schema clean
 
 help:  ## list the recipes
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ predict: $(ENV)  ## adapt to examples inside one prediction request, through Cog
 
 train: $(ENV)  ## make a persistent adapter with train.py, then predict with it
 	@$(BIN)/python -m examples.training
+
+serve: $(ENV)  ## serve predictions and trainings over HTTP (PORT=5000), with curl lines to paste
+	@$(BIN)/python -m examples.serve
 
 test: $(ENV)  ## the whole test suite
 	@$(BIN)/python -m pytest
@@ -38,7 +41,10 @@ format: $(ENV)  ## rewrite the sources in the house's format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-selftest: $(ENV)  ## prove on the device that gradients flow (DEVICE=cuda|cpu|auto)
+selfserve: $(ENV)  ## serve predictions and trainings over HTTP (PORT=5000), with curl lines to paste
+	@$(BIN)/python -m examples.serve
+
+test: $(ENV)  ## prove on the device that gradients flow (DEVICE=cuda|cpu|auto)
 	@$(BIN)/python -m runner.selftest
 
 bench: $(ENV)  ## measure accuracy, adaptation time and overhead; writes docs/results

@@ -144,7 +144,7 @@ def train(
     """Make a persistent adapter; a run that was killed goes on where it stopped.
 
     Returns:
-        The adapter's file, and the report.
+        The adapter's file, and the report with the adapter's id, to name in predictions.
 
     Raises:
         InputError: the examples or the recipe do not fit.
@@ -157,7 +157,7 @@ def train(
     done = runner.adapt(labelled, recipe, on_step, checkpoint=checkpoint)
     path = runner.store.put(done.adapter)
     checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
-    return path, done.report.to_json()
+    return path, done.report.to_json() | {"adapter": done.adapter.id}
 
 
 def read_request_examples(source: str) -> list[Example]:

@@ -234,7 +234,7 @@ class Lane:
             elif prediction.is_cancelled:
                 self._end(prediction, Finished(prediction.id, "canceled"))
             else:
-                error = f"Worker crashed: the model process was {cause}"
+                error = f"Worker crashed: the model process {cause}"
                 self._end(prediction, Finished(prediction.id, "failed", error=error))
         if self.process.state == "defunct":
             self._end_all_waiting(f"the model process has given up: {cause}")

@@ -203,5 +203,5 @@ def _cause(code: int | None) -> str:
     """How a process ended, in words."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
-            return f"killed by signal {-code} ({signal.Signals(-code).name})"
+            return f"was killed by signal {-code} ({signal.Signals(-code).name})"
     return f"exited with code {code}"

@@ -50,7 +50,11 @@ def serve(arguments: Sequence[str]) -> NoReturn:
 
 
 def _read_flags(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m server", description="Cog HTTP server")
+    parser = argparse.ArgumentParser(
+        prog="python -m server",
+        description="Cog HTTP server",
+        epilog="Commands instead: predict, train, openapi, key; see python -m server predict --help.",
+    )
     parser.add_argument("-v", "--version", action="store_true", help="show version and exit")
     parser.add_argument("--host", default="0.0.0.0", help="host to bind to")
     parser.add_argument(

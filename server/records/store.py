@@ -86,7 +86,7 @@ class Records:
         return self._transactions.lost
 
     def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
-        """Write within some 30 ms, and again and again if that fails.
+        """Write within some 100 ms, and again and again if that fails.
 
         Of several states of a record that wait, only the last one is written.
         """

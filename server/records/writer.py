@@ -15,7 +15,7 @@ from server.records.batch import Batch, Call, Key, Waiter
 from server.records.record import Delivery, Record, RecordsError
 from server.records.transactions import Transactions
 
-PAUSE: Final = 0.03  # seconds in which states that nobody waits for may replace each other
+PAUSE: Final = 0.1  # seconds in which states that nobody waits for may replace each other
 RETRY_PAUSE: Final = 0.5  # seconds after a failure
 MAX_KEPT: Final = 50_000  # changes kept in memory while the database cannot be written
 _log = logging.getLogger(__name__)

@@ -13,7 +13,8 @@ import pytest
 
 from examples.cog_server import REPOSITORY
 from tests.contract.receivers import Receiver
-from tests.contract.servers import FLAVOURS, Server, serving
+from tests.contract.servers import Server
+from tests.contract.serving import FLAVOURS, serving
 
 _MIRROR_EXISTS = (REPOSITORY / "server" / "__main__.py").exists()
 _NO_MIRROR = pytest.mark.skipif(not _MIRROR_EXISTS, reason="there is no server/__main__.py yet")

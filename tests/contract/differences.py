@@ -6,6 +6,8 @@
 unlisted.
 """
 
+# ruff: noqa: E501 - a row is a line
+
 import sys
 from dataclasses import dataclass
 from typing import Literal, TypeVar

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.servers import environment_of
+from tests.contract.serving import environment_of
 
 
 @pytest.mark.parametrize(

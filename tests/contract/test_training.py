@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.contract.differences import expect, follows_cog
-from tests.contract.servers import wait_for, wait_until
+from tests.contract.servers import wait_for
+from tests.contract.serving import wait_until
 
 WEIGHTS = {"weights": "data:application/octet-stream;base64,bg=="}
 ASYNC = {"Prefer": "respond-async"}

@@ -22,16 +22,23 @@ def note(book: str, line: object) -> None:
     os.close(handle)
 
 
-def set_up() -> None:
-    """As the file `setup` says: word and number."""
-    note("setups", os.getpid())
-    word, _, number = Path("setup").read_text().partition(" ") if Path("setup").exists() else "  "
+def obey(order: str) -> None:
+    """As a file says: word and number."""
+    word, _, number = (Path(order).read_text() if Path(order).exists() else "").partition(" ")
     if word == "raise":
         raise RuntimeError("no weights")
     if word == "die":
         os._exit(9)
     if word == "sleep":
         time.sleep(float(number))
+
+
+def set_up() -> None:
+    note("setups", os.getpid())
+    obey("setup")
+
+
+obey("import")
 
 
 class Predictor(BaseRunner):
@@ -98,11 +105,6 @@ class Several(BaseRunner):
         while action == "gate" and not Path("open").exists():
             await asyncio.sleep(0.005)
         note("ended", name)
-
-
-class Trainer(BaseRunner):
-    def run(self, name: str = Input()) -> str:
-        return name
 
 
 def train(name: str = Input(), seconds: float = Input(default=0.0)) -> str:

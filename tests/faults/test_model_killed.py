@@ -166,7 +166,7 @@ def test_a_training_process_that_dies_takes_no_prediction_along(house):
 def test_a_training_process_that_could_not_start_is_started_again(house):
     server = house.start(train="ledger.py:train")
     for word, status in (("raise", "failed"), ("die", "failed"), ("", "succeeded")):
-        (house.folder / "setup").write_text(word)
+        (house.folder / "import").write_text(word)
         answer = server.request("POST", "/trainings", {"input": {"name": word or "good"}})
         assert answer.json()["status"] == status
     house.assert_run("good")

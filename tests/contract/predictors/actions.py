@@ -1,4 +1,5 @@
 """A synchronous predictor that does what it is told: one server for many tests."""
+# ruff: noqa: T201, BLE001, SIM105 - what it prints is looked at
 
 import collections
 import dataclasses
@@ -70,7 +71,7 @@ OUTPUTS = {
     "numpy int": lambda: np.int64(4),
     "numpy float": lambda: np.float32(0.5),
     "numpy array": lambda: np.arange(4).reshape(2, 2),
-    "numpy bool": lambda: np.bool_(True),  # noqa: FBT003
+    "numpy bool": lambda: np.bool_(True),
     "cog model": lambda: CogModel(text="t"),
     "cog model file": lambda: CogModel(text="t", file=_file("inner")),
     "pydantic": lambda: PydanticModel(text="t", number=1),
@@ -91,7 +92,7 @@ OUTPUTS = {
     "files": lambda: [_file("one"), _file("two")],
     "file in dict": lambda: {"file": _file("inner")},
     "missing file": lambda: cog.Path("/nowhere/at/all.txt"),
-    "directory": lambda: cog.Path("/tmp"),  # noqa: S108
+    "directory": lambda: cog.Path("/tmp"),
 }
 
 

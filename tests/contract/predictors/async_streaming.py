@@ -1,4 +1,5 @@
 """An asynchronous generator that may be streamed."""
+# ruff: noqa: T201 - what it prints is looked at
 
 import asyncio
 

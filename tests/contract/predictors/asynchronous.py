@@ -1,4 +1,5 @@
 """An asynchronous predictor with several slots."""
+# ruff: noqa: T201 - what it prints is looked at
 
 import asyncio
 import os

@@ -1,9 +1,9 @@
 """Every type of input; answers with what arrived, as text."""
+# ruff: noqa: UP007, UP045 - written as users write them
 
 import os
 from typing import Any, Optional, Union
 
-import cog
 from cog import BaseRunner, File, Input, Path, Secret
 
 

@@ -1,4 +1,5 @@
 """A generator of lists without `@cog.streaming`, written as a plain class with predict()."""
+# ruff: noqa: T201 - what it prints is looked at
 
 import time
 from collections.abc import Iterator

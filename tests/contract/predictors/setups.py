@@ -1,4 +1,5 @@
 """Predictors whose setup fails, each in its own way, and one that takes its time."""
+# ruff: noqa: T201 - what it prints is looked at
 
 import os
 import sys

@@ -1,4 +1,5 @@
 """setup(weights)."""
+# ruff: noqa: UP045 - written as users write them
 
 from typing import Any, Optional
 

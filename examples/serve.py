@@ -1,0 +1,29 @@
+"""Starts the server with three requests to paste, for `make serve`."""
+
+import os
+import sys
+
+PORT = os.environ.get("PORT", "5000")
+REQUESTS = f"""\
+Once the server is ready (curl -s localhost:{PORT}/readyz), paste:
+
+curl -s localhost:{PORT}/predictions -H 'Content-Type: application/json' \\
+  -d '{{"input": {{"text": "Where is my parcel?", "labels": ["shipping", "billing"]}}}}'
+
+python3 -c 'import json; print(json.dumps({{"input": {{"text": "Where is my parcel?",
+  "examples": open("examples/tickets.jsonl").read()}}}}))' |
+  curl -sN localhost:{PORT}/predictions -H 'Content-Type: application/json' \\
+  -H 'Accept: text/event-stream' -d @-
+
+curl -s 'localhost:{PORT}/predictions?limit=2'
+"""
+
+
+def main() -> None:
+    """Print the requests, and become the server."""
+    print(REQUESTS, file=sys.stderr, flush=True)
+    os.execv(sys.executable, [sys.executable, "-m", "server", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
