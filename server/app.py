@@ -34,6 +34,7 @@ from server.telemetry.traces import Traces
 from server.webhooks import Envelope, Webhooks
 
 _PRUNE_SECONDS = 600.0
+_LAST_WORDS_SECONDS = 5.0
 log = structlog.get_logger()
 
 
@@ -100,7 +101,7 @@ async def _open(
     finally:
         pruning.cancel()
         await desk.close(settings.drain_seconds)
-        await webhooks.drain(settings.drain_seconds)
+        await webhooks.drain(None if settings.drain_seconds is None else _LAST_WORDS_SECONDS)
         await webhooks.close()
         await records.close()
         await asyncio.to_thread(traces.close)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from server.envelope import Refused
 from server.journal import Journal, to_order
 from server.lane import Lane
 from server.prediction import Prediction
@@ -44,7 +45,12 @@ class Desk:
         self.document: dict[str, Any] = {}
         self._validators: dict[str, InputValidator] = {}
         self._watch: asyncio.Task[None] | None = None
-        self.is_closing = False
+        self._draining: asyncio.Task[None] | None = None
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing more is accepted."""
+        return self._draining is not None
 
     async def open(self) -> None:
         """Start the model process, and take over what dead servers have left."""
@@ -92,18 +98,24 @@ class Desk:
 
     async def _take_over_again_and_again(self) -> None:
         """What dead servers have left is run, or ended with a reason."""
+        left: list[Record] = []
         while True:
             try:
-                for record in await self.records.take_over():
-                    await self._take_over(record)
-            except RecordsError as error:
-                log.warning("cannot look for what dead servers left", error=str(error))
+                if self.main.process.state not in ("setup failed", "defunct"):
+                    left += await self.records.take_over()
+                while left:
+                    await self._take_over(left[0])
+                    del left[0]
+            except (RecordsError, Refused) as error:
+                log.warning("cannot go on with what dead servers left", error=str(error))
             await asyncio.sleep(_TAKE_OVER_SECONDS)
 
     async def _take_over(self, record: Record) -> None:
         lane, order = self.lanes.get(record.kind), to_order(record)
         was_running = record.status == "processing"
         log.info("taken over", prediction_id=record.id, status=record.status)
+        if self.find(record.id, record.kind) is not None:
+            return  # its end replaces this record
         if lane is None or order is None or (was_running and not record.retries_left):
             why = "while it ran" if was_running else "before it ran, and cannot be repeated"
             await self.journal.bury(record, f"The server ended {why}.")
@@ -113,14 +125,17 @@ class Desk:
         lane.start()
         await lane.submit(order, is_recovered=True)
 
-    async def close(self, seconds: float | None) -> None:
-        """Let what is in flight end, then the model processes; nothing stays without an end.
+    def drain(self, seconds: float | None) -> None:
+        """Accept nothing more, and let what is in flight end; `close` waits for it.
 
         Args:
             seconds: after them what runs is failed, and what waits is left for the next start;
                 None: no limit.
         """
-        self.is_closing = True
+        if self._draining is None:
+            self._draining = asyncio.get_running_loop().create_task(self._drain(seconds))
+
+    async def _drain(self, seconds: float | None) -> None:
         if self._watch is not None:
             self._watch.cancel()
         in_flight = [p.done for lane in self.lanes.values() for p in lane.predictions.values()]
@@ -128,6 +143,16 @@ class Desk:
             await asyncio.wait(in_flight, timeout=seconds)
         for lane in self.lanes.values():
             lane.give_up("The server was shut down before it ended.")
+
+    async def close(self, seconds: float | None) -> None:
+        """Drain, unless that has begun, and end the model processes; nothing stays without an end.
+
+        Args:
+            seconds: of `drain`.
+        """
+        self.drain(seconds)
+        if self._draining is not None:
+            await self._draining
         await asyncio.gather(*(lane.process.stop() for lane in self.lanes.values()))
         await self.journal.settle()
 

@@ -17,7 +17,11 @@ _WRONG_SHAPE = "Failed to deserialize the JSON body into the target type: "
 _EMPTY = msgspec.Raw(b"{}")
 _JSON_TYPE = re.compile(r"application/(?:[\w.!#$&^-]+\+)?json", re.IGNORECASE)
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
+# Possessive, and content with a string that never ends: linear in time, constant in memory.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_TOKENS = re.compile(_STRING.pattern + rb"|[\[{\]}:]", re.DOTALL)
+_ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class Refused(Exception):
@@ -76,6 +80,7 @@ class Envelope(msgspec.Struct):
 
 _decoder = msgspec.json.Decoder(Envelope)
 _any = msgspec.json.Decoder()
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEYS = tuple(f'"{name}"'.encode() for name in Envelope.__struct_fields__)
 
 
@@ -147,33 +152,40 @@ def _levels(body: bytes) -> int:
     """How deep brackets nest outside strings; counted only where there are many."""
     if body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
         return 0
-    depth = deepest = 0
-    for match in _BRACKETS.finditer(body):
-        token = match.group()
-        if token in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token in b"]}":
-            depth -= 1
-    return deepest
+    brackets = _STRING.sub(b"", body).translate(_ALL_SQUARE, _NO_BRACKETS)
+    levels = 0
+    while levels <= MOST_LEVELS and b"[]" in brackets:
+        brackets = brackets.replace(b"[]", b"")  # the innermost of every nest: one level
+        levels += 1
+    return levels + brackets.count(b"[")  # those that are never closed
 
 
 def _refuse_doubles(body: bytes) -> None:
     """A key of the envelope that comes twice leaves open which one counts."""
-    if all(body.count(key) < 2 for key in _KEYS):
+    if all(body.count(key) < 2 for key in _KEYS) or not _loses_a_member(body):
         return
-    keys: list[str] = []
-    for match in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]|:', body):
-        keys.append(match.group().decode(errors="replace"))
-    depth, seen = 0, set[str]()
-    for token, following in zip(keys, [*keys[1:], ""], strict=True):
-        depth += (token in "[{") - (token in "]}")
-        if depth == 1 and following == ":" and f"{token}".encode() in _KEYS:
+    tokens = [match.group() for match in _TOKENS.finditer(body)]
+    depth, seen = 0, set[bytes]()
+    for token, following in zip(tokens, [*tokens[1:], b""], strict=True):
+        depth += (token in b"[{") - (token in b"]}")
+        if depth == 1 and following == b":" and token in _KEYS:
             if token in seen:
-                name = token.strip('"')
+                name = token.decode().strip('"')
                 reason = f"{_WRONG_SHAPE}duplicate field `{name}`"
                 raise NotAnEnvelope(422, reason, ("body", name))
             seen.add(token)
+
+
+def _loses_a_member(body: bytes) -> bool:
+    """Whether a key of the envelope stands where no member is, of which the last counts."""
+    members = _members.decode(body)
+    return any(
+        body.count(key) > (key[1:-1].decode() in members) + _count_in(members, key) for key in _KEYS
+    )
+
+
+def _count_in(members: Mapping[str, msgspec.Raw], key: bytes) -> int:
+    return sum(bytes(value).count(key) for value in members.values())
 
 
 def _location(message: str) -> tuple[str, ...]:

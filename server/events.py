@@ -87,14 +87,16 @@ class EventLog:
         """The number of the next event."""
         return self._last + 1
 
-    async def follow(self, after: int | None = 0) -> AsyncIterator[list[Event]]:
+    def follow(self, after: int | None = 0) -> AsyncIterator[list[Event]]:
         """The events after a number, in portions as they come, until the log is closed.
+
+        From this call on nothing is missed, however late the first portion is asked for.
 
         Args:
             after: the last one that was seen; 0: from the beginning; None: no replay.
 
         Raises:
-            MissedError: some in between are gone.
+            MissedError: some in between are gone; raised when a portion is asked for.
         """
         follower = _Follower()
         if after is not None:
@@ -102,6 +104,9 @@ class EventLog:
             oldest = follower.events[0].number if follower.events else self._last + 1
             follower.missed = max(0, oldest - after - 1)
         self._followers.add(follower)
+        return self._portions(follower)
+
+    async def _portions(self, follower: _Follower) -> AsyncIterator[list[Event]]:
         try:
             while True:
                 if follower.missed:

@@ -6,14 +6,14 @@ The lanes decide what happens; the journal writes it down, and never stops them.
 import asyncio
 import time
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 import structlog
 
 from server.prediction import Order, Prediction, encode, now
-from server.records import Record, Records, RecordsError
+from server.records import Record, Records, RecordsError, TakenOverError
 from server.records.record import Delivery
 from server.telemetry.metrics import Metrics
 from server.telemetry.traces import Trace, Traces
@@ -61,10 +61,10 @@ class Journal:
         self._records, self._webhooks = records, webhooks
         self._metrics, self._traces = metrics, traces
         self._log_interval = log_interval
-        self._told: dict[str, _Told] = {}
+        self._told: dict[tuple[Kind, str], _Told] = {}
         self._writing: set[asyncio.Task[None]] = set()
 
-    async def accept(self, prediction: Prediction) -> None:
+    async def accept(self, prediction: Prediction, *, is_recovered: bool = False) -> None:
         """A prediction is accepted; if nobody waits for its answer, only once it is on disk.
 
         One that a client waits for is written if it lasts: most end before, and are written once.
@@ -73,12 +73,14 @@ class Journal:
             RecordsError: it cannot be written now.
         """
         order = prediction.order
-        if order.keeps:
+        if is_recovered:
+            self._records.save(to_record(prediction))
+        elif order.keeps:
             await self._records.save_durably(to_record(prediction))
         else:
             self._write_if_it_lasts(prediction)
         trace = self._traces.begin(order.headers, order.kind, order.id, order.context)
-        self._told[order.id] = _Told(trace, LogThrottle(self._log_interval))
+        self._told[order.kind, order.id] = _Told(trace, LogThrottle(self._log_interval))
         trace.queued()
         self._metrics.accepted(order.kind)
 
@@ -91,16 +93,20 @@ class Journal:
 
     def started(self, prediction: Prediction) -> None:
         """The model has begun."""
-        told = self._told[prediction.id]
+        told = self._told_of(prediction)
         told.trace.started()
         self._metrics.started(prediction.order.kind, prediction.waited)
         if prediction.order.keeps or prediction.order.webhook:
             self._records.save(to_record(prediction))
         self._announce(prediction, "start")
 
+    def set_back(self, prediction: Prediction) -> None:
+        """A crash has cut it short, and it waits again."""
+        self._records.save(to_record(prediction))
+
     def logged(self, prediction: Prediction) -> None:
         """The model printed: a webhook, but not more often than the interval allows."""
-        order, told = prediction.order, self._told[prediction.id]
+        order, told = prediction.order, self._told_of(prediction)
         if order.webhook is None or "logs" not in order.events or told.late_logs is not None:
             return
         if told.throttle.is_due(time.monotonic()):
@@ -133,12 +139,12 @@ class Journal:
     def recorded(self, prediction: Prediction, name: str, value: Any) -> None:  # noqa: ANN401
         """The model recorded a metric."""
         self._metrics.metric(name, value)
-        self._told[prediction.id].trace.step(name, value)
+        self._told_of(prediction).trace.step(name, value)
 
     def finished(self, prediction: Prediction) -> None:
         """It has ended: its final record, and the webhook that is owed, in one transaction."""
         order = prediction.order
-        told = self._told.pop(prediction.id)
+        told = self._told.pop((order.kind, order.id))
         if told.late_logs is not None:
             told.late_logs.cancel()
         told.trace.ended(prediction.status, prediction.error)
@@ -172,11 +178,17 @@ class Journal:
     async def _owe(self, record: Record, delivery: Delivery) -> None:
         try:
             await self._records.save_durably(record, [delivery])
+        except TakenOverError as error:
+            log.warning("end is left to another server", prediction_id=record.id, error=str(error))
+            return
         except RecordsError as error:
             log.warning("final record is late", prediction_id=record.id, error=str(error))
             self._metrics.record_error()
             self._records.save(record, [delivery])
         self._webhooks.complete(delivery)
+
+    def _told_of(self, prediction: Prediction) -> _Told:
+        return self._told[prediction.order.kind, prediction.id]
 
     def _announce_late(self, prediction: Prediction, told: _Told) -> None:
         told.late_logs = None
@@ -187,7 +199,7 @@ class Journal:
         order = prediction.order
         if order.webhook is None or event not in order.events:
             return
-        told = self._told[prediction.id]
+        told = self._told_of(prediction)
         told.throttle.note(time.monotonic())
         body = encode(prediction.account())
         self._webhooks.announce(
@@ -195,9 +207,14 @@ class Journal:
         )
 
 
+def _delivery_id(kind: Kind, name: str, created_at: datetime) -> str:
+    """The same for every server that tells the end of one run, so that it is told once."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name} {created_at.timestamp():.6f}"))
+
+
 def _delivery(prediction: Prediction, url: str, headers: dict[str, str]) -> Delivery:
     return Delivery(
-        id=str(uuid.uuid4()),
+        id=_delivery_id(prediction.order.kind, prediction.id, prediction.created_at),
         record_id=prediction.id,
         kind=prediction.order.kind,
         event="completed",
@@ -215,7 +232,7 @@ def _last_word(record: Record) -> Delivery:
     if record.output is not None:
         body["output"] = msgspec.Raw(record.output.encode())
     return Delivery(
-        id=str(uuid.uuid4()),
+        id=_delivery_id(record.kind, record.id, record.created_at),
         record_id=record.id,
         kind=record.kind,
         event="completed",
@@ -254,7 +271,7 @@ def to_record(prediction: Prediction) -> Record:
 
 
 def _payload(order: Order) -> str | None:
-    if not (order.keeps and order.is_repeatable):
+    if not order.outlives:
         return None
     content = Payload(msgspec.Raw(order.input), order.context, dict(order.headers))
     return msgspec.json.encode(content).decode()
@@ -267,7 +284,7 @@ def to_order(record: Record) -> Order | None:
     payload = msgspec.json.decode(record.payload, type=Payload)
     seconds = None
     if record.deadline is not None:
-        seconds = max(0.001, (record.deadline - now()).total_seconds())
+        seconds = (record.deadline - record.created_at).total_seconds()
     return Order(
         record.id,
         record.kind,
@@ -280,4 +297,5 @@ def to_order(record: Record) -> Order | None:
         retries=record.retries_left,
         seconds=seconds,
         headers=payload.headers,
+        created_at=record.created_at,
     )

@@ -13,7 +13,7 @@ from server.envelope import Refused
 from server.journal import Journal
 from server.model.plan import Plan
 from server.model_process import ModelProcess
-from server.prediction import Order, Prediction, encode
+from server.prediction import Order, Prediction, encode, now
 from server.protocol import (
     Cancel,
     Described,
@@ -28,9 +28,8 @@ from server.protocol import (
     Run,
     SelfTested,
     SetupFailed,
-    Started,
 )
-from server.records import RecordsError
+from server.records import RecordsError, TakenOverError
 from server.settings import Settings
 
 AT_CAPACITY = "At capacity - all prediction slots busy"
@@ -66,12 +65,11 @@ class Lane:
         self.answers: dict[type[Report], asyncio.Future[Report]] = {}
         self.description: Described | None = None
         self.ready: Ready | None = None
-        self.is_started = False
+        self._is_closed = False
 
     def start(self) -> None:
-        """Start the model process, once."""
-        if not self.is_started:
-            self.is_started = True
+        """Start the model process, once; again where its setup has failed."""
+        if self.process.may_start:
             self.process.start()
 
     @property
@@ -87,8 +85,8 @@ class Lane:
             is_recovered: it was accepted by a server before this one, so it is not refused.
 
         Raises:
-            Refused: 409 its id is in use or all slots are, 429 the queue is full, 503 it cannot
-                be kept or never run.
+            Refused: 409 its id is in use (here or at another server) or all slots are, 429 the
+                queue is full, 503 it cannot be kept or never run.
         """
         if order.id in self.predictions:
             raise Refused(409, f"id {order.id!r} is in use by a prediction that has not ended.")
@@ -97,18 +95,25 @@ class Lane:
         prediction = Prediction(order, self._settings.cog_stream_history_capacity)
         self.predictions[order.id] = prediction
         try:
-            await self._journal.accept(prediction)
+            await self._journal.accept(prediction, is_recovered=is_recovered)
         except BaseException as error:
             del self.predictions[order.id]
+            if isinstance(error, TakenOverError):
+                raise Refused(409, f"id {order.id!r} is in use at another server.") from error
             if isinstance(error, RecordsError):
                 raise Refused(503, f"the prediction cannot be recorded: {error}") from error
             raise
-        if order.seconds is not None:
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(order.seconds, self.cancel, order.id)
-            prediction.done.add_done_callback(lambda _: timer.cancel())
+        self._watch_deadline(prediction)
         self._enqueue(prediction)
         return prediction
+
+    def _watch_deadline(self, prediction: Prediction) -> None:
+        if prediction.order.seconds is None:
+            return
+        left = prediction.order.seconds - (now() - prediction.created_at).total_seconds()
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(max(0.0, left), self.cancel, prediction.id)
+        prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def _refuse_if_full(self) -> None:
         if self.process.state == "defunct":
@@ -126,6 +131,9 @@ class Lane:
         )
 
     def _enqueue(self, prediction: Prediction) -> None:
+        if prediction.is_cancelled:
+            self._end(prediction, Finished(prediction.id, "canceled"))
+            return
         self.waiting.append(prediction)
         self._advance()
         if prediction.id not in self.running:
@@ -150,15 +158,19 @@ class Lane:
         elif prediction in self.waiting:
             self.waiting.remove(prediction)
             self._end(prediction, Finished(name, "canceled"))
+        else:  # it is being written down
+            prediction.is_cancelled = True
         return True
 
     def _advance(self) -> None:
         moved = False
-        while self.waiting and self.free_slots and self.process.state == "ready":
-            prediction = self.waiting.popleft()
-            self.running[prediction.id] = prediction
-            order = prediction.order
-            self.process.send(Run(order.id, order.input, order.context))
+        while self.waiting and self.free_slots and self.process.takes_work and not self._is_closed:
+            order = self.waiting[0].order
+            if not self.process.send(Run(order.id, order.input, order.context)):
+                break  # it has died: who has not begun can wait for the next one
+            prediction = self.running[order.id] = self.waiting.popleft()
+            prediction.start()
+            self._journal.started(prediction)
             moved = True
         if moved:
             for place, prediction in enumerate(self.waiting, 1):
@@ -182,7 +194,7 @@ class Lane:
 
     def hear(self, report: Report) -> None:
         """Take what the model process says."""
-        if isinstance(report, Started | Log | Output | Metric | Finished):
+        if isinstance(report, Log | Output | Metric | Finished):
             self._hear_of(report)
         elif isinstance(report, Health | SelfTested | Gauges):
             answer = self.answers.pop(type(report), None)
@@ -199,7 +211,7 @@ class Lane:
         elif isinstance(report, SetupFailed):
             self._end_all_waiting(f"Setup failed: {report.error}")
 
-    def _hear_of(self, report: Started | Log | Output | Metric | Finished) -> None:
+    def _hear_of(self, report: Log | Output | Metric | Finished) -> None:
         prediction = self.running.get(report.id)
         if prediction is None:
             return
@@ -212,9 +224,6 @@ class Lane:
         elif isinstance(report, Metric):
             value = prediction.add_metric(report.name, report.value, report.mode)
             self._journal.recorded(prediction, report.name, value)
-        elif isinstance(report, Started):
-            prediction.start()
-            self._journal.started(prediction)
         else:
             self.process.prove_steady()
             self._end(prediction, report)
@@ -226,10 +235,11 @@ class Lane:
         for answer in self.answers.values():
             answer.cancel()
         self.answers.clear()
-        for prediction in list(self.running.values()):
+        for prediction in reversed(list(self.running.values())):
             if prediction.retries_left and not prediction.is_cancelled:
                 del self.running[prediction.id]
                 prediction.begin_again()
+                self._journal.set_back(prediction)
                 self.waiting.appendleft(prediction)
             elif prediction.is_cancelled:
                 self._end(prediction, Finished(prediction.id, "canceled"))
@@ -238,11 +248,22 @@ class Lane:
                 self._end(prediction, Finished(prediction.id, "failed", error=error))
         if self.process.state == "defunct":
             self._end_all_waiting(f"the model process has given up: {cause}")
+        elif self.waiting and self.process.may_start:
+            self.process.start()  # they came between its failure and its end
 
     def give_up(self, error: str) -> None:
-        """The server ends: what runs has failed; what waits stays in the records, to run later."""
+        """The server ends: what runs has failed; what waits stays in the records, to run later.
+
+        What waits and cannot be run by another server has failed too.
+        """
+        self._is_closed = True
         for prediction in list(self.running.values()):
+            self.process.send(Cancel(prediction.id))
             self._end(prediction, Finished(prediction.id, "failed", error=error))
+        for prediction in list(self.waiting):
+            if not prediction.order.outlives:
+                self.waiting.remove(prediction)
+                self._end(prediction, Finished(prediction.id, "failed", error=error))
 
     def _end_all_waiting(self, error: str) -> None:
         while self.waiting:

@@ -4,9 +4,13 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+import msgspec
+import structlog
+
 from server.protocol import Frames, Report
 
 _READ = 2**18
+log = structlog.get_logger()
 
 
 class Link:
@@ -20,19 +24,24 @@ class Link:
         channel.setblocking(False)
         self._loop.add_reader(channel, self._read)
 
-    def write(self, frame: bytes) -> None:
-        """Send a frame; what the socket does not take now waits for its turn."""
+    def write(self, frame: bytes) -> bool:
+        """Send a frame; what the socket does not take now waits for its turn.
+
+        Returns:
+            false where the process is gone, which is noticed elsewhere.
+        """
         if not self._waiting:
             try:
                 frame = frame[self._socket.send(frame) :]
             except BlockingIOError:
                 pass
             except OSError:
-                return  # its end is noticed elsewhere
+                return False
             if not frame:
-                return
+                return True
             self._loop.add_writer(self._socket, self._write)
         self._waiting += frame
+        return True
 
     def drain(self) -> None:
         """Read what a process has said before it ended, and close."""
@@ -50,9 +59,21 @@ class Link:
         if not data:
             self._close()
             return False
-        for report in self._frames.feed(data):
-            self._hear(report)
+        try:
+            reports = self._frames.feed(data)
+        except msgspec.DecodeError as error:
+            log.error("model process is not understood, and ended", error=str(error))
+            self._close()  # without it, the process ends itself
+            return False
+        for report in reports:
+            self._tell(report)
         return True
+
+    def _tell(self, report: Report) -> None:
+        try:
+            self._hear(report)
+        except Exception:  # noqa: BLE001 - a fault with one prediction must not lose another's end
+            log.exception("a report of the model process was lost", report=type(report).__name__)
 
     def _write(self) -> None:
         try:

@@ -7,6 +7,7 @@ business.
 import asyncio
 import contextlib
 import multiprocessing
+import os
 import signal
 import socket
 from datetime import UTC, datetime
@@ -73,6 +74,7 @@ class ModelProcess:
         self._logs: list[str] = []
         self.crashes = self._crashes_in_a_row = 0
         self.last_crash: str | None = None
+        self._setup_error: str | None = None
         self._process: multiprocessing.process.BaseProcess | None = None
         self._channel: Link | None = None
         self._timers: list[asyncio.TimerHandle] = []
@@ -88,9 +90,20 @@ class ModelProcess:
         """Its process id."""
         return self._process.pid if self._process else None
 
+    @property
+    def takes_work(self) -> bool:
+        """Whether it is ready and has not ended."""
+        return self.state == "ready" and not self._exited.is_set()
+
+    @property
+    def may_start(self) -> bool:
+        """Whether it was never started, or has ended since its setup failed."""
+        return self._process is None or (self.state == "setup failed" and self._exited.is_set())
+
     def start(self) -> None:
         """Start it; what comes of it is reported."""
         loop = asyncio.get_running_loop()
+        self._setup_error = None
         self.state, self.started_at, self.completed_at = "starting", datetime.now(UTC), None
         self._logs.clear()
         self._exited.clear()
@@ -106,10 +119,9 @@ class ModelProcess:
         if self._setup_timeout:
             self._timers.append(loop.call_later(self._setup_timeout, self._time_out, process))
 
-    def send(self, request: Request) -> None:
-        """Say something to it; what is said to a dead process is lost."""
-        if self._channel is not None:
-            self._channel.write(to_frame(request))
+    def send(self, request: Request) -> bool:
+        """Say something to it; false where it is known to be dead, and cannot have heard it."""
+        return self._channel is not None and self._channel.write(to_frame(request))
 
     def kill(self) -> None:
         """End it at once."""
@@ -133,6 +145,8 @@ class ModelProcess:
     def _hear(self, report: Report) -> None:
         if isinstance(report, SetupLog):
             self._logs.append(report.data)
+        elif isinstance(report, Ready | SetupFailed | Described) and self.state != "starting":
+            return  # too late: it has been stopped, or its time was over
         elif isinstance(report, Ready):
             self._end_setup("ready")
             self.has_been_ready = True
@@ -140,7 +154,6 @@ class ModelProcess:
             self._timers.append(timer)
         elif isinstance(report, SetupFailed):
             self._fail_setup(report.error)
-        elif isinstance(report, Described) and self.state != "starting":
             return
         self._listener.hear(report)
 
@@ -153,28 +166,33 @@ class ModelProcess:
         self.state, self.completed_at = state, datetime.now(UTC)
 
     def _fail_setup(self, error: str) -> None:
-        self._end_setup("setup failed")
-        self._logs.append(f"{error}\n")
+        """The first one is not tried again; one after a crash counts as a crash."""
         log.error("setup failed", kind=self._plan.kind, error=error)
+        self._logs.append(f"{error}\n")
+        self._setup_error = error
+        if not self.has_been_ready:
+            self._end_setup("setup failed")
+            self._listener.hear(SetupFailed(error))
         self.kill()
 
     def _time_out(self, process: multiprocessing.process.BaseProcess) -> None:
         if process is self._process and self.state == "starting":
             self._fail_setup(f"worker setup timed out after {self._setup_timeout:g} s")
-            self._listener.hear(SetupFailed("worker setup timed out"))
 
     def _notice_exit(self, process: multiprocessing.process.BaseProcess) -> None:
         asyncio.get_running_loop().remove_reader(process.sentinel)
         process.join()
+        _end_group(process.pid)
+        self._exited.set()
         if self._channel is not None:
             self._channel.drain()
             self._channel = None
         self._forget_timers()
-        self._exited.set()
         if self.state in ("stopped", "setup failed"):
             self._listener.lose("it was stopped")
             return
-        self._crash(_cause(process.exitcode))
+        error = self._setup_error and f"setup failed: {self._setup_error}"
+        self._crash(error or _cause(process.exitcode))
 
     def _crash(self, cause: str) -> None:
         self.crashes += 1
@@ -183,7 +201,6 @@ class ModelProcess:
         log.error("model process ended", kind=self._plan.kind, cause=cause, crashes=self.crashes)
         if not self.has_been_ready:
             self._fail_setup(f"worker crashed during setup: {cause}")
-            self._listener.hear(SetupFailed(f"worker crashed during setup: {cause}"))
         elif self._crashes_in_a_row >= self._max_crashes:
             self._end_setup("defunct")
         else:
@@ -197,6 +214,13 @@ class ModelProcess:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+
+
+def _end_group(process: int | None) -> None:
+    """Whatever the model has started goes with it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if process is not None:
+            os.killpg(process, signal.SIGKILL)
 
 
 def _cause(code: int | None) -> str:

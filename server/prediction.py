@@ -49,6 +49,7 @@ class Order(msgspec.Struct, frozen=True):
         retries: how often it may run again after a crash.
         seconds: until it is cancelled; None: without limit.
         headers: of the request, to pass on to webhooks (tracing).
+        created_at: when it was accepted; None: now. `seconds` count from then.
     """
 
     id: str
@@ -63,6 +64,12 @@ class Order(msgspec.Struct, frozen=True):
     retries: int = 0
     seconds: float | None = None
     headers: Mapping[str, str] = {}
+    created_at: datetime | None = None
+
+    @property
+    def outlives(self) -> bool:
+        """Whether its record holds all that another server needs to run it."""
+        return self.keeps and self.is_repeatable
 
     @property
     def digest(self) -> str:
@@ -81,7 +88,7 @@ class Prediction:
         self.order = order
         self.id = order.id
         self.status: State = "starting"
-        self.created_at = now()
+        self.created_at = order.created_at or now()
         self.started_at: datetime | None = None
         self.completed_at: datetime | None = None
         self.error: str | None = None
@@ -145,7 +152,9 @@ class Prediction:
         *path, leaf = name.split(".")
         place = self.metrics
         for part in path:
-            place = place.setdefault(part, {})
+            if not isinstance(place.get(part), dict):
+                place[part] = {}
+            place = place[part]
         _record(place, leaf, decoded, mode)
         self.events.append("metric", encode({"name": name, "value": decoded, "mode": mode}))
         return decoded
@@ -189,10 +198,11 @@ class Prediction:
 def _record(place: dict[str, Any], leaf: str, value: Any, mode: MetricMode) -> None:  # noqa: ANN401
     if value is None:
         place.pop(leaf, None)
-    elif mode == "increment":
-        place[leaf] = place.get(leaf, 0) + value
+    elif mode == "increment" and isinstance(place.get(leaf), int | float):
+        place[leaf] += value
     elif mode == "append":
-        place[leaf] = [*place.get(leaf, []), value]
+        before = place.get(leaf, [])
+        place[leaf] = [*(before if isinstance(before, list) else [before]), value]
     else:
         place[leaf] = value
 

@@ -21,7 +21,7 @@ class _Message(msgspec.Struct, frozen=True, tag=True):
 
 
 class Run(_Message, frozen=True):
-    """Front to model: start a prediction or training.
+    """Front to model: start a prediction or training; no more than there are slots.
 
     Attributes:
         id: of the prediction.
@@ -99,12 +99,6 @@ class SetupFailed(_Message, frozen=True):
     error: str
 
 
-class Started(_Message, frozen=True):
-    """Model to front: the prediction has a thread or task; its input files are fetched next."""
-
-    id: str
-
-
 class Log(_Message, frozen=True):
     """Model to front: whole lines that the prediction printed; the last may lack its newline."""
 
@@ -171,7 +165,6 @@ Report = (
     | Described
     | Ready
     | SetupFailed
-    | Started
     | Log
     | Output
     | Metric

@@ -25,6 +25,7 @@ from server.telemetry.logs import configure_logs
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
 _KEEP_ALIVE_SECONDS = 75
+_ANSWER_SECONDS = 1  # for those who wait for what was given up when the time to drain was over
 
 
 def serve(arguments: Sequence[str]) -> NoReturn:
@@ -53,7 +54,7 @@ def _read_flags(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m server",
         description="Cog HTTP server",
-        epilog="Commands instead: predict, train, openapi, key; see python -m server predict --help.",
+        epilog="Commands instead of flags: predict, train, openapi, key (each with --help).",
     )
     parser.add_argument("-v", "--version", action="store_true", help="show version and exit")
     parser.add_argument("--host", default="0.0.0.0", help="host to bind to")
@@ -132,7 +133,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _whole(seconds: float | None) -> int | None:
-    return None if seconds is None else math.ceil(seconds)
+    return None if seconds is None else math.ceil(seconds) + _ANSWER_SECONDS
 
 
 class Server(uvicorn.Server):
@@ -145,7 +146,8 @@ class Server(uvicorn.Server):
     def __init__(
         self, settings: Settings, plans: dict[Kind, Plan], flags: argparse.Namespace
     ) -> None:
-        app = create_app(settings, plans, flags.mode, self._end)
+        app = self._app = create_app(settings, plans, flags.mode, self._end)
+        self._drain_seconds = settings.drain_seconds
         super().__init__(
             uvicorn.Config(
                 guarded(app),
@@ -164,6 +166,11 @@ class Server(uvicorn.Server):
 
     def _end(self) -> None:
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """One limit for requests that are open and for work that nobody waits for."""
+        self._app.state.desk.drain(self._drain_seconds)
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -25,18 +25,24 @@ def to_bytes(event: Event, *, numbered: bool) -> bytes:
     return b"%bevent: %b\ndata: %b\n\n" % (head, event.name.encode(), event.data)
 
 
-async def follow(
+def follow(
     prediction: Prediction, after: int | None = 0, *, numbered: bool = False
 ) -> AsyncGenerator[bytes]:
-    """A prediction's events until its end, in portions.
+    """A prediction's events until its end, in portions; none is missed from this call on.
 
     Args:
         prediction: to follow.
         after: the number of the last event that the reader has seen; None: no replay.
         numbered: whether events carry their number, for `Last-Event-ID`.
     """
+    return _written(prediction, prediction.events.follow(after), numbered=numbered)
+
+
+async def _written(
+    prediction: Prediction, portions: AsyncIterator[list[Event]], *, numbered: bool
+) -> AsyncGenerator[bytes]:
     try:
-        async for portion in prediction.events.follow(after):
+        async for portion in portions:
             yield b"".join([to_bytes(event, numbered=numbered) for event in portion])
     except MissedError as missed:
         reason = {

@@ -7,13 +7,13 @@ from contextvars import ContextVar
 from server.model.cancellation import Interruption
 from server.model.children import descendants
 from server.model.lines import Lines, Source
-from server.protocol import Finished, Log, Report, Run, Started, Status
+from server.protocol import Finished, Log, Report, Run, Status
 
 Send = Callable[[Report], None]
 
 
 class ActivePrediction:
-    """A prediction from its `Started` to its `Finished`.
+    """A prediction from its `Run` to its `Finished`.
 
     Attributes:
         request: what was asked for.
@@ -36,9 +36,8 @@ class ActivePrediction:
         self._began = time.monotonic()
 
     def begin(self) -> None:
-        """Tell the front process, and be found by `find_active`."""
+        """Be found by `find_active`."""
         _running[self.request.id] = self
-        self.send(Started(self.request.id))
 
     def end(self, status: Status, error: str | None = None, *, is_list: bool = False) -> None:
         """Tell the front process; the unterminated last line goes before."""

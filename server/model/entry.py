@@ -1,5 +1,6 @@
 """Where a spawned model process begins; the front process imports this and nothing below it."""
 
+import os
 import socket
 
 from server.model.plan import Plan
@@ -9,4 +10,5 @@ def enter(channel: socket.socket, plan: Plan) -> None:
     """Run the model process, whose modules are imported only in it."""
     from server.model.process import main
 
+    os.setpgrp()  # the front process ends it with all that it has started
     main(channel, plan)

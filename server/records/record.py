@@ -18,6 +18,10 @@ class RecordsError(RunnerError):
     """The database cannot be read or written now; the same call may succeed later."""
 
 
+class TakenOverError(RecordsError):
+    """Another server has the record: do not run it, and say nothing more about it."""
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One prediction or training. Times are UTC, with a time zone.
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 
 from server.records.batch import Changes, Key
 from server.records.database import for_writing
-from server.records.record import RecordsError
+from server.records.record import RecordsError, TakenOverError
 
 _TOO_LARGE: Final = "54"  # PostgreSQL's class of errors for values beyond a limit
 _log = logging.getLogger(__name__)
@@ -84,8 +84,8 @@ class Transactions:
         return refused, None
 
 
-def _taken_over(key: Key) -> RecordsError:
-    return RecordsError(f"{key[0]} {key[1]!r} is in the hands of another server; do not run it")
+def _taken_over(key: Key) -> TakenOverError:
+    return TakenOverError(f"{key[0]} {key[1]!r} is in the hands of another server; do not run it")
 
 
 def _is_fault_of_data(cause: BaseException | None) -> bool:

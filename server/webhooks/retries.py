@@ -56,11 +56,14 @@ class Retries:
                     if not self._is_new(delivery) and self._deliverer.claim(delivery):
                         task = asyncio.create_task(self._retry(delivery))
                         self._tasks.add(task)
-                        task.add_done_callback(self._tasks.discard)
+                        task.add_done_callback(self._end)
             await self._sleep()
 
     async def _retry(self, delivery: Delivery) -> None:
         self.note(await self._deliverer.deliver(delivery, self._delays))
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         self._look_at(time.time())  # there is room for another one
 
     def _is_new(self, delivery: Delivery) -> bool:

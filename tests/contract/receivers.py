@@ -105,3 +105,8 @@ class Receiver:
         wait_for(look)
         time.sleep(0.1)  # coglet sends at once what it sends; the last ones may overtake each other
         return [request.json for request in self.at(path)]
+
+    def final(self, path: str = "/hook") -> dict[str, Any]:
+        """The payload of the end, whenever it came."""
+        (end,) = (each for each in self.until_completed(path) if each["status"] != "processing")
+        return end

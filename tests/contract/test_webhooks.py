@@ -101,7 +101,7 @@ def test_a_cancelled_prediction(actions, receiver):
     wait_for(lambda: receiver.requests or None)
     time.sleep(0.2)
     actions.cancel(body["id"])
-    end = receiver.until_completed()[-1]
+    end = receiver.final()
     assert end["metrics"].pop("predict_time") > 0
     assert end == {"id": body["id"], "logs": "sleeping\n", "metrics": {}, "status": "canceled"}
 
@@ -252,7 +252,7 @@ def test_refused_requests_send_nothing(actions, receiver):
 def test_streams_send_webhooks_too(streaming, receiver):
     body = {"input": {"words": "a"}, "webhook": receiver.url + HOOK}
     streaming.stream("/predictions", body)
-    assert receiver.until_completed()[-1]["output"] == ["a"]
+    assert receiver.final()["output"] == ["a"]
 
 
 def test_trainings_send_webhooks_too(trainer, receiver):
@@ -267,7 +267,7 @@ def test_a_crash_is_told(launch, receiver):
     server = launch("actions.py:Predictor")
     body = {"input": {"action": "die"}, "webhook": receiver.url + HOOK}
     server.request("POST", "/predictions", body)
-    end = receiver.until_completed()[-1]
+    end = receiver.final()
     assert end["status"] == "failed"
     assert end["error"].startswith("Worker crashed")
     exact = end["error"] == "Worker crashed"

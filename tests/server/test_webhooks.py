@@ -23,6 +23,12 @@ def anyio_backend():
     return "asyncio"
 
 
+@pytest.fixture(autouse=True)
+def longest_sleep(monkeypatch):
+    """So that nothing is found by chance, only because it was time to look."""
+    monkeypatch.setattr("server.webhooks.retries._LONGEST_SLEEP", 60)
+
+
 class Receiver:
     """An HTTP server that notes what it gets, and answers as it is told to."""
 
@@ -313,7 +319,8 @@ async def test_a_refused_address_is_failed_at_once(receiver, records, start):
     assert receiver.got == []
 
 
-async def test_retries_go_on_after_a_restart(receiver, records, start, tmp_path):
+async def test_retries_go_on_after_a_restart(receiver, records, start, monkeypatch):
+    monkeypatch.setattr("server.webhooks.retries._LONGEST_SLEEP", 0.2)
     receiver.answers = [503]
     webhooks = await start(delays=(0.5,))
     webhooks.complete(delivery := await save(records, receiver.url))
@@ -431,14 +438,23 @@ async def test_close_leaves_what_is_under_way_in_the_database(receiver, records,
     assert (await find(records, delivery)).state == "pending"
 
 
-async def test_many_due_deliveries_go_out_one_after_the_other(
-    receiver, records, start, monkeypatch
-):
-    monkeypatch.setattr("server.webhooks.retries._LONGEST_SLEEP", 60)
+async def test_many_due_deliveries_go_out_some_at_once(receiver, records, start):
     saving = [save(records, receiver.url, record_id=f"p{i}") for i in range(100)]
     deliveries = await asyncio.gather(*saving)
+    receiver.open.clear()
     await start()
+    await wait_until(lambda: receiver.most_at_once == 32)
+    await asyncio.sleep(0.05)
+    receiver.open.set()
     for delivery in deliveries:
         await state(records, delivery, "delivered")
     assert len(receiver.got) == 100
-    assert receiver.most_at_once <= 32
+    assert receiver.most_at_once == 32
+
+
+async def test_a_redelivery_is_one_attempt(receiver, records, start):
+    receiver.answers = [404, 503]
+    webhooks = await start(delays=NO_WAIT)
+    webhooks.complete(delivery := await save(records, receiver.url))
+    again = await webhooks.redeliver(await state(records, delivery, "failed"))
+    assert (again.state, again.attempts, again.next_attempt_at) == ("failed", 2, None)

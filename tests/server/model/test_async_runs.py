@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.protocol import Cancel, Finished, Log, Metric, Output, Started, Stop
+from server.protocol import Cancel, Finished, Log, Metric, Output, Stop
 from tests.server.model.conftest import Told
 
 SOURCE = """
@@ -132,7 +132,7 @@ def test_runs_go_on_at_the_same_time_and_logs_and_metrics_stay_apart(model):
             ),
         )
     heard = [report for _ in "abc" for report in model.hear_until(Finished)]
-    starts = [at for at, report in enumerate(heard) if isinstance(report, Started)]
+    starts = [heard.index(next(report for report in heard if report.id == id)) for id in "abc"]
     ends = [at for at, report in enumerate(heard) if isinstance(report, Finished)]
     assert max(starts) < min(ends)
     for id in "abc":
@@ -194,7 +194,6 @@ def test_a_run_that_swallows_the_cancel_is_canceled_and_keeps_its_output(model):
 def test_stop_waits_for_the_runs_that_go_on(launch):
     front = launch(SOURCE)
     front.start(code=main("await asyncio.sleep(0.3)", "return 'done'"))
-    front.hear_until(Started)
     front.send(Stop())
     assert Told(front.hear_until(Finished)).output == "done"
     front.process.join(20)

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from server.protocol import Finished, Log, Started, Stop
+from server.protocol import Finished, Log, Stop
 from tests.server.model.conftest import SECONDS, Told, is_alive, wait_until
 
 SOURCE = """
@@ -63,8 +63,8 @@ def test_a_fork_prints_to_the_servers_log(launch, capfd):
 
 def test_it_outlives_ctrl_c_and_ends_on_stop_after_its_run(launch):
     front = launch(SOURCE, reference="predictor.py:run")
-    front.start(code="time.sleep(0.2)")
-    front.hear_until(Started)
+    front.start(code="print('go'); time.sleep(0.2)")
+    front.hear_until(Log)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(front.process.pid, number)
     front.send(Stop())

@@ -13,7 +13,6 @@ from server.protocol import (
     Health,
     Ready,
     SelfTested,
-    Started,
 )
 from tests.server.model.conftest import Told
 
@@ -66,7 +65,6 @@ def test_the_users_healthcheck_is_told_in_coglets_words(model, health, error):
 
 def test_a_healthcheck_answers_while_a_run_goes_on_and_prints_into_no_logs(model):
     model.start(health="fine", seconds=1.0)
-    model.hear_until(Started)
     model.send(AskHealth())
     heard = model.hear_until(Health, Finished)
     assert heard == [Health()]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.protocol import Log, Metric, Output, Started
+from server.protocol import Log, Metric, Output
 from tests.server.model.conftest import SECONDS
 
 SOURCE = """
@@ -46,7 +46,6 @@ def test_each_item_of_a_list_is_a_chunk_and_any_other_value_is_one(model, code, 
     told = model.run(code=code)
     assert told.output == output
     assert told.finished.is_list == is_list
-    assert isinstance(told.reports[0], Started)
 
 
 @pytest.mark.parametrize(
