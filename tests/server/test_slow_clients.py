@@ -10,13 +10,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 
 from server.bodies import BodyLimits
-from server.slow_clients import BoundedProtocol
+from server.joined_writes import JoiningProtocol
 from tests.server.asking import served
 
 LONG = 5  # seconds within which a bound must have shown; all of them are below one
 
 
-class Impatient(BoundedProtocol):
+class Impatient(JoiningProtocol):
     header_seconds = 0.4
     untaken_seconds = 0.4
     max_header_bytes = 4096
