@@ -136,7 +136,7 @@ def test_the_headers_of_many_requests_are_not_added_up(address):
 
 
 def test_the_end_of_a_body_gives_the_next_request_its_whole_time():
-    class Patient(BoundedProtocol):
+    class Patient(JoiningProtocol):
         header_seconds = 1.5
 
     with served(app, Patient) as address, connected(address) as client:
