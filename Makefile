@@ -47,15 +47,17 @@ selfserve: $(ENV)  ## serve predictions and trainings over HTTP (PORT=5000), wit
 test: $(ENV)  ## prove on the device that gradients flow (DEVICE=cuda|cpu|auto)
 	@$(BIN)/python -m runner.selftest
 
-bench: $(ENV)  ## measure accuracy, adaptation time and overhead; writes docs/results
+bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; writes docs/results
 	@$(BIN)/python -m bench.accuracy --output docs/results/accuracy.json
 	@$(BIN)/python -m bench.adaptation --output docs/results/adaptation.json
 	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
+	@$(BIN)/python -m bench.serving --output docs/results/serving.json
 
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
 	@$(BIN)/python -m bench.adaptation --quick
 	@$(BIN)/python -m bench.overhead --quick
+	@$(BIN)/python -m bench.serving --quick
 
 schema: $(ENV)  ## write .cog/openapi_schema.json as `cog build` would
 	@$(BIN)/python -m server.openapi --output .cog/openapi_schema.json

@@ -153,6 +153,19 @@ class Traces(_Section):
     trace_header: str | None = None
     trace_header_format: Literal["w3c", "jaeger"] | None = None
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The same in the environment of an image."""
+        values = {
+            "COG_TRACE_CONFIGURED": "true",
+            "COG_TRACE_ENABLED": "true" if self.enabled else "false",
+            "COG_TRACE_SAMPLER": self.sampler,
+            "COG_TRACE_SAMPLER_ARG": None if self.sampler_arg is None else f"{self.sampler_arg:g}",
+            "COG_TRACE_HEADER": self.trace_header,
+            "COG_TRACE_HEADER_FORMAT": self.trace_header_format,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
 
 class Observability(_Section):
     """Telemetry, off by default."""
@@ -188,8 +201,11 @@ class Cogfile(_Section):
 
     @property
     def variables(self) -> dict[str, str]:
-        """`environment` as a mapping."""
-        return dict(line.split("=", 1) for line in self.environment or ())
+        """What `cog build` writes into the image: `environment`, and how to trace."""
+        traces = self.observability and self.observability.traces
+        return (traces.variables if traces else {}) | dict(
+            line.split("=", 1) for line in self.environment or ()
+        )
 
 
 def read_cogfile(path: Path = Path("cog.yaml")) -> Cogfile:

@@ -141,6 +141,10 @@ class Desk:
         in_flight = [p.done for lane in self.lanes.values() for p in lane.predictions.values()]
         if in_flight and self.is_ready:
             await asyncio.wait(in_flight, timeout=seconds)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Wait no longer: what runs has failed, what waits is left for the next start."""
         for lane in self.lanes.values():
             lane.give_up("The server was shut down before it ended.")
 

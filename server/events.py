@@ -6,7 +6,7 @@ that a keeper of nothing can still be followed.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 MOST_WAITING = 65_536
@@ -87,7 +87,7 @@ class EventLog:
         """The number of the next event."""
         return self._last + 1
 
-    def follow(self, after: int | None = 0) -> AsyncIterator[list[Event]]:
+    def follow(self, after: int | None = 0) -> AsyncGenerator[list[Event]]:
         """The events after a number, in portions as they come, until the log is closed.
 
         From this call on nothing is missed, however late the first portion is asked for.
@@ -106,7 +106,7 @@ class EventLog:
         self._followers.add(follower)
         return self._portions(follower)
 
-    async def _portions(self, follower: _Follower) -> AsyncIterator[list[Event]]:
+    async def _portions(self, follower: _Follower) -> AsyncGenerator[list[Event]]:
         try:
             while True:
                 if follower.missed:

@@ -29,6 +29,7 @@ class Clinic:
 
     async def report(self) -> dict[str, Any]:
         """The body of /health-check."""
+        complaint = await self._complaint() if self.status() in USABLE else None
         process, status = self._desk.main.process, self.status()
         setup: dict[str, Any] = {
             "started_at": _nanoseconds(process.started_at),
@@ -38,11 +39,9 @@ class Clinic:
             setup["completed_at"] = _nanoseconds(process.completed_at)
             setup["logs"] = process.logs
         body = {"status": status, "setup": setup, "version": versions()} | self._further()
-        complaint = await self._complaint() if status in USABLE else None
-        if complaint is not None:
+        if status in USABLE and complaint is not None:
             body |= {"status": "UNHEALTHY", "user_healthcheck_error": complaint}
-        elif status in USABLE:
-            self._tell_kubernetes()
+        self._tell_kubernetes(is_ready=body["status"] in USABLE)
         return body
 
     def status(self) -> str:
@@ -103,10 +102,14 @@ class Clinic:
             return _TIMED_OUT
         return answer.error
 
-    def _tell_kubernetes(self) -> None:
-        if self._desk.settings.kubernetes_service_host and not _READY_FILE.exists():
+    def _tell_kubernetes(self, *, is_ready: bool) -> None:
+        if not self._desk.settings.kubernetes_service_host or _READY_FILE.exists() == is_ready:
+            return
+        if is_ready:
             _READY_FILE.parent.mkdir(parents=True, exist_ok=True)
             _READY_FILE.touch()
+        else:
+            _READY_FILE.unlink()
 
 
 @cache

@@ -134,7 +134,7 @@ class Intake:
             raise Refused(503, NOT_READY)
         inputs = read_input(envelope)
         validator = self._desk.validator(self.kind)
-        problems = validator.problems(inputs)
+        problems = validator.problems(inputs, len(envelope.input))
         if problems:
             raise InvalidInputs(problems)
         known = validator.known(inputs)

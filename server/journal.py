@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from server.prediction import Order, Prediction, encode, now
+from server.protocol import Kind
 from server.records import Record, Records, RecordsError, TakenOverError
 from server.records.record import Delivery
 from server.telemetry.metrics import Metrics

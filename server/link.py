@@ -61,8 +61,8 @@ class Link:
             return False
         try:
             reports = self._frames.feed(data)
-        except msgspec.DecodeError as error:
-            log.error("model process is not understood, and ended", error=str(error))
+        except msgspec.DecodeError:
+            log.exception("model process is not understood, and ended")
             self._close()  # without it, the process ends itself
             return False
         for report in reports:
@@ -72,7 +72,7 @@ class Link:
     def _tell(self, report: Report) -> None:
         try:
             self._hear(report)
-        except Exception:  # noqa: BLE001 - a fault with one prediction must not lose another's end
+        except Exception:  # a fault with one prediction must not lose another's end
             log.exception("a report of the model process was lost", report=type(report).__name__)
 
     def _write(self) -> None:

@@ -35,6 +35,7 @@ def serve(arguments: Sequence[str]) -> NoReturn:
         sys.stdout.write(f"coglet (Python) {coglet.__version__}\n")
         sys.exit(0)
     try:
+        _take_variables_of_image()
         settings = read_settings()
         configure_logs(settings.log_format, settings.cog_log_level)
         plans = make_plans(settings, flags.mode, flags.upload_url)
@@ -48,6 +49,13 @@ def serve(arguments: Sequence[str]) -> NoReturn:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     sys.exit(0 if server.started else 1)
+
+
+def _take_variables_of_image() -> None:
+    """Set what an image built from `cog.yaml` would have in its environment."""
+    if COGFILE.exists():
+        for name, value in read_cogfile(COGFILE).variables.items():
+            os.environ.setdefault(name, value)
 
 
 def _read_flags(arguments: Sequence[str]) -> argparse.Namespace:
@@ -91,7 +99,6 @@ def make_plans(settings: Settings, mode: Kind, upload_url: str | None) -> dict[K
             f"{_STUBS[mode]} environment variable is not set, and cog.yaml names nothing for "
             f"it. Set it to your code, such as {_STUBS[mode]}={mode}.py:Predictor."
         )
-    variables = read_cogfile(COGFILE).variables if COGFILE.exists() else {}
     plans: dict[Kind, Plan] = {}
     for kind, reference in stubs.items():
         if reference:
@@ -105,7 +112,6 @@ def make_plans(settings: Settings, mode: Kind, upload_url: str | None) -> dict[K
                 egress_allow=settings.egress_allow,
                 max_file_bytes=settings.max_file_bytes,
                 strict=settings.strict_cog,
-                environment={k: v for k, v in variables.items() if k not in os.environ},
             )
     return plans
 
@@ -186,5 +192,6 @@ class Server(uvicorn.Server):
     def _take(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM and self._ignores_sigterm:
             return
+        self.force_exit = self.should_exit and number == signal.SIGINT  # Ctrl-C once more
         self.ended_by = number
         self.should_exit = True

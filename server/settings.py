@@ -32,7 +32,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
 class _CogfileSource(PydanticBaseSettingsSource):
-    """What `cog build` would write into the image's environment from `cog.yaml`."""
+    """What `cog.yaml` names; its `environment` is set before settings are read."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         return None, field_name, False  # asked field by field only by sources that have no call
@@ -45,7 +45,7 @@ class _CogfileSource(PydanticBaseSettingsSource):
             "cog_predict_type_stub": cogfile.predict_reference,
             "cog_train_type_stub": cogfile.train,
             "cog_max_concurrency": cogfile.concurrency and cogfile.concurrency.max,
-        } | {name.lower(): value for name, value in cogfile.variables.items()}
+        }
         return {name: value for name, value in values.items() if value not in (None, "")}
 
 

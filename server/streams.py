@@ -1,7 +1,8 @@
 """Server-sent events of a prediction, live or from the records."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from starlette.responses import Response
@@ -39,11 +40,12 @@ def follow(
 
 
 async def _written(
-    prediction: Prediction, portions: AsyncIterator[list[Event]], *, numbered: bool
+    prediction: Prediction, portions: AsyncGenerator[list[Event]], *, numbered: bool
 ) -> AsyncGenerator[bytes]:
     try:
-        async for portion in portions:
-            yield b"".join([to_bytes(event, numbered=numbered) for event in portion])
+        async with aclosing(portions):
+            async for portion in portions:
+                yield b"".join([to_bytes(event, numbered=numbered) for event in portion])
     except MissedError as missed:
         reason = {
             "error": "SSE stream replay truncated; events were dropped",
@@ -76,8 +78,9 @@ class EventStream(Response):
         gone = asyncio.ensure_future(_wait_until_gone(receive))
         is_whole = False
         try:
-            async for portion in _until(gone, self._portions):
-                await send({"type": "http.response.body", "body": portion, "more_body": True})
+            async with aclosing(_until(gone, self._portions)) as portions:
+                async for portion in portions:
+                    await send({"type": "http.response.body", "body": portion, "more_body": True})
             is_whole = not gone.done()
             if is_whole:
                 await send({"type": "http.response.body", "body": b""})
@@ -95,7 +98,7 @@ async def _wait_until_gone(receive: Receive) -> None:
 
 async def _until(
     gone: "asyncio.Future[None]", portions: AsyncGenerator[bytes]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     upcoming: asyncio.Future[bytes] | None = None
     try:
         while not gone.done():

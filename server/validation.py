@@ -52,8 +52,13 @@ class InputValidator:
             validate_formats=False,  # as in Cog
         )
 
-    def problems(self, inputs: object) -> list[Problem]:
-        """Everything that is wrong, missing inputs last; empty if the inputs fit."""
+    def problems(self, inputs: object, size: int | None = None) -> list[Problem]:
+        """Everything that is wrong, missing inputs last; empty if the inputs fit.
+
+        Args:
+            inputs: to check.
+            size: bytes of their JSON, where it is known: no string in it is longer.
+        """
         found: list[Problem] = []
         missing: set[str] = set()
         errors = self._validator.iter_errors(self._without_nulls(inputs))
@@ -66,6 +71,8 @@ class InputValidator:
                 found.append(Problem(("body", "input", path), _words(error)))
         if isinstance(inputs, dict):
             found.extend(self._further_problems(inputs))
+            if size is None or size > self._most_characters:
+                found.extend(self._long_strings(inputs, ()))
         found.sort(key=lambda problem: problem.loc[2].partition("/")[0])
         absent = [name for name in self._required if name in missing]
         return found + [
@@ -103,13 +110,18 @@ class InputValidator:
                 )
         for name in self._files:
             yield from _problems_of_urls(name, inputs.get(name))
-        for name, value in inputs.items():
-            if isinstance(value, str) and len(value) > self._most_characters:
-                yield Problem(
-                    ("body", "input", name),
-                    f"{len(value):,} characters; at most {self._most_characters:,} are allowed "
-                    "(MAX_STRING_LENGTH). Send the text as a file.",
-                )
+
+    def _long_strings(self, value: object, place: tuple[object, ...]) -> Iterator[Problem]:
+        if isinstance(value, str) and len(value) > self._most_characters:
+            yield Problem(
+                ("body", "input", "/".join(map(str, place))),
+                f"{len(value):,} characters; at most {self._most_characters:,} are allowed "
+                "(MAX_STRING_LENGTH). Send the text as a file.",
+            )
+        elif isinstance(value, dict | list):
+            members = value.items() if isinstance(value, dict) else enumerate(value)
+            for step, member in members:
+                yield from self._long_strings(member, (*place, step))
 
     def _set_foreign_patterns_apart(self, component: Schema) -> None:
         for name, schema in component.get("properties", {}).items():

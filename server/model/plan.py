@@ -1,6 +1,6 @@
 """What a model process is to do; the front process makes it, so nothing heavy is imported here."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from server.protocol import Kind
 
@@ -19,7 +19,6 @@ class Plan:
         egress_allow: hosts and networks that input files may come from, beside public ones.
         max_file_bytes: of one input file.
         strict: whether to behave as Cog where a client would see a difference.
-        environment: variables set before the user's code is imported.
     """
 
     reference: str
@@ -31,4 +30,3 @@ class Plan:
     egress_allow: tuple[str, ...] = ()
     max_file_bytes: int = 2**30
     strict: bool = False
-    environment: dict[str, str] = field(default_factory=dict)

@@ -43,7 +43,6 @@ def main(channel: socket.socket, plan: Plan) -> None:
         plan: what to do.
     """
     _ignore_signals()
-    os.environ.update(plan.environment)
     process = _ModelProcess(Channel(channel), plan)
     process.serve()
 

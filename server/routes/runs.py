@@ -164,13 +164,15 @@ def _join(asked: _Asked, envelope: Envelope, running: Prediction) -> Response:
 
 
 async def _replay(asked: _Asked, envelope: Envelope, name: str) -> Response | None:
-    """The answer to a PUT whose id has run: its record, and nothing runs."""
+    """The answer to a PUT whose id has run, or runs elsewhere: its record, and nothing runs."""
     record = await asked.desk.records.get(name, asked.lane.kind)
-    if record is None or not record.is_finished:
+    if record is None:
         return None
     if record.input_digest != asked.intake.digest(envelope):
         raise _other_input(name)
     body: dict[str, Any] = record_body(record)
+    if not record.is_finished:
+        return json_answer(body, 202)
     return json_answer(body, 200, {"Idempotent-Replayed": "true"})
 
 

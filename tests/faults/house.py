@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.contract.receivers import Receiver
-from tests.contract.servers import Server, serving, wait_for
+from tests.contract.servers import Server, wait_for
+from tests.contract.serving import serving
 
 FINAL = ("succeeded", "failed", "canceled")
 SECONDS = 60.0

@@ -77,6 +77,7 @@ class Predictor(BaseRunner):
 
     def hang(self, seconds: float) -> None:
         """One call into C that keeps the interpreter's lock."""
+        time.sleep(0.3)  # so that what it has said is on its way
         ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
     def fork(self, seconds: float) -> None:

@@ -48,3 +48,22 @@ def test_schemathesis_finds_nothing(server, tmp_path):
     for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
         assert f"✅ {phase}" in found.stdout, found.stdout[-5_000:]
     assert "request failed" not in server.text()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", f"/predictions?limit={'9' * 5000}", {}, 422),
+        ("GET", "/predictions?cursor=", {}, 404),
+        ("GET", "/predictions/nobody/events", {"Last-Event-ID": "9" * 5000}, 422),
+        ("PUT", "/predictions/odd", {"Cancel-After": "{}"}, 422),
+        ("POST", "/predictions", {"Cancel-After": "9" * 400}, 422),
+        ("POST", "/predictions", {"Cancel-After": "999999h"}, 200),
+        ("POST", "/predictions", {"Prefer": f"wait={'9' * 400}"}, 200),
+    ],
+)
+def test_numbers_beyond_all_bounds_are_no_fault_of_the_server(
+    server, method, path, headers, status
+):
+    body = None if method == "GET" else {"input": {"text": "a"}}
+    assert server.request(method, path, body, headers=headers).status_code == status

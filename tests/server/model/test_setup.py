@@ -88,7 +88,8 @@ def test_concurrency_needs_an_async_run(launch):
 
 
 @pytest.mark.parametrize(("weights", "seen"), [("http://x/w", "http://x/w"), ("", None)])
-def test_setup_gets_cog_weights_as_they_are(launch, weights, seen):
+def test_setup_gets_cog_weights_as_they_are(launch, monkeypatch, weights, seen):
+    monkeypatch.setenv("COG_WEIGHTS", weights)
     front = launch("""
         import cog
 
@@ -98,7 +99,7 @@ def test_setup_gets_cog_weights_as_they_are(launch, weights, seen):
 
             def run(self) -> str:
                 return repr(self.weights)
-    """, environment={"COG_WEIGHTS": weights})  # fmt: skip
+    """)
     assert front.run().output == repr(seen)
 
 
@@ -139,12 +140,3 @@ def test_an_other_reference_that_fails_is_left_out_and_the_reason_is_logged(laun
     assert "TrainingInput" not in schema["components"]["schemas"]
     assert reason in "".join(each.data for each in heard if isinstance(each, SetupLog))
     assert front.run(x=2).output == 2
-
-
-def test_the_environment_of_the_plan_is_there_at_import(launch):
-    front = launch(
-        "import os\nSEEN = os.environ['OF_COGFILE']\ndef run() -> str:\n    return SEEN",
-        reference="predictor.py:run",
-        environment={"OF_COGFILE": "yes"},
-    )
-    assert front.run().output == "yes"
