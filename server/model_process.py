@@ -191,7 +191,7 @@ class ModelProcess:
         if self.state in ("stopped", "setup failed"):
             self._listener.lose("it was stopped")
             return
-        error = self._setup_error and f"setup failed: {self._setup_error}"
+        error = self._setup_error and f"failed in its setup: {self._setup_error}"
         self._crash(error or _cause(process.exitcode))
 
     def _crash(self, cause: str) -> None:

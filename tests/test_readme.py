@@ -1,5 +1,6 @@
-"""What the README shows is true."""
+"""What the README and the documents show is true."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from runner.config import Recipe, RunnerSettings
 from runner.examples import Example
 from runner.model_runner import ModelRunner
 from runner.selftest import load_task
+from server.__main__ import COMMANDS
+from server.settings import Settings
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -44,13 +48,49 @@ def test_a_model_of_ones_own_adapts_and_passes_the_self_test(tmp_path):
     assert losses[-1] < losses[0]
 
 
-def test_the_settings_table_names_every_setting():
-    for name in RunnerSettings.__dataclass_fields__:
-        assert f"`{name.upper()}`" in README
+def test_the_settings_table_has_every_setting_with_its_default():
+    told = dict(re.findall(r"`([A-Z_]+)` ([^ |]+)(?= [·|])", README))
+    fields = {name: field.default for name, field in Settings.model_fields.items()}
+    fields |= {field.name: field.default for field in dataclasses.fields(RunnerSettings)}
+    defaults = {name.upper(): _shown(default) for name, default in fields.items()}
+    assert {name: told.pop(name, None) for name in defaults} == defaults
+    assert told == {"MODEL": "–", "COG_WEIGHTS": "–"}  # read where they are used
+
+
+def _shown(default: object) -> str:
+    if default is None or default == ():
+        return "–"
+    return str(int(default) if isinstance(default, bool) else default)
+
+
+def test_the_commands_are_there():
+    recipes = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z]+)", README)) <= recipes
+    commands = re.findall(r"python -m server ([a-z]+)", README)
+    assert commands
+    assert set(commands) <= {*COMMANDS}
+    assert {
+        path for path in re.findall(r"`(docs/[^`*]+)`", README) if not (ROOT / path).exists()
+    } == set()
+
+
+def test_the_variables_of_the_documents_are_settings():
+    """A word in capitals with an underscore is a variable somewhere."""
+    known = {name.upper() for name in Settings.model_fields} | {"SSL_CERT_FILE", "COG_WEIGHTS"}
+    known |= {field.name.upper() for field in dataclasses.fields(RunnerSettings)}
+    for path in ("docs/operations.md", "docs/ARCHITECTURE.md", "CHANGELOG.md"):
+        named = re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", (ROOT / path).read_text())
+        assert {name for name in named if not name.startswith(("OTEL_", "COG_TRACE"))} <= known
+
+
+def test_the_architecture_names_every_module_of_the_server():
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    modules = {path.name for path in (ROOT / "server").glob("*.py")} - {"__init__.py"}
+    packages = {f"{path.parent.name}/" for path in (ROOT / "server").glob("*/__init__.py")}
+    assert {name for name in modules | packages if f"`{name}`" not in text} == set()
 
 
 def test_the_tree_names_what_is_there():
-    root = Path(__file__).parent.parent
     (tree,) = re.findall(r"## Tree\n\n```\n(.*?)```", README, re.DOTALL)
     folder = Path()
     for line in tree.splitlines():
@@ -59,8 +99,13 @@ def test_the_tree_names_what_is_there():
         if not indented:
             folder = Path(names[0]) if names[0].endswith("/") else Path()
         for name in names:
-            assert (root / (folder / name if indented else name)).exists(), name
+            assert (ROOT / (folder / name if indented else name)).exists(), name
 
 
 def test_it_is_short():
     assert len(README.splitlines()) <= 150
+
+
+def test_the_documents_are_short():
+    for name in ("ARCHITECTURE", "operations"):
+        assert len((ROOT / "docs" / f"{name}.md").read_text().splitlines()) <= 120

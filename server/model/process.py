@@ -109,7 +109,8 @@ class _ModelProcess:
         else:
             self._runs = SyncRuns(surroundings)
         output.end()
-        self._channel.send(Ready(last_self_test(predictor.instance)))
+        has_healthcheck = predictor.healthcheck is not None
+        self._channel.send(Ready(last_self_test(predictor.instance), has_healthcheck))
 
     def _event_loop(self) -> EventLoop:
         with self._loop_lock:

@@ -5,6 +5,8 @@ import os
 import shutil
 import signal
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,15 @@ class House:
     def open_gate(self) -> None:
         """Let whatever waits in the model go on."""
         (self.folder / "open").touch()
+
+    @contextlib.contextmanager
+    def clients(self, count: int) -> Iterator[ThreadPoolExecutor]:
+        """Threads that ask; whatever happens, none waits at the gate for ever."""
+        with ThreadPoolExecutor(count) as pool:
+            try:
+                yield pool
+            finally:
+                self.open_gate()
 
     def until_begun(self, *names: str) -> None:
         """Wait until the model has begun with these."""

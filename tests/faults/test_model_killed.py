@@ -1,7 +1,6 @@
 """The model process dies: what ran has failed at once, what waited runs, nothing runs twice."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -17,7 +16,7 @@ from tests.faults.house import (
     until_gone,
 )
 
-KILLED = "killed by signal 9 (SIGKILL)"
+KILLED = "was killed by signal 9 (SIGKILL)"
 
 
 def post(server, name, **more):
@@ -34,7 +33,7 @@ def stream(server, name):
 def test_who_waits_for_a_killed_process_is_told_and_the_queue_runs(house, receiver):
     server = house.start("ledger.py:Several", env={"COG_MAX_CONCURRENCY": "3"})
     [worker] = server.workers()
-    with ThreadPoolExecutor(4) as pool:
+    with house.clients(4) as pool:
         running = pool.submit(post, server, "sync"), pool.submit(stream, server, "stream")
         submit(server, "async", webhook=receiver.url, action="gate")
         house.until_begun("sync", "stream", "async")
@@ -66,7 +65,7 @@ def _waits(server, count):
 
 @pytest.mark.parametrize(
     ("action", "cause"),
-    [("segfault", "killed by signal 11 (SIGSEGV)"), ("exit", "exited with code 3")],
+    [("segfault", "was killed by signal 11 (SIGSEGV)"), ("exit", "exited with code 3")],
 )
 def test_every_way_to_die_has_its_name(house, action, cause):
     server = house.start()
