@@ -34,6 +34,7 @@ from server.telemetry.traces import Traces
 from server.webhooks import Envelope, Webhooks
 
 _PRUNE_SECONDS = 600.0
+_WEBHOOK_SECONDS = 30.0
 _LAST_WORDS_SECONDS = 5.0
 log = structlog.get_logger()
 
@@ -89,7 +90,13 @@ async def _open(
     records = Records.open(settings.database_url, settings.data_dir)
     await records.register()
     envelope = Envelope("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
-    webhooks = Webhooks(records, Egress(settings.egress_allow), envelope)
+    webhooks = Webhooks(
+        records,
+        Egress(settings.egress_allow),
+        envelope,
+        timeout=_WEBHOOK_SECONDS,
+        count=metrics.webhook,
+    )
     await webhooks.start()
     journal = Journal(records, webhooks, metrics, traces, settings.cog_throttle_response_interval)
     lanes = {kind: Lane(plan, journal, settings) for kind, plan in plans.items()}

@@ -127,7 +127,7 @@ class Intake:
         """What to run.
 
         Raises:
-            Refused: 503 not ready.
+            Refused: 503 not ready, 422 a webhook that could never be sent.
             InvalidInputs: 422.
         """
         if not self._desk.is_ready or self._desk.is_closing:
@@ -140,6 +140,7 @@ class Intake:
         known = validator.known(inputs)
         raw = encode(known)
         has_secrets = validator.has_secrets(known)
+        self._check_webhook(envelope.webhook, request)
         keeps = manner.is_async or manner.wait is not None or envelope.webhook is not None
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         return Order(
@@ -156,6 +157,12 @@ class Intake:
             seconds=manner.cancel_after,
             headers=headers,
         )
+
+    def _check_webhook(self, url: str | None, request: Request) -> None:
+        """Cog ignores a URL that is none; so do we in its name."""
+        fault = None if url is None else request.app.state.webhooks.find_fault(url)
+        if fault is not None and not self._strict:
+            raise Refused(422, f"webhook: {fault}", ("body", "webhook"))
 
     def digest(self, envelope: Envelope) -> str:
         """The digest of an envelope's inputs, as in its order."""

@@ -1,7 +1,7 @@
 """Server-sent events of a prediction, live or from the records."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -78,9 +78,8 @@ class EventStream(Response):
         gone = asyncio.ensure_future(_wait_until_gone(receive))
         is_whole = False
         try:
-            async with aclosing(_until(gone, self._portions)) as portions:
-                async for portion in portions:
-                    await send({"type": "http.response.body", "body": portion, "more_body": True})
+            async for portion in _until(gone, self._portions):
+                await send({"type": "http.response.body", "body": portion, "more_body": True})
             is_whole = not gone.done()
             if is_whole:
                 await send({"type": "http.response.body", "body": b""})
@@ -98,7 +97,7 @@ async def _wait_until_gone(receive: Receive) -> None:
 
 async def _until(
     gone: "asyncio.Future[None]", portions: AsyncGenerator[bytes]
-) -> AsyncGenerator[bytes]:
+) -> AsyncIterator[bytes]:
     upcoming: asyncio.Future[bytes] | None = None
     try:
         while not gone.done():

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from server.webhooks.line import Announcement
 
 _AT_ONCE = 64
 _PAUSE_WITHOUT_RECORDS = 1.0
+Count = Callable[[str, str], None]
 _log = structlog.get_logger(__name__)
 
 
@@ -40,13 +41,19 @@ class Deliverer:
         egress: the way out.
         envelope: makes the headers.
         timeout: seconds that a receiver has for its answer.
+        count: called with the event and the outcome of each attempt.
     """
 
     def __init__(
-        self, records: DeliveryRecords, egress: Egress, envelope: Envelope, timeout: float
+        self,
+        records: DeliveryRecords,
+        egress: Egress,
+        envelope: Envelope,
+        timeout: float,
+        count: Count,
     ) -> None:
         self._records, self._egress, self._envelope = records, egress, envelope
-        self._timeout = timeout
+        self._timeout, self._count = timeout, count
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._claimed: set[str] = set()
         self._claimed_since: set[str] = set()
@@ -73,7 +80,9 @@ class Deliverer:
         """Try an announcement."""
         _, record_id, event, url, body, headers = announcement
         outcome = await self._post(str(uuid.uuid4()), url, body, headers)
-        if isinstance(outcome, Exception) or outcome.status >= 300:
+        is_received = isinstance(outcome, Answer) and 200 <= outcome.status < 300
+        self._count(event, "delivered" if is_received else "failed")
+        if not is_received:
             _log.info("a webhook was not received", prediction_id=record_id, webhook_event=event)
 
     async def deliver(self, delivery: Delivery, delays: Sequence[float]) -> Delivery:
@@ -87,6 +96,7 @@ class Deliverer:
             headers = json.loads(delivery.headers)
             outcome = await self._post(delivery.id, delivery.url, delivery.body.encode(), headers)
             noted = note_attempt(delivery, outcome, datetime.now(UTC), delays)
+            self._count(noted.event, "retry" if noted.state == "pending" else noted.state)
             await self._save(noted)
         finally:
             self._claimed.discard(delivery.id)

@@ -8,7 +8,7 @@ from server.egress import Egress
 from server.protocol import Kind
 from server.records.record import Delivery
 from server.webhooks.attempt import DELAYS
-from server.webhooks.deliverer import Deliverer, DeliveryRecords
+from server.webhooks.deliverer import Count, Deliverer, DeliveryRecords
 from server.webhooks.envelope import Envelope
 from server.webhooks.line import Announcement, Line
 from server.webhooks.retries import Retries
@@ -24,9 +24,10 @@ class Webhooks:
         timeout: seconds that a receiver has for its answer, and that a delivery waits for the
             announcements before it.
         delays: seconds until each further attempt at a delivery.
+        count: called with the event and the outcome of each attempt: delivered, retry or failed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - three have defaults
         self,
         records: DeliveryRecords,
         egress: Egress,
@@ -34,12 +35,18 @@ class Webhooks:
         *,
         timeout: float = 10.0,
         delays: Sequence[float] = DELAYS,
+        count: Count = lambda event, outcome: None,
     ) -> None:
-        self._deliverer = Deliverer(records, egress, envelope, timeout)
+        self._egress = egress
+        self._deliverer = Deliverer(records, egress, envelope, timeout, count)
         self._retries = Retries(self._deliverer, delays)
         self._timeout, self._delays = timeout, delays
         self._lines: dict[tuple[Kind, str], Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def find_fault(self, url: str) -> str | None:
+        """Why webhooks to a URL would never leave, as far as it shows without a look-up."""
+        return self._egress.find_fault(url)
 
     async def start(self) -> None:
         """Take up the deliveries in the database that are due, now and from now on."""

@@ -2,8 +2,6 @@
 
 import time
 
-import pytest
-
 from tests.contract.servers import events, wait_for
 from tests.faults.house import (
     SECONDS,
@@ -63,26 +61,21 @@ def _waits(server, count):
     return any(float(line.split()[-1]) == count for line in depth) or None
 
 
-@pytest.mark.parametrize(
-    ("action", "cause"),
-    [("segfault", "was killed by signal 11 (SIGSEGV)"), ("exit", "exited with code 3")],
-)
-def test_every_way_to_die_has_its_name(house, action, cause):
+def test_every_way_to_die_has_its_name_and_what_has_retries_runs_again(house):
     server = house.start()
-    submit(server, "first", action=action)
-    submit(server, "second")
-    assert statuses(server, "first", "second") == {"first": "failed", "second": "succeeded"}
-    assert cause in record(server, "first")["error"]
-    assert server.health()["last_crash"] == cause
-    house.assert_run("first", "second")
-
-
-def test_what_has_retries_runs_again(house):
-    server = house.start()
+    causes = {"segfault": "was killed by signal 11 (SIGSEGV)", "exit": "exited with code 3"}
+    for action in causes:
+        submit(server, action, action=action)
     submit(server, "patient", action="die_once", envelope={"retries": 1})
-    assert statuses(server, "patient") == {"patient": "succeeded"}
+    submit(server, "odd", action="shadow")
+    names = [*causes, "patient", "odd"]
+    assert list(statuses(server, *names).values()) == ["failed", "failed", *["succeeded"] * 2]
+    for action, cause in causes.items():
+        assert cause in record(server, action)["error"]
     assert record(server, "patient")["output"] == ["patient"]
-    house.assert_run("patient", "patient")
+    health = server.health()
+    assert (health["crashes"], health["last_crash"]) == (3, "exited with code 4")
+    house.assert_run(*names, "patient")
 
 
 def test_a_process_that_dies_again_and_again_is_given_up(house, receiver):
@@ -106,6 +99,7 @@ def test_a_second_setup_that_fails_is_tried_again(house):
     server = house.start()
     (house.folder / "setup").write_text("raise")
     kill(server.workers()[0])
+    wait_for(lambda: server.health().get("crashes"), SECONDS)
     submit(server, "patient")
     wait_for(lambda: len(house.book("setups")) > 1 or None, SECONDS)
     (house.folder / "setup").write_text("")
@@ -138,12 +132,6 @@ def test_the_processes_of_a_killed_model_go_with_it(house):
     kill(server.workers()[0])
     assert statuses(server, "parent") == {"parent": "failed"}
     until_gone(child)
-
-
-def test_metrics_that_contradict_each_other_harm_nobody(house):
-    server = house.start()
-    submit(server, "odd", action="shadow")
-    assert statuses(server, "odd") == {"odd": "succeeded"}
 
 
 def test_a_training_process_that_dies_takes_no_prediction_along(house):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.servers import serving
+from tests.contract.serving import serving
 
 FUZZED = Path(__file__).parent / "fuzzed"
 EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES")
