@@ -88,7 +88,7 @@ class Intake:
         """The body of a request; the id in the path is the prediction's.
 
         Raises:
-            Refused: it is none, or names another id.
+            Refused: it is none, names another id, or a webhook that could never be sent.
         """
         content_type = request.headers.get("content-type")
         body = b"" if self._strict and content_type is None else await request.body()
@@ -103,6 +103,7 @@ class Intake:
             envelope.id = new_id()
         elif not self._strict:
             check_id(envelope.id)
+        self._check_webhook(envelope.webhook, request)
         return envelope
 
     def check_stream(self, manner: Manner) -> None:
@@ -127,7 +128,7 @@ class Intake:
         """What to run.
 
         Raises:
-            Refused: 503 not ready, 422 a webhook that could never be sent.
+            Refused: 503 not ready.
             InvalidInputs: 422.
         """
         if not self._desk.is_ready or self._desk.is_closing:
@@ -140,7 +141,6 @@ class Intake:
         known = validator.known(inputs)
         raw = encode(known)
         has_secrets = validator.has_secrets(known)
-        self._check_webhook(envelope.webhook, request)
         keeps = manner.is_async or manner.wait is not None or envelope.webhook is not None
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         return Order(

@@ -57,7 +57,7 @@ def request_components(endpoint: Endpoint, *, needs_input: bool) -> Schema:
 
 
 _REQUEST: Schema = {
-    "webhook": TEXT | _MAYBE | {"description": "URL that events are posted to."},
+    "webhook": TEXT | _MAYBE | {"format": "uri", "description": "Events are posted there."},
     "webhook_events_filter": {
         "type": "array",
         "items": {"type": "string", "enum": _EVENTS},

@@ -272,3 +272,13 @@ def test_a_crash_is_told(launch, receiver):
     assert end["error"].startswith("Worker crashed")
     exact = end["error"] == "Worker crashed"
     assert exact == expect(server, coglet=True, mirror=False, because="crash-cause")
+
+
+@pytest.mark.parametrize("url", ["notaurl", "ftp://x/y", "http://10.0.0.1/hook", ""])
+def test_a_webhook_that_could_never_be_sent(actions, url):
+    response = actions.post("/predictions", {"input": {}, "webhook": url})
+    if follows_cog(actions, because="bad-webhook"):
+        assert response.status_code == 200
+    else:
+        assert response.status_code == 422
+        assert response.json()["detail"][0]["loc"] == ["body", "webhook"]

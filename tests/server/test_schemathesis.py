@@ -41,7 +41,13 @@ def test_schemathesis_finds_nothing(server, tmp_path):
         *("--no-color", "--continue-on-failure", *(AT_LENGTH if EXAMPLES else IN_SHORT)),
     ]
     found = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(FUZZED)},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
     )
     assert found.returncode == 0, found.stdout[-20_000:] + found.stderr[-2_000:]
     assert "24 selected" in found.stdout  # of 25: all but /shutdown

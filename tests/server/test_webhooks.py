@@ -458,3 +458,26 @@ async def test_a_redelivery_is_one_attempt(receiver, records, start):
     webhooks.complete(delivery := await save(records, receiver.url))
     again = await webhooks.redeliver(await state(records, delivery, "failed"))
     assert (again.state, again.attempts, again.next_attempt_at) == ("failed", 2, None)
+
+
+async def test_each_attempt_is_counted_by_event_and_outcome(receiver, records, start):
+    counted = []
+    webhooks = await start(delays=NO_WAIT, count=lambda *what: counted.append(what))
+    receiver.answers = [200, 404, 500]
+    for event in ("start", "logs"):
+        webhooks.announce(announcement(event, receiver.url))
+    webhooks.complete(delivery := await save(records, receiver.url))
+    await state(records, delivery, "delivered")
+    assert counted == [
+        ("start", "delivered"),
+        ("logs", "failed"),
+        ("completed", "retry"),
+        ("completed", "delivered"),
+    ]
+
+
+async def test_a_webhook_that_could_never_leave_is_known_before(start):
+    webhooks = await start()
+    assert webhooks.find_fault("http://127.0.0.1:1/hook") is None
+    assert "10.0.0.1" in webhooks.find_fault("http://10.0.0.1/hook")
+    assert webhooks.find_fault("not a url")
