@@ -80,7 +80,7 @@ class Settings(BaseSettings):
     log_format: Literal["json", "console"] = Field(
         default="json", description="of the server's own log"
     )
-    cog_log_level: str = Field(default="info", description="of the server's own log")
+    cog_log_level: str = Field(default="info", description="debug, info, warning or error")
     kubernetes_service_host: str | None = Field(
         default=None, description="set by Kubernetes: touch /var/run/cog/ready when ready"
     )
@@ -89,16 +89,18 @@ class Settings(BaseSettings):
     max_queue: int = Field(
         default=1000, ge=0, description="predictions that may wait; 0: 409, as Cog"
     )
-    data_dir: Path = Field(default=Path(".data"), description="folder of records and stored inputs")
+    data_dir: Path = Field(default=Path(".data"), description="folder of records and large values")
     database_url: str | None = Field(
-        default=None, description="any SQLAlchemy URL; by default SQLite in DATA_DIR"
+        default=None, description="postgresql://… or sqlite:///FILE; by default SQLite in DATA_DIR"
     )
     retention_days: float = Field(default=30, gt=0, description="finished records are kept so long")
-    retention_count: int = Field(default=100_000, ge=1, description="and at most so many")
+    retention_count: int = Field(
+        default=100_000, ge=1, description="and at most so many of each kind"
+    )
     drain_seconds: float | None = Field(
         default=None,
         ge=0,
-        description="on SIGTERM, wait so long for what runs; unset: without limit",
+        description="on SIGTERM, wait so long for what is in flight; unset: without limit",
     )
     max_crashes: int = Field(
         default=5, ge=1, description="crashes in a row until health is DEFUNCT"
@@ -113,15 +115,15 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=100 * 2**20, ge=1, description="of a request; more is 413")
     max_file_bytes: int = Field(default=2**30, ge=1, description="of one input file")
     max_string_length: int = Field(
-        default=64 * 2**20, ge=1, description="of one string in an input"
+        default=64 * 2**20, ge=1, description="characters of one string in an input"
     )
     body_seconds: float = Field(
-        default=30, gt=0, description="a body that pauses for longer is dropped"
+        default=30, gt=0, description="a body that pauses for longer is refused"
     )
     api_keys_file: Path | None = Field(
         default=None, description="file of hashed API keys, read again when it changes"
     )
-    rate_limit: str | None = Field(default=None, description="per key, such as 100/minute")
+    rate_limit: str | None = Field(default=None, description="per key or address, such as 100/minute")
     cors_origins: Names = Field(default=(), description="origins that browsers may call from")
     weights_dir: Path = Field(default=Path("weights"), description="adapters and stored weights")
 

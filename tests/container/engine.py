@@ -56,7 +56,7 @@ def running_engine(folder: Path) -> Iterator[Engine]:
     Raises:
         MissingError: there is none, and none can be started.
     """
-    if shutil.which("docker"):
+    if _answers(os.environ):
         yield Engine(os.environ, is_own=False)
         return
     check_machine()
@@ -98,6 +98,14 @@ def unpack(folder: Path, *packages: str) -> None:
         archive.unlink()
 
 
+def _answers(environment: Mapping[str, str]) -> bool:
+    """Whether there is an engine; a client alone is none."""
+    if not shutil.which("docker", path=environment["PATH"]):
+        return False
+    done = subprocess.run(["docker", "info"], env=environment, check=False, capture_output=True)
+    return done.returncode == 0
+
+
 @contextlib.contextmanager
 def _daemon(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
     """dockerd that leaves the host's firewall alone, and nothing behind."""
@@ -137,9 +145,7 @@ def _wait_for_daemon(
     folder: Path, daemon: subprocess.Popen[bytes], environment: Mapping[str, str]
 ) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while subprocess.run(
-        ["docker", "info"], env=environment, check=False, capture_output=True
-    ).returncode:
+    while not _answers(environment):
         if daemon.poll() is not None or time.monotonic() > deadline:
             log = (folder / "log").read_text(errors="replace")
             raise MissingError(f"dockerd does not start here:\n{log[-3000:]}")
