@@ -6,6 +6,7 @@ The lanes decide what happens; the journal writes it down, and never stops them.
 import asyncio
 import time
 import uuid
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -92,12 +93,34 @@ class Journal:
         timer = asyncio.get_running_loop().call_later(_LASTS, write)
         prediction.done.add_done_callback(lambda _: timer.cancel())
 
+    def begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
+        """Write down that it begins, so that no other server runs it again unasked.
+
+        Args:
+            prediction: that could be run from its record.
+            then: called with `is_ours`, which is false where another server has it.
+        """
+        record = msgspec.structs.replace(
+            to_record(prediction), status="processing", started_at=now()
+        )
+        self._spawn(self._begin(record, then))
+
+    async def _begin(self, record: Record, then: Callable[..., object]) -> None:
+        is_ours = True
+        try:
+            await self._records.save_durably(record)
+        except TakenOverError:
+            is_ours = False
+        except RecordsError as error:  # better run than kept waiting
+            log.warning("beginning is not recorded", prediction_id=record.id, error=str(error))
+        then(is_ours=is_ours)
+
     def started(self, prediction: Prediction) -> None:
         """The model has begun."""
         told = self._told_of(prediction)
         told.trace.started()
         self._metrics.started(prediction.order.kind, prediction.waited)
-        if prediction.order.keeps or prediction.order.webhook:
+        if prediction.order.keeps and not prediction.order.outlives:
             self._records.save(to_record(prediction))
         self._announce(prediction, "start")
 
@@ -151,14 +174,21 @@ class Journal:
         told.trace.ended(prediction.status, prediction.error)
         run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
         self._metrics.finished(order.kind, prediction.status, run | {"total": prediction.age})
+        if order.keeps or prediction.status != "succeeded":
+            # a line costs more than all else here: those that a client has waited for go without
+            log.info(
+                "prediction ended",
+                prediction_id=order.id,
+                kind=order.kind,
+                status=prediction.status,
+                seconds=round(prediction.age, 3),
+            )
         record = to_record(prediction)
         if order.webhook is None or "completed" not in order.events:
             self._records.save(record)
             return
         delivery = _delivery(prediction, order.webhook, told.trace.headers())
-        task = asyncio.get_running_loop().create_task(self._owe(record, delivery))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        self._spawn(self._owe(record, delivery))
 
     async def bury(self, record: Record, error: str) -> None:
         """A record whose server died ends as failed, with the webhook that it owes."""
@@ -175,6 +205,11 @@ class Journal:
         """Wait until every webhook that is owed has been handed over."""
         while self._writing:
             await asyncio.wait(self._writing)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
 
     async def _owe(self, record: Record, delivery: Delivery) -> None:
         try:

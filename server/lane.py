@@ -6,6 +6,7 @@ A slot is free before its answer goes out.
 
 import asyncio
 from collections import deque
+from functools import partial
 
 import structlog
 
@@ -62,6 +63,7 @@ class Lane:
         self.predictions: dict[str, Prediction] = {}
         self.running: dict[str, Prediction] = {}
         self.waiting: deque[Prediction] = deque()
+        self._beginning: dict[str, Prediction] = {}
         self.answers: dict[type[Report], asyncio.Future[Report]] = {}
         self.description: Described | None = None
         self.ready: Ready | None = None
@@ -75,7 +77,7 @@ class Lane:
     @property
     def free_slots(self) -> int:
         """How many more could run now."""
-        return max(0, self.slots - len(self.running))
+        return max(0, self.slots - len(self.running) - len(self._beginning))
 
     async def submit(self, order: Order, *, is_recovered: bool = False) -> Prediction:
         """Accept a prediction: it runs, or waits for a slot.
@@ -136,7 +138,7 @@ class Lane:
             return
         self.waiting.append(prediction)
         self._advance()
-        if prediction.id not in self.running:
+        if self.waiting and self.waiting[-1] is prediction:
             self._tell_position(prediction, len(self.waiting))
 
     def position(self, prediction: Prediction) -> int | None:
@@ -165,18 +167,38 @@ class Lane:
     def _advance(self) -> None:
         moved = False
         while self.waiting and self.free_slots and self.process.takes_work and not self._is_closed:
-            order = self.waiting[0].order
-            if not self.process.send(Run(order.id, order.input, order.context)):
-                break  # it has died: who has not begun can wait for the next one
-            prediction = self.running[order.id] = self.waiting.popleft()
-            prediction.start()
-            self._journal.started(prediction)
+            prediction = self.waiting.popleft()
             moved = True
+            if prediction.order.outlives:
+                self._beginning[prediction.id] = prediction
+                self._journal.begin(prediction, partial(self._hand_over, prediction))
+            elif not self._hand_over(prediction):
+                break
         if moved:
             for place, prediction in enumerate(self.waiting, 1):
                 if place > _POSITIONS_TOLD:
                     break
                 self._tell_position(prediction, place)
+
+    def _hand_over(self, prediction: Prediction, *, is_ours: bool = True) -> bool:
+        """Give it to the model; who has not begun when that dies waits for the next one."""
+        self._beginning.pop(prediction.id, None)
+        order = prediction.order
+        if not is_ours:
+            error = "Another server has taken it over."
+            self._end(prediction, Finished(order.id, "failed", error=error))
+        elif prediction.is_cancelled:
+            self._end(prediction, Finished(order.id, "canceled"))
+        elif self._is_closed or not self.process.send(Run(order.id, order.input, order.context)):
+            self.waiting.appendleft(prediction)
+            self._journal.set_back(prediction)
+            self._end_if_defunct()
+            return False
+        else:
+            self.running[order.id] = prediction
+            prediction.start()
+            self._journal.started(prediction)
+        return True
 
     def _tell_position(self, prediction: Prediction, place: int) -> None:
         prediction.events.append("queued", encode({"position": place}))
@@ -246,9 +268,8 @@ class Lane:
             else:
                 error = f"Worker crashed: the model process {cause}"
                 self._end(prediction, Finished(prediction.id, "failed", error=error))
-        if self.process.state == "defunct":
-            self._end_all_waiting(f"the model process has given up: {cause}")
-        elif self.waiting and self.process.may_start:
+        self._end_if_defunct()
+        if self.waiting and self.process.may_start:
             self.process.start()  # they came between its failure and its end
 
     def give_up(self, error: str) -> None:
@@ -264,6 +285,10 @@ class Lane:
             if not prediction.order.outlives:
                 self.waiting.remove(prediction)
                 self._end(prediction, Finished(prediction.id, "failed", error=error))
+
+    def _end_if_defunct(self) -> None:
+        if self.process.state == "defunct":
+            self._end_all_waiting(f"the model process has given up: {self.process.last_crash}")
 
     def _end_all_waiting(self, error: str) -> None:
         while self.waiting:

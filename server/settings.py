@@ -123,7 +123,9 @@ class Settings(BaseSettings):
     api_keys_file: Path | None = Field(
         default=None, description="file of hashed API keys, read again when it changes"
     )
-    rate_limit: str | None = Field(default=None, description="per key or address, such as 100/minute")
+    rate_limit: str | None = Field(
+        default=None, description="per key or address, such as 100/minute"
+    )
     cors_origins: Names = Field(default=(), description="origins that browsers may call from")
     weights_dir: Path = Field(default=Path("weights"), description="adapters and stored weights")
 

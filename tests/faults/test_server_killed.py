@@ -57,7 +57,7 @@ def test_what_ran_runs_again_as_often_as_was_asked_for(house, receiver):
     kill(first.workers()[0])  # the first of its two
     wait_for(lambda: len(house.book("begun")) == 2 or None, SECONDS)
     until_gone(*die(first))
-    second = house.start()
+    second = house.start(until="up")
     wait_for(lambda: len(house.book("begun")) == 3 or None, SECONDS)
     until_gone(*die(second))
     third = house.start()
@@ -91,6 +91,7 @@ def test_a_server_that_was_taken_for_dead_does_not_tell_an_end_of_its_own(house,
     first, second = house.start(), house.start()
     submit(first, "running", webhook=receiver.url, action="gate")
     house.until_begun("running")
+    time.sleep(0.5)  # one that is stopped while it writes would lock SQLite
     house.stack.callback(first.process.send_signal, signal.SIGCONT)
     first.process.send_signal(signal.SIGSTOP)
     assert_told_once(receiver, {"running": "failed"})  # when its lease of ten seconds is over
