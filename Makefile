@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 ENV = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help predict train serve test gpu lint format selftest bench quick schema clean
+.PHONY: help predict train serve test gpu lint format selftest bench quick fuzz schema clean
 
 help:  ## list the recipes
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.adaptation --quick
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.serving --quick
+
+fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
+	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/server/test_schemathesis.py
 
 schema: $(ENV)  ## write .cog/openapi_schema.json as `cog build` would
 	@$(BIN)/python -m server.openapi --output .cog/openapi_schema.json

@@ -105,9 +105,6 @@ async def _open(
     pruning = asyncio.get_running_loop().create_task(_prune(records, settings))
     try:
         yield desk, webhooks
-    except asyncio.CancelledError:  # forced to end
-        desk.give_up()
-        raise
     finally:
         pruning.cancel()
         await desk.close(settings.drain_seconds)

@@ -139,14 +139,19 @@ class Desk:
         if self._watch is not None:
             self._watch.cancel()
         in_flight = [p.done for lane in self.lanes.values() for p in lane.predictions.values()]
-        if in_flight and self.is_ready:
-            await asyncio.wait(in_flight, timeout=seconds)
-        self.give_up()
+        try:
+            if in_flight and self.is_ready:
+                await asyncio.wait(in_flight, timeout=seconds)
+        finally:
+            for lane in self.lanes.values():
+                lane.give_up("The server was shut down before it ended.")
 
     def give_up(self) -> None:
-        """Wait no longer: what runs has failed, what waits is left for the next start."""
-        for lane in self.lanes.values():
-            lane.give_up("The server was shut down before it ended.")
+        """Drain no longer."""
+        if self._draining is None:
+            self.drain(0)
+        else:
+            self._draining.cancel()
 
     async def close(self, seconds: float | None) -> None:
         """Drain, unless that has begun, and end the model processes; nothing stays without an end.
@@ -156,7 +161,7 @@ class Desk:
         """
         self.drain(seconds)
         if self._draining is not None:
-            await self._draining
+            await asyncio.wait({self._draining})
         await asyncio.gather(*(lane.process.stop() for lane in self.lanes.values()))
         await self.journal.settle()
 

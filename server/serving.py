@@ -1,6 +1,7 @@
 """From Cog's flags to a running server."""
 
 import argparse
+import asyncio
 import math
 import os
 import signal
@@ -154,6 +155,7 @@ class Server(uvicorn.Server):
     ) -> None:
         app = self._app = create_app(settings, plans, flags.mode, self._end)
         self._drain_seconds = settings.drain_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
         super().__init__(
             uvicorn.Config(
                 guarded(app),
@@ -175,6 +177,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """One limit for requests that are open and for work that nobody waits for."""
+        self._loop = asyncio.get_running_loop()
         self._app.state.desk.drain(self._drain_seconds)
         await super().shutdown(sockets)
 
@@ -192,6 +195,7 @@ class Server(uvicorn.Server):
     def _take(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM and self._ignores_sigterm:
             return
-        self.force_exit = self.should_exit and number == signal.SIGINT  # Ctrl-C once more
+        if self._loop is not None and number == signal.SIGINT:  # Ctrl-C once more
+            self._loop.call_soon_threadsafe(self._app.state.desk.give_up)
         self.ended_by = number
         self.should_exit = True

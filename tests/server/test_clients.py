@@ -4,10 +4,12 @@ The Python client speaks to Replicate's platform, whose paths (`/v1/…`) and ev
 What it makes of inputs, outputs and streams is checked here against a running server.
 """
 
+import base64
 import contextlib
 import hashlib
 import io
 import json
+import re
 
 import httpx
 import pytest
@@ -22,6 +24,8 @@ from tests.contract.serving import serving
 from tests.server import transcript
 
 BYTES = bytes(range(256)) * 300
+OPERATIONS = transcript.ROOT / "docs" / "operations.md"
+SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 PREDICTOR = """\
 from cog import BasePredictor, ConcatenateIterator, Input, streaming
 
@@ -70,7 +74,8 @@ def files(tmp_path_factory):
 def speaker(tmp_path_factory):
     folder = tmp_path_factory.mktemp("speaker")
     (folder / "predict.py").write_text(PREDICTOR)
-    with serving("mirror", folder, predict="predict.py:Predictor") as server:
+    env = {"WEBHOOK_SECRET": SECRET}
+    with serving("mirror", folder, predict="predict.py:Predictor", env=env) as server:
         yield server
 
 
@@ -173,6 +178,23 @@ def test_the_clients_decoder_knows_no_other_event_of_cog(speaker):
     assert names - known == {"start", "log", "completed"}
     with pytest.raises(ValueError, match="start"):
         EventSource.Decoder().decode("event: start")
+
+
+def test_the_documented_check_of_signatures_takes_the_servers_and_no_other(speaker):
+    (check,) = re.findall(r"```python\n(.*?)```", OPERATIONS.read_text(), re.DOTALL)
+    scope = {}
+    exec(check, scope)
+    with Receiver() as receiver:
+        webhook = receiver.answer("/hook", Answer())
+        speaker.request("POST", "/predictions", {"input": {}, "webhook": webhook})
+        receiver.until_completed()
+    came = receiver.at("/hook")
+    assert len(came) > 2
+    for request in came:
+        assert scope["is_ours"](SECRET, request.headers, request.body)
+        assert not scope["is_ours"](SECRET, request.headers, request.body + b" ")
+        assert not scope["is_ours"]("whsec_" + "A" * 44, request.headers, request.body)
+        assert not scope["is_ours"](SECRET, request.headers | {"webhook-id": "x"}, request.body)
 
 
 def _without_cogs_own(response):
