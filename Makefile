@@ -41,10 +41,7 @@ format: $(ENV)  ## rewrite the sources in the house's format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-selfserve: $(ENV)  ## serve predictions and trainings over HTTP (PORT=5000), with curl lines to paste
-	@$(BIN)/python -m examples.serve
-
-test: $(ENV)  ## prove on the device that gradients flow (DEVICE=cuda|cpu|auto)
+selftest: $(ENV)  ## prove on the device that gradients flow (DEVICE=cuda|cpu|auto)
 	@$(BIN)/python -m runner.selftest
 
 bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; writes docs/results
