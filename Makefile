@@ -49,12 +49,14 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.adaptation --output docs/results/adaptation.json
 	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
 	@$(BIN)/python -m bench.serving --output docs/results/serving.json
+	@$(BIN)/python -m bench.health --output docs/results/health.json
 
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
 	@$(BIN)/python -m bench.adaptation --quick
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.serving --quick
+	@$(BIN)/python -m bench.health --quick
 
 fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/server/test_schemathesis.py

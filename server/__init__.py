@@ -1,1 +1,1 @@
-"""The mirror of Cog's HTTP API. So far: the OpenAPI schema that coglet needs."""
+"""A mirror of Cog's HTTP server: `python -m server` serves any Cog predictor."""

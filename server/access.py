@@ -17,12 +17,14 @@ NEEDS: dict[str, Need] = {
     "GET /docs": ANY_KEY,
     "GET /docs/{id}": ANY_KEY,
     "GET /selftest": ANY_KEY,
+    "GET /metrics": ANY_KEY,
     "GET /predictions": "predict",
     "POST /predictions": "predict",
     "GET /predictions/{id}": "predict",
     "PUT /predictions/{id}": "predict",
     "POST /predictions/{id}/cancel": "predict",
     "GET /predictions/{id}/events": "predict",
+    "GET /predictions/{id}/stream": "predict",
     "GET /predictions/{id}/deliveries": "predict",
     "GET /trainings": "train",
     "POST /trainings": "train",
@@ -30,6 +32,7 @@ NEEDS: dict[str, Need] = {
     "PUT /trainings/{id}": "train",
     "POST /trainings/{id}/cancel": "train",
     "GET /trainings/{id}/events": "train",
+    "GET /trainings/{id}/stream": "train",
     "GET /trainings/{id}/deliveries": "train",
 }
 

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import structlog
 
+from server.entries import to_order
 from server.envelope import Refused
-from server.journal import Journal, to_order
+from server.journal import Journal
 from server.lane import Lane
 from server.prediction import Prediction
 from server.protocol import Kind, Report, Request

@@ -9,10 +9,12 @@ from typing import Any
 
 import coglet
 import msgspec
+import structlog
 
 from server.desk import Desk
 from server.protocol import AskHealth, Health
 
+log = structlog.get_logger()
 USABLE = ("READY", "BUSY")
 _SETUP = {"starting": "starting", "setup failed": "failed"}
 _READY_FILE = Path("/var/run/cog/ready")
@@ -105,11 +107,14 @@ class Clinic:
     def _tell_kubernetes(self, *, is_ready: bool) -> None:
         if not self._desk.settings.kubernetes_service_host or _READY_FILE.exists() == is_ready:
             return
-        if is_ready:
-            _READY_FILE.parent.mkdir(parents=True, exist_ok=True)
-            _READY_FILE.touch()
-        else:
-            _READY_FILE.unlink()
+        try:
+            if is_ready:
+                _READY_FILE.parent.mkdir(parents=True, exist_ok=True)
+                _READY_FILE.touch()
+            else:
+                _READY_FILE.unlink()
+        except OSError as error:
+            log.warning("Kubernetes cannot be told", file=str(_READY_FILE), error=str(error))
 
 
 @cache

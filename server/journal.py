@@ -5,15 +5,14 @@ The lanes decide what happens; the journal writes it down, and never stops them.
 
 import asyncio
 import time
-import uuid
 from collections.abc import Callable, Coroutine
-from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 import structlog
 
-from server.prediction import Order, Prediction, encode, now
+from server.entries import debt_of, last_word, to_record
+from server.prediction import Prediction, encode, now
 from server.protocol import Kind
 from server.records import Record, Records, RecordsError, TakenOverError
 from server.records.record import Delivery
@@ -23,14 +22,6 @@ from server.webhooks import Announcement, LogThrottle, Webhooks
 
 _LASTS = 0.1
 log = structlog.get_logger()
-
-
-class Payload(msgspec.Struct):
-    """What a record keeps of an order so that it can be run after a restart."""
-
-    input: msgspec.Raw
-    context: dict[str, str]
-    headers: dict[str, str]
 
 
 class _Told:
@@ -187,7 +178,7 @@ class Journal:
         if order.webhook is None or "completed" not in order.events:
             self._records.save(record)
             return
-        delivery = _delivery(prediction, order.webhook, told.trace.headers())
+        delivery = debt_of(prediction, order.webhook, told.trace.headers())
         self._spawn(self._owe(record, delivery))
 
     async def bury(self, record: Record, error: str) -> None:
@@ -196,7 +187,7 @@ class Journal:
             record, status="failed", error=error, completed_at=now(), payload=None
         )
         wants = record.webhook is not None and "completed" in (record.webhook_events or ())
-        deliveries = [_last_word(ended)] if wants else []
+        deliveries = [last_word(ended)] if wants else []
         await self._records.save_durably(ended, deliveries)
         for delivery in deliveries:
             self._webhooks.complete(delivery)
@@ -241,97 +232,3 @@ class Journal:
         self._webhooks.announce(
             Announcement(order.kind, order.id, event, order.webhook, body, told.trace.headers())
         )
-
-
-def _delivery_id(kind: Kind, name: str, created_at: datetime) -> str:
-    """The same for every server that tells the end of one run, so that it is told once."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name} {created_at.timestamp():.6f}"))
-
-
-def _delivery(prediction: Prediction, url: str, headers: dict[str, str]) -> Delivery:
-    return Delivery(
-        id=_delivery_id(prediction.order.kind, prediction.id, prediction.created_at),
-        record_id=prediction.id,
-        kind=prediction.order.kind,
-        event="completed",
-        url=url,
-        body=encode(prediction.account()).decode(),
-        created_at=now(),
-        headers=encode(headers).decode(),
-        next_attempt_at=now(),
-    )
-
-
-def _last_word(record: Record) -> Delivery:
-    raw = {"logs": record.logs, "id": record.id, "status": record.status, "error": record.error}
-    body = raw | {"metrics": msgspec.Raw(record.metrics.encode())}
-    if record.output is not None:
-        body["output"] = msgspec.Raw(record.output.encode())
-    return Delivery(
-        id=_delivery_id(record.kind, record.id, record.created_at),
-        record_id=record.id,
-        kind=record.kind,
-        event="completed",
-        url=record.webhook or "",
-        body=encode(body).decode(),
-        created_at=now(),
-        next_attempt_at=now(),
-    )
-
-
-def to_record(prediction: Prediction) -> Record:
-    """A prediction as the database keeps it."""
-    order = prediction.order
-    output = prediction.output if prediction.outputs or prediction.is_list else None
-    shows_output = prediction.outputs or prediction.status == "succeeded"
-    deadline = prediction.created_at + timedelta(seconds=order.seconds) if order.seconds else None
-    return Record(
-        id=order.id,
-        kind=order.kind,
-        status=prediction.status,
-        created_at=prediction.created_at,
-        started_at=prediction.started_at,
-        completed_at=prediction.completed_at,
-        input=order.shown.decode(),
-        payload=None if prediction.is_final else _payload(order),
-        input_digest=order.digest,
-        output=encode(output).decode() if shows_output else None,
-        logs=prediction.logs,
-        metrics=encode(prediction.metrics).decode(),
-        error=prediction.error,
-        webhook=order.webhook,
-        webhook_events=tuple(sorted(order.events)),
-        retries_left=prediction.retries_left,
-        deadline=deadline,
-    )
-
-
-def _payload(order: Order) -> str | None:
-    if not order.outlives:
-        return None
-    content = Payload(msgspec.Raw(order.input), order.context, dict(order.headers))
-    return msgspec.json.encode(content).decode()
-
-
-def to_order(record: Record) -> Order | None:
-    """What was asked for, from a record; None where the record does not hold enough."""
-    if record.payload is None:
-        return None
-    payload = msgspec.json.decode(record.payload, type=Payload)
-    seconds = None
-    if record.deadline is not None:
-        seconds = (record.deadline - record.created_at).total_seconds()
-    return Order(
-        record.id,
-        record.kind,
-        bytes(payload.input),
-        (record.input or "{}").encode(),
-        payload.context,
-        record.webhook,
-        frozenset(record.webhook_events or ()),
-        keeps=True,
-        retries=record.retries_left,
-        seconds=seconds,
-        headers=payload.headers,
-        created_at=record.created_at,
-    )

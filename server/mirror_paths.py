@@ -92,7 +92,8 @@ def further_paths(service: Service) -> Schema:
     return {
         service.path: {"get": _list(endpoint)},
         one: {"get": _show(endpoint), "put": _put(service)},
-        f"{one}/events": {"get": _events(endpoint)},
+        f"{one}/events": {"get": _events(endpoint, "events", "live or later")},
+        f"{one}/stream": {"get": _events(endpoint, "stream", "as Replicate's clients know them")},
         f"{one}/deliveries": {"get": _deliveries(endpoint)},
         f"{one}/deliveries/{{delivery_id}}/redeliver": {"post": _redeliver(endpoint)},
     }
@@ -133,11 +134,11 @@ def _put(service: Service) -> Schema:
     return put | {"requestBody": _need(service).get("requestBody", {}) | body}
 
 
-def _events(endpoint: Endpoint) -> Schema:
+def _events(endpoint: Endpoint, action: str, how: str) -> Schema:
     found = answers(None, "422", *_REFUSALS_OF_A_LOOK)
     found["200"] |= parts.STREAM
-    summary = "Follow its events, live or later"
-    return _of_one(endpoint, summary, _name(endpoint, "events", "get"), found, [_LAST_EVENT_ID])
+    name = _name(endpoint, action, "get")
+    return _of_one(endpoint, f"Follow its events, {how}", name, found, [_LAST_EVENT_ID])
 
 
 def _deliveries(endpoint: Endpoint) -> Schema:

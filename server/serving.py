@@ -112,7 +112,6 @@ def make_plans(settings: Settings, mode: Kind, upload_url: str | None) -> dict[K
                 user_agent=settings.cog_user_agent,
                 egress_allow=settings.egress_allow,
                 max_file_bytes=settings.max_file_bytes,
-                strict=settings.strict_cog,
             )
     return plans
 

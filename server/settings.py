@@ -127,7 +127,6 @@ class Settings(BaseSettings):
         default=None, description="per key or address, such as 100/minute"
     )
     cors_origins: Names = Field(default=(), description="origins that browsers may call from")
-    weights_dir: Path = Field(default=Path("weights"), description="adapters and stored weights")
 
     @classmethod
     def settings_customise_sources(

@@ -10,8 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from server.events import Event, MissedError
 from server.prediction import Prediction, encode
+from server.replicate_events import translate
 
 KEEP_ALIVE_SECONDS = 15.0
+_LINE_ENDS = [(mark.encode(), b"\\u%04x" % ord(mark)) for mark in "\u2028\u2029\u0085"]
 _KEEP_ALIVE = b":\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -23,7 +25,34 @@ _HEADERS = [
 def to_bytes(event: Event, *, numbered: bool) -> bytes:
     """An event in the format of a stream."""
     head = b"id: %d\n" % event.number if numbered else b""
-    return b"%bevent: %b\ndata: %b\n\n" % (head, event.name.encode(), event.data)
+    return b"%bevent: %b\ndata: %b\n\n" % (head, event.name.encode(), _in_one_line(event.data))
+
+
+def _in_one_line(data: bytes) -> bytes:
+    """JSON without the characters at which some clients break lines, and others do not."""
+    for character, escape in _LINE_ENDS:
+        data = data.replace(character, escape)
+    return data
+
+
+async def translated(portions: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """A numbered stream with events as Replicate's clients know them."""
+    async with aclosing(portions):
+        async for portion in portions:
+            events = [translate(_read(block)) for block in portion.split(b"\n\n") if block]
+            if told := b"".join(_as_text(event) for event in events if event):
+                yield told
+
+
+def _as_text(event: Event) -> bytes:
+    """An event whose data is no JSON, with as many lines as it has."""
+    lines = event.data.replace(b"\n", b"\ndata: ")
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.name.encode(), lines)
+
+
+def _read(block: bytes) -> Event:
+    fields = dict(line.split(b": ", 1) for line in block.split(b"\n"))
+    return Event(int(fields.get(b"id", b"0")), fields[b"event"].decode(), fields[b"data"])
 
 
 def follow(

@@ -18,7 +18,6 @@ class Plan:
         user_agent: of downloads.
         egress_allow: hosts and networks that input files may come from, beside public ones.
         max_file_bytes: of one input file.
-        strict: whether to behave as Cog where a client would see a difference.
     """
 
     reference: str
@@ -29,4 +28,3 @@ class Plan:
     user_agent: str | None = None
     egress_allow: tuple[str, ...] = ()
     max_file_bytes: int = 2**30
-    strict: bool = False

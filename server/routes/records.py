@@ -11,15 +11,15 @@ from starlette.responses import Response
 from runner.errors import InputError
 from server.answers import json_answer, record_body
 from server.encoded_ids import name_in
+from server.entries import to_record
 from server.envelope import Refused
 from server.events import Event
-from server.journal import to_record
 from server.prediction import encode
 from server.protocol import Kind
 from server.records import Record
 from server.records.record import Delivery
 from server.routes.runs import desk_of
-from server.streams import EventStream, follow, to_bytes
+from server.streams import EventStream, follow, to_bytes, translated
 
 _NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 _STATUSES = ("starting", "processing", "succeeded", "failed", "canceled")
@@ -43,6 +43,7 @@ class Shelf:
         app.add_route(path, self.page, methods=["GET"])
         app.add_route(f"{path}/{{name}}", self.show, methods=["GET"])
         app.add_route(f"{path}/{{name}}/events", self.events, methods=["GET"])
+        app.add_route(f"{path}/{{name}}/stream", self.stream, methods=["GET"])
         app.add_route(f"{path}/{{name}}/deliveries", self.deliveries, methods=["GET"])
         app.add_route(
             f"{path}/{{name}}/deliveries/{{delivery}}/redeliver", self.redeliver, methods=["POST"]
@@ -81,12 +82,19 @@ class Shelf:
 
     async def events(self, request: Request) -> Response:
         """What happens, live; and what happened, from `Last-Event-ID` on."""
+        return EventStream(await self._portions(request))
+
+    async def stream(self, request: Request) -> Response:
+        """The same for Replicate's clients, in the words of its platform."""
+        return EventStream(translated(await self._portions(request)))
+
+    async def _portions(self, request: Request) -> AsyncGenerator[bytes]:
         after = _read_number(request.headers.get("last-event-id", "0"))
         name = name_in(request)
         prediction = desk_of(request).find(name, self._kind)
         if prediction is not None:
-            return EventStream(follow(prediction, after, numbered=True))
-        return EventStream(_past_events(await self._find(request, name), after))
+            return follow(prediction, after, numbered=True)
+        return _past_events(await self._find(request, name), after)
 
     async def deliveries(self, request: Request) -> Response:
         """The webhooks that were owed for it, and what became of them."""

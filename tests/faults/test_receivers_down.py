@@ -1,12 +1,12 @@
-"""A receiver of webhooks is down, slow or broken: nobody waits for it, and it is told in the end."""
+"""A receiver of webhooks is down, slow or broken: nobody waits, and it hears the end once."""
 
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.contract.receivers import Answer, Receiver
-from tests.contract.serving import free_port
 from tests.contract.servers import wait_for
+from tests.contract.serving import free_port
 from tests.faults.house import SECONDS, assert_told_once, kill, last_words, statuses, submit
 
 FINAL = ("succeeded", "failed", "canceled")

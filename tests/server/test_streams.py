@@ -5,7 +5,7 @@ import json
 
 from server import streams
 from server.events import Event
-from server.prediction import Order, Prediction
+from server.prediction import Order, Prediction, encode
 from server.protocol import Finished
 from server.streams import EventStream, follow, to_bytes
 
@@ -203,3 +203,10 @@ def test_a_long_pause_is_filled_with_comments(monkeypatch):
     body = run(pause())
     assert b'"late"' in body
     assert b"event: completed" in body
+
+
+def test_no_character_breaks_a_line_of_data():
+    data = encode({"chunk": "a\u2028b\u2029c\u0085d"})
+    written = to_bytes(Event(1, "output", data), numbered=False)
+    assert len(written.decode().splitlines()) == 3
+    assert json.loads(written.split(b"data: ")[1]) == {"chunk": "a\u2028b\u2029c\u0085d"}
