@@ -44,6 +44,7 @@ def create_app(
     plans: dict[Kind, Plan],
     mode: Kind,
     shut_down: Callable[[], None] = lambda: None,
+    records: Records | None = None,
 ) -> FastAPI:
     """The application without its door.
 
@@ -52,15 +53,30 @@ def create_app(
         plans: what each model process loads.
         mode: which starts with the server.
         shut_down: ends the server.
+        records: the database, if it is open already.
+
+    Raises:
+        ConfigError: a setting cannot be used.
     """
     traces, metrics = Traces.from_environment(), Metrics()
+    egress = Egress(settings.egress_allow)
+    envelope = Envelope("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with _open(settings, plans, mode, metrics, traces) as (desk, webhooks):
-            app.state.desk, app.state.clinic = desk, Clinic(desk)
-            app.state.webhooks = webhooks
+        opened = records or Records.open(settings.database_url, settings.data_dir)
+        await opened.register()
+        webhooks = Webhooks(
+            opened, egress, envelope, timeout=_WEBHOOK_SECONDS, count=metrics.webhook
+        )
+        interval = settings.cog_throttle_response_interval
+        journal = Journal(opened, webhooks, metrics, traces, interval)
+        lanes = {kind: Lane(plan, journal, settings) for kind, plan in plans.items()}
+        desk = Desk(lanes, mode, opened, journal, settings)
+        app.state.desk, app.state.clinic, app.state.webhooks = desk, Clinic(desk), webhooks
+        async with _alive(desk, webhooks):
             yield
+        await asyncio.to_thread(traces.close)
 
     app = FastAPI(
         title="Cog",
@@ -83,35 +99,20 @@ def guarded(app: FastAPI) -> ASGIApp:
 
 
 @contextlib.asynccontextmanager
-async def _open(
-    settings: Settings, plans: dict[Kind, Plan], mode: Kind, metrics: Metrics, traces: Traces
-) -> AsyncIterator[tuple[Desk, Webhooks]]:
-    """Everything that lives as long as the server."""
-    records = Records.open(settings.database_url, settings.data_dir)
-    await records.register()
-    envelope = Envelope("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
-    webhooks = Webhooks(
-        records,
-        Egress(settings.egress_allow),
-        envelope,
-        timeout=_WEBHOOK_SECONDS,
-        count=metrics.webhook,
-    )
+async def _alive(desk: Desk, webhooks: Webhooks) -> AsyncIterator[None]:
+    """From the start of the model to the end of all that was accepted."""
+    settings, records = desk.settings, desk.records
     await webhooks.start()
-    journal = Journal(records, webhooks, metrics, traces, settings.cog_throttle_response_interval)
-    lanes = {kind: Lane(plan, journal, settings) for kind, plan in plans.items()}
-    desk = Desk(lanes, mode, records, journal, settings)
     await desk.open()
     pruning = asyncio.get_running_loop().create_task(_prune(records, settings))
     try:
-        yield desk, webhooks
+        yield
     finally:
         pruning.cancel()
         await desk.close(settings.drain_seconds)
         await webhooks.drain(None if settings.drain_seconds is None else _LAST_WORDS_SECONDS)
         await webhooks.close()
         await records.close()
-        await asyncio.to_thread(traces.close)
 
 
 async def _prune(records: Records, settings: Settings) -> None:

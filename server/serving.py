@@ -21,6 +21,7 @@ from server.cogfile import read_cogfile
 from server.joined_writes import JoiningProtocol
 from server.model.plan import Plan
 from server.protocol import Kind
+from server.records import Records
 from server.settings import COGFILE, Settings, read_settings
 from server.telemetry.logs import configure_logs
 
@@ -152,7 +153,8 @@ class Server(uvicorn.Server):
     def __init__(
         self, settings: Settings, plans: dict[Kind, Plan], flags: argparse.Namespace
     ) -> None:
-        app = self._app = create_app(settings, plans, flags.mode, self._end)
+        records = Records.open(settings.database_url, settings.data_dir)
+        app = self._app = create_app(settings, plans, flags.mode, self._end, records)
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         super().__init__(

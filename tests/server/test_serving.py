@@ -91,3 +91,23 @@ def test_a_port_in_use_ends_with_1_and_says_so(tmp_path):
 def test_the_version_is_coglets(tmp_path):
     ended = run(tmp_path, "--version")
     assert (ended.returncode, ended.stdout) == (0, "coglet (Python) 0.23.1\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "mysql://host/records"),
+        ("DATABASE_URL", "sqlite:////no/such/folder/records.db"),
+        ("EGRESS_ALLOW", "300.0.0.0/8"),
+        ("WEBHOOK_SECRET", "whsec_!"),
+        ("RATE_LIMIT", "often"),
+        ("API_KEYS_FILE", "/no/such/file"),
+        ("COG_LOG_LEVEL", "loud"),
+        ("CORS_ORIGINS", "example.com/path"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_ends_with_1_before_anything_is_loaded(tmp_path, name, value):
+    ended = run(tmp_path, COG_PREDICT_TYPE_STUB="predict.py", PORT="0", **{name: value})
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith("ERROR: ")
+    assert name in ended.stderr
