@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 ENV = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help predict train serve test gpu lint format selftest bench quick fuzz schema clean
+.PHONY: help predict train serve test gpu lint format selftest bench quick container faults fuzz schema clean
 
 help:  ## list the recipes
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick
+
+container: $(ENV)  ## build the image and prove it in a real engine (Docker, or root on Debian; minutes)
+	@CONTAINER=1 $(BIN)/python -m pytest tests/container
+
+faults: $(ENV)  ## the fault tests in their long form: kills, full disks, long queues
+	@FAULTS=full $(BIN)/python -m pytest tests/faults
 
 fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/server/test_schemathesis.py

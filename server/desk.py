@@ -11,7 +11,7 @@ from server.envelope import Refused
 from server.journal import Journal
 from server.lane import Lane
 from server.prediction import Prediction
-from server.protocol import Kind, Report, Request
+from server.protocol import Kind
 from server.records import Record, Records, RecordsError
 from server.settings import Settings
 from server.validation import InputValidator
@@ -165,19 +165,3 @@ class Desk:
             await asyncio.wait({self._draining})
         await asyncio.gather(*(lane.process.stop() for lane in self.lanes.values()))
         await self.journal.settle()
-
-    async def ask(self, lane: Lane, request: Request, answer: type[Report], seconds: float) -> Any:  # noqa: ANN401
-        """Ask a model process; those who ask the same at once share the answer.
-
-        Raises:
-            TimeoutError: it has not answered.
-        """
-        future = lane.answers.get(answer)
-        if future is None or future.done():
-            future = lane.answers[answer] = asyncio.get_running_loop().create_future()
-            lane.process.send(request)
-        done, _ = await asyncio.wait({future}, timeout=seconds)
-        if not done or future.cancelled():
-            lane.answers.pop(answer, None)
-            raise TimeoutError
-        return future.result()

@@ -71,6 +71,11 @@ class Envelope(msgspec.Struct):
     retries: int = 0
 
     @property
+    def has_input(self) -> bool:
+        """Whether the body names any."""
+        return self.input is not _EMPTY
+
+    @property
     def events(self) -> frozenset[str]:
         """The webhook events that were asked for."""
         if isinstance(self.webhook_events_filter, list):

@@ -97,8 +97,8 @@ class Clinic:
         if ready is None or not ready.has_healthcheck:
             return None
         try:
-            answer: Health = await self._desk.ask(
-                self._desk.main, AskHealth(), Health, _HEALTHCHECK_SECONDS + 0.5
+            answer: Health = await self._desk.main.questions.ask(
+                AskHealth(), Health, _HEALTHCHECK_SECONDS + 0.5
             )
         except TimeoutError:
             return _TIMED_OUT

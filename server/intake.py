@@ -5,6 +5,7 @@ JSON, the id in the path, whether that id is known, streams, inputs, readiness, 
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 
@@ -133,12 +134,8 @@ class Intake:
         """
         if not self._desk.is_ready or self._desk.is_closing:
             raise Refused(503, NOT_READY)
-        inputs = read_input(envelope)
+        known = self._read_known(envelope)
         validator = self._desk.validator(self.kind)
-        problems = validator.problems(inputs, len(envelope.input))
-        if problems:
-            raise InvalidInputs(problems)
-        known = validator.known(inputs)
         raw = encode(known)
         has_secrets = validator.has_secrets(known)
         keeps = manner.is_async or manner.wait is not None or envelope.webhook is not None
@@ -165,12 +162,20 @@ class Intake:
             raise Refused(422, f"webhook: {fault}", ("body", "webhook"))
 
     def digest(self, envelope: Envelope) -> str:
-        """The digest of an envelope's inputs, as in its order."""
+        """The digest of an envelope's inputs, as in its order.
+
+        Raises:
+            InvalidInputs: 422.
+        """
+        return digest_of(encode(self._read_known(envelope)))
+
+    def _read_known(self, envelope: Envelope) -> dict[str, Any]:
         inputs = read_input(envelope)
-        known = (
-            self._desk.validator(self.kind).known(inputs) if isinstance(inputs, dict) else inputs
-        )
-        return digest_of(encode(known))
+        validator = self._desk.validator(self.kind)
+        problems = validator.problems(inputs, len(envelope.input))
+        if problems:
+            raise InvalidInputs(problems)
+        return validator.known(inputs)
 
 
 def _read_duration(text: str | None) -> float | None:

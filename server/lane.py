@@ -19,17 +19,15 @@ from server.protocol import (
     Cancel,
     Described,
     Finished,
-    Gauges,
-    Health,
     Log,
     Metric,
     Output,
     Ready,
     Report,
     Run,
-    SelfTested,
     SetupFailed,
 )
+from server.questions import ANSWERS, Questions
 from server.records import RecordsError, TakenOverError
 from server.settings import Settings
 
@@ -64,7 +62,7 @@ class Lane:
         self.running: dict[str, Prediction] = {}
         self.waiting: deque[Prediction] = deque()
         self._beginning: dict[str, Prediction] = {}
-        self.answers: dict[type[Report], asyncio.Future[Report]] = {}
+        self.questions = Questions(self.process.send)
         self.description: Described | None = None
         self.ready: Ready | None = None
         self._is_closed = False
@@ -218,10 +216,8 @@ class Lane:
         """Take what the model process says."""
         if isinstance(report, Log | Output | Metric | Finished):
             self._hear_of(report)
-        elif isinstance(report, Health | SelfTested | Gauges):
-            answer = self.answers.pop(type(report), None)
-            if answer is not None and not answer.done():
-                answer.set_result(report)
+        elif isinstance(report, ANSWERS):
+            self.questions.hear(report)
         elif isinstance(report, Ready):
             is_again, self.ready = self.ready is not None, report
             self._journal.set_up(report.self_test, is_again=is_again)
@@ -254,9 +250,7 @@ class Lane:
         """The model process is gone: what ran has failed, unless it may run again."""
         if self.process.state in ("crashed", "defunct"):
             self._journal.crashed()
-        for answer in self.answers.values():
-            answer.cancel()
-        self.answers.clear()
+        self.questions.lose()
         for prediction in reversed(list(self.running.values())):
             if prediction.retries_left and not prediction.is_cancelled:
                 del self.running[prediction.id]

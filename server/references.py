@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Literal
@@ -72,10 +73,22 @@ def _load_module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} cannot be imported; name a .py file.")
+    _give_way(str(Path.cwd()))
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _give_way(folder: str) -> None:
+    """Let the user's files import each other, a `runner` too; who has ours keeps it."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    theirs, ours = PathFinder.find_spec("runner", [folder]), sys.modules.get("runner")
+    if theirs is None or theirs.origin is None or ours is None or theirs.origin == ours.__file__:
+        return
+    for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
+        del sys.modules[name]
 
 
 def find_handler(target: Target, mode: Mode) -> Handler:

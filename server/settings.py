@@ -53,7 +53,11 @@ class Settings(BaseSettings):
     """Every setting of the server; a field is the variable of its name in capitals."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="ignore", env_ignore_empty=True, case_sensitive=False
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        case_sensitive=False,
+        allow_inf_nan=False,
     )
 
     port: int = Field(default=5000, ge=0, le=65535, description="port to listen on")
@@ -93,7 +97,9 @@ class Settings(BaseSettings):
     database_url: str | None = Field(
         default=None, description="postgresql://… or sqlite:///FILE; by default SQLite in DATA_DIR"
     )
-    retention_days: float = Field(default=30, gt=0, description="finished records are kept so long")
+    retention_days: float = Field(
+        default=30, gt=0, le=100_000, description="finished records are kept so long"
+    )
     retention_count: int = Field(
         default=100_000, ge=1, description="and at most so many of each kind"
     )

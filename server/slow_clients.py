@@ -7,6 +7,7 @@ import asyncio
 import socket
 from typing import ClassVar
 
+import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
@@ -23,6 +24,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _in_body = False
     _header_bytes = 0
+    _has_large_headers = False
     _messages = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -51,10 +53,19 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._header_bytes += len(data)
         if self._header_bytes > self.max_header_bytes and not self.transport.is_closing():
-            self._refuse_headers()
+            self._has_large_headers = True
+            self.send_400_response("")
 
     def on_headers_complete(self) -> None:
-        """The request begins."""
+        """The request begins.
+
+        Raises:
+            ValueError: its headers are too large; the parser has uvicorn send a 400.
+        """
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        self._has_large_headers = size > self.max_header_bytes
+        if self._has_large_headers:
+            raise ValueError(size)
         self._stop_deadline()
         self._in_body = True
         super().on_headers_complete()
@@ -72,11 +83,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_body and self._deadline is None and not self.transport.is_closing():
             self._start_deadline()
 
-    def _refuse_headers(self) -> None:
-        if self._answers():
-            self.transport.close()
-        else:
-            self.send_400_response(f"Headers are larger than {self.max_header_bytes} bytes.")
+    def send_400_response(self, msg: str) -> None:
+        """Say in JSON, as everywhere, why no request could be read; never inside an answer."""
+        if not self._answers():
+            reason = f"Headers are larger than {self.max_header_bytes} bytes."
+            error = reason if self._has_large_headers else msg
+            body = msgspec.json.encode({"error": error, "status": "failed"})
+            self.transport.write(
+                b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+                b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
+            )
+        self.transport.close()
 
     def _answers(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

@@ -47,9 +47,10 @@ class InputValidator:
         self._nullable = [name for name, schema in self._properties.items() if _is_nullable(schema)]
         schemas = copy.deepcopy(schemas)
         self._set_foreign_patterns_apart(schemas[component])
-        self._validator = jsonschema_rs.Draft7Validator(
-            {"$ref": f"#/components/schemas/{component}", "components": {"schemas": schemas}},
-            validate_formats=False,  # as in Cog
+        schema = {"$ref": f"#/components/schemas/{component}", "components": {"schemas": schemas}}
+        self._validator, self._masking = (
+            jsonschema_rs.Draft7Validator(schema, mask=mask, validate_formats=False)  # as in Cog
+            for mask in (None, REDACTED)
         )
 
     def problems(self, inputs: object, size: int | None = None) -> list[Problem]:
@@ -61,8 +62,7 @@ class InputValidator:
         """
         found: list[Problem] = []
         missing: set[str] = set()
-        errors = self._validator.iter_errors(self._without_nulls(inputs))
-        for error in sorted(errors, key=_rank):
+        for error in sorted(self._errors(self._without_nulls(inputs)), key=_rank):
             kind = error.kind
             if isinstance(kind, ValidationErrorKind.Required) and not error.instance_path:
                 missing.add(kind.property)
@@ -94,6 +94,18 @@ class InputValidator:
             name: REDACTED if name in self._secrets and value is not None else value
             for name, value in inputs.items()
         }
+
+    def _errors(self, inputs: object) -> list[jsonschema_rs.ValidationError]:
+        """Everything that the validator finds; what is said of secrets does not show them."""
+        errors = list(self._validator.iter_errors(inputs))
+        if not any(self._tells_secret(error) for error in errors):
+            return errors
+        pairs = zip(errors, self._masking.iter_errors(inputs), strict=True)
+        return [masked if self._tells_secret(error) else error for error, masked in pairs]
+
+    def _tells_secret(self, error: jsonschema_rs.ValidationError) -> bool:
+        place = error.instance_path
+        return bool(self._secrets) and (not place or place[0] in self._secrets)
 
     def _without_nulls(self, inputs: object) -> object:
         if not isinstance(inputs, dict):

@@ -14,6 +14,7 @@ import msgspec
 
 from server.model.active import OUTSIDE, current
 from server.model.async_runs import EventLoop
+from server.model.outcomes import told
 from server.model.predictor import Predictor
 from server.protocol import Gauges, Health, SelfTested
 
@@ -54,7 +55,7 @@ class HealthCheck:
 
 
 def _failed(error: BaseException) -> Health:
-    return Health(f"{_PREFIX}: {type(error).__name__}: {error}")
+    return Health(f"{_PREFIX}: {told(error)}")
 
 
 def _in_thread(function: Callable[[], object]) -> "Future[Any]":
@@ -73,11 +74,11 @@ def _in_thread(function: Callable[[], object]) -> "Future[Any]":
 
 def find_model_runner(instance: object) -> Any:  # noqa: ANN401 - importing its class imports torch
     """The ModelRunner that a predictor holds in an attribute, or None."""
-    module = sys.modules.get("runner.model_runner")
-    if module is None:
+    ours = getattr(sys.modules.get("runner.model_runner"), "ModelRunner", None)
+    if ours is None:
         return None
     held = vars(instance).values() if hasattr(instance, "__dict__") else ()
-    return next((value for value in held if isinstance(value, module.ModelRunner)), None)
+    return next((value for value in held if isinstance(value, ours)), None)
 
 
 def last_self_test(instance: object) -> bytes | None:
@@ -95,7 +96,7 @@ def run_self_test(instance: object) -> SelfTested:
     try:
         return SelfTested(msgspec.json.encode(runner.self_test().to_json()))
     except Exception as error:  # noqa: BLE001 - told to whoever asked
-        return SelfTested(error=f"{type(error).__name__}: {error}")
+        return SelfTested(error=told(error))
 
 
 def read_gauges(instance: object) -> Gauges:

@@ -21,6 +21,7 @@ class Lines:
 
     def write(self, source: Source, text: str) -> None:
         """Take text; what follows its last newline waits."""
+        text = encodable(text)
         with self._lock:
             head, newline, tail = text.rpartition("\n")
             if newline:
@@ -41,3 +42,10 @@ class Lines:
         """Hand on what waits in both streams."""
         self.flush("stdout")
         self.flush("stderr")
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates, which no encoding has, as escapes."""
+    if text.isascii():
+        return text
+    return text.encode(errors="backslashreplace").decode()

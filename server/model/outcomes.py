@@ -10,6 +10,7 @@ from cog import CancelationException
 
 from runner.errors import InputError
 from server.model.active import ActivePrediction
+from server.model.lines import encodable
 from server.model.output_files import UploadError
 from server.model.output_values import NumberError
 from server.protocol import Status
@@ -34,7 +35,7 @@ def failure(error: BaseException) -> Outcome:
     """The outcome for a failure in any of the stages below."""
     if isinstance(error, RunError):
         return Outcome("failed", error=str(error))
-    return Outcome("failed", error=f"Prediction failed: {_told(error)}")
+    return Outcome("failed", error=f"Prediction failed: {told(error)}")
 
 
 @contextlib.contextmanager
@@ -66,7 +67,7 @@ def calling_user(
         raise
     except BaseException as error:
         _log(error, active)
-        raise RunError(f"Prediction failed: {stage}: {_told(error)}") from error
+        raise RunError(f"Prediction failed: {stage}: {told(error)}") from error
 
 
 @contextlib.contextmanager
@@ -79,13 +80,18 @@ def encoding_output(what: str) -> Iterator[None]:
     except UploadError as error:
         raise RunError(f"Failed to upload output: {error}") from error
     except OSError as error:
-        raise RunError(f"Prediction failed: Failed to process output: {_told(error)}") from error
+        raise RunError(f"Prediction failed: Failed to process output: {told(error)}") from error
     except Exception as error:
-        raise RunError(f"Prediction failed: Failed to serialize {what}: {_told(error)}") from error
+        raise RunError(f"Prediction failed: Failed to serialize {what}: {told(error)}") from error
 
 
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+def told(error: BaseException) -> str:
+    """Class and message in coglet's words, whatever the user's exception makes of them."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the user's code may raise anything
+        message = "<exception str() failed>"
+    return encodable(f"{type(error).__qualname__}: {message}")
 
 
 def _log(error: BaseException, active: ActivePrediction) -> None:

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 import httpx2
 
+from server.model.mime_types import mime_type
+
 _SECONDS = 25.0
 _CHUNK = 2**20
-_OCTETS = "application/octet-stream"
 
 
 class UploadError(Exception):
@@ -63,7 +64,7 @@ class FileContent:
     @property
     def mime_type(self) -> str:
         """By the name's extension."""
-        return mimetypes.guess_type(self.name)[0] or _OCTETS
+        return mime_type(self.name)
 
     @property
     def size(self) -> int:

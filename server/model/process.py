@@ -13,6 +13,7 @@ from server.model.channel import Channel, exit_at_once
 from server.model.input_files import Downloads
 from server.model.inquiries import HealthCheck, last_self_test, read_gauges, run_self_test
 from server.model.logs import SetupOutput, capture_output
+from server.model.outcomes import told
 from server.model.plan import Plan
 from server.model.predictor import Predictor
 from server.model.runs import Runs, Surroundings
@@ -92,8 +93,7 @@ class _ModelProcess:
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
             traceback.print_exc()
             output.end()
-            told = " ".join(f"{type(error).__name__}: {error}".split())
-            self._channel.send(SetupFailed(told))
+            self._channel.send(SetupFailed(" ".join(told(error).split())))
         self._stopped.wait()
         self._channel.close()
 

@@ -1,7 +1,7 @@
 """What was and is run: single records, pages of them, their events and their webhooks."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import msgspec
@@ -156,6 +156,7 @@ async def _past_events(record: Record, after: int) -> AsyncGenerator[bytes]:
     told: list[tuple[str, bytes]] = [("start", encode({"id": record.id, "status": "processing"}))]
     if record.logs:
         told.append(("log", encode({"source": "stdout", "data": record.logs})))
+    told += [("metric", encode(metric)) for metric in _metrics_of(record)]
     output = msgspec.json.decode(record.output or "null")
     chunks = output if isinstance(output, list) else [] if output is None else [output]
     told += [("output", encode({"chunk": c, "index": i})) for i, c in enumerate(chunks)]
@@ -165,3 +166,14 @@ async def _past_events(record: Record, after: int) -> AsyncGenerator[bytes]:
         events = [Event(after + 1, *told[-1])]
         after = 0
     yield b"".join(to_bytes(event, numbered=True) for event in events if event.number > after)
+
+
+def _metrics_of(record: Record) -> Iterator[dict[str, Any]]:
+    """The last values, by the dotted names of the live events."""
+    groups = [("", msgspec.json.decode(record.metrics))]
+    for prefix, group in groups:
+        for name, value in group.items():
+            if isinstance(value, dict):
+                groups.append((f"{prefix}{name}.", value))
+            elif prefix + name != "predict_time":
+                yield {"name": prefix + name, "value": value, "mode": "replace"}

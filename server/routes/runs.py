@@ -152,7 +152,8 @@ async def _cancel_when_left(asked: _Asked, prediction: Prediction) -> None:
 
 def _join(asked: _Asked, envelope: Envelope, running: Prediction) -> Response:
     """The answer to a PUT whose id is running: nothing new starts."""
-    if not asked.is_strict and asked.intake.digest(envelope) != running.order.digest:
+    is_checked = envelope.has_input and not asked.is_strict  # none: whatever its input is
+    if is_checked and asked.intake.digest(envelope) != running.order.digest:
         raise _other_input(running.id)
     if not asked.manner.is_stream:
         return json_answer(running.progress(), 202)

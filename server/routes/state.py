@@ -95,7 +95,9 @@ async def run_self_test(request: Request) -> Response:
     if desk.main.process.state != "ready":
         raise Refused(503, "the model is not ready; see GET /health-check.")
     try:
-        told: SelfTested = await desk.ask(desk.main, AskSelfTest(), SelfTested, _SELF_TEST_SECONDS)
+        told: SelfTested = await desk.main.questions.ask(
+            AskSelfTest(), SelfTested, _SELF_TEST_SECONDS
+        )
     except TimeoutError as error:
         raise Refused(504, f"no self-test within {_SELF_TEST_SECONDS:g} s.") from error
     if told.error is not None:
@@ -112,7 +114,7 @@ async def metrics(request: Request) -> Response:
     desk, numbers = desk_of(request), request.app.state.metrics
     if desk.main.process.state == "ready":
         try:
-            told: Gauges = await desk.ask(desk.main, AskGauges(), Gauges, _GAUGE_SECONDS)
+            told: Gauges = await desk.main.questions.ask(AskGauges(), Gauges, _GAUGE_SECONDS)
             numbers.gauges(told.values)
         except TimeoutError:
             numbers.gauges({})

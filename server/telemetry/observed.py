@@ -2,6 +2,7 @@
 
 from time import perf_counter
 
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.telemetry.metrics import Metrics
@@ -41,6 +42,15 @@ class Observed:
 
 
 def _find_route(scope: Scope) -> str:
-    route = scope.get("route")
+    """The template of the route; Starlette's own routes note no more than their endpoint."""
+    route = scope.get("route") or _search_route(scope)
     template = getattr(route, "path_format", None) or getattr(route, "path", None)
     return template if isinstance(template, str) else "other"
+
+
+def _search_route(scope: Scope) -> object:
+    endpoint = scope.get("endpoint")
+    if endpoint is None:
+        return None
+    candidates = (each for each in scope["app"].routes if getattr(each, "endpoint", 0) == endpoint)
+    return next((each for each in candidates if each.matches(scope)[0] is Match.FULL), None)

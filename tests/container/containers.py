@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -73,12 +74,22 @@ class Container:
         return self.inspect("{{.State.Health.Status}}") == "healthy"
 
     def logs(self) -> str:
-        """What the server wrote last."""
-        return self.engine.docker("logs", "--tail", "50", self.id)
+        """What the server wrote last, on either of its outputs."""
+        command = ("docker", "logs", "--tail", "50", self.id)
+        return subprocess.run(
+            command,
+            env=self.engine.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        ).stdout
 
     def is_ready(self) -> bool:
         """Whether Cog's health check says so."""
-        return self.get("/health-check")["status"] == "READY"
+        health = self.get("/health-check")
+        assert health["status"] != "SETUP_FAILED", health["setup"]["logs"]
+        return health["status"] == "READY"
 
 
 @contextlib.contextmanager

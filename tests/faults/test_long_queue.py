@@ -5,15 +5,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.contract.servers import wait_for
-from tests.faults.house import IS_FULL, kill, record, submit
+from tests.faults.house import IS_FULL, full, kill, record, submit
 
 COUNT = 10_000 if IS_FULL else 1_000
 LONG = 600.0
 NAMES = [f"n{number:05}" for number in range(COUNT)]
-full = pytest.mark.skipif(not IS_FULL, reason="the long form runs with FAULTS=full")
 
 
 def memory_of(server):

@@ -134,27 +134,22 @@ def test_the_processes_of_a_killed_model_go_with_it(house):
     until_gone(child)
 
 
-def test_a_training_process_that_dies_takes_no_prediction_along(house):
+def test_a_training_process_that_breaks_takes_no_prediction_along_and_is_started_again(house):
     server = house.start(train="ledger.py:train")
-    (house.folder / "training").write_text("die")
     submit(server, "prediction", action="gate")
     house.until_begun("prediction")
-    answer = server.request("POST", "/trainings", {"input": {"name": "training"}})
-    assert answer.json()["status"] == "failed"
-    assert "exited with code 5" in answer.json()["error"]
+
+    def train(name):
+        return server.request("POST", "/trainings", {"input": {"name": name}}).json()
+
+    for word in ("raise", "die", ""):
+        (house.folder / "import").write_text(word)
+        assert train(word or "good")["status"] == ("failed" if word else "succeeded")
+    (house.folder / "training").write_text("die")
+    answer = train("dying")
+    assert (answer["status"], "exited with code 5" in answer["error"]) == ("failed", True)
     (house.folder / "training").unlink()
-    answer = server.request("POST", "/trainings", {"input": {"name": "again"}})
-    assert answer.json()["status"] == "succeeded"
+    assert train("again")["status"] == "succeeded"
     house.open_gate()
     assert statuses(server, "prediction") == {"prediction": "succeeded"}
-    house.assert_run("prediction", "training", "again")
-
-
-def test_a_training_process_that_could_not_start_is_started_again(house):
-    server = house.start(train="ledger.py:train")
-    for word, status in (("raise", "failed"), ("die", "failed"), ("", "succeeded")):
-        (house.folder / "import").write_text(word)
-        answer = server.request("POST", "/trainings", {"input": {"name": word or "good"}})
-        assert answer.json()["status"] == status
-    house.assert_run("good")
-    assert server.health()["status"] == "READY"
+    house.assert_run("prediction", "good", "dying", "again")

@@ -31,7 +31,7 @@ class Door(BaseHTTPRequestHandler):
 def test_receivers_that_fail_hold_up_nobody_and_hear_the_end_once(house, receiver):
     server = house.start(env={"COG_THROTTLE_RESPONSE_INTERVAL": "0"})
     receiver.answer("/hook/broken", *[Answer(503)] * 3, Answer())
-    receiver.answer("/hook/hanging", Answer(delay=5))
+    receiver.answer("/hook/hanging", Answer(delay=3))
     receiver.answer("/hook/refusing", Answer(404))
     hook = receiver.url + "/hook"
     names = ("broken", "hanging", "refusing", "well")

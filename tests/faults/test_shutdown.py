@@ -10,6 +10,7 @@ from tests.contract.servers import events, wait_for
 from tests.faults.house import (
     SECONDS,
     assert_told_once,
+    full,
     is_alive,
     record,
     statuses,
@@ -31,7 +32,12 @@ def end(server, how=signal.SIGTERM):
 
 
 @pytest.mark.parametrize(
-    ("how", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT), ("/shutdown", 0)]
+    ("how", "code"),
+    [
+        (signal.SIGTERM, 0),
+        pytest.param(signal.SIGINT, -signal.SIGINT, marks=full),
+        pytest.param("/shutdown", 0, marks=full),
+    ],
 )
 def test_all_that_was_accepted_is_done_before_the_end(house, receiver, how, code):
     server = house.start()

@@ -63,3 +63,13 @@ def test_a_mistake_in_cog_yaml_is_named_with_its_line(folder):
 def test_a_setting_cannot_be_changed_afterwards():
     with pytest.raises(ValueError, match="frozen"):
         read_settings().port = 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("DRAIN_SECONDS", "inf"), ("BODY_SECONDS", "nan"), ("RETENTION_DAYS", "1e9")],
+)
+def test_seconds_and_days_are_numbers_that_clocks_can_take(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"{name} is '{value}'"):
+        read_settings()

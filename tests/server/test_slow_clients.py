@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import time
 
@@ -112,11 +113,23 @@ def test_headers_beyond_the_bound_are_refused(address):
         client.sendall(b"GET / HTTP/1.1\r\nX: ")
         answer = drip(client, b"y" * 2000)
         assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
+    for end in (b"", b"\r\n\r\n"):  # half a request, and a whole one in a single piece
+        with connected(address) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 5000 + end)
+            answer = read_all(client)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {
+            "error": "Headers are larger than 4096 bytes.",
+            "status": "failed",
+        }
+
+
+def test_what_is_no_http_is_told_so_in_json(address):
     with connected(address) as client:
-        client.sendall(b"GET / HTTP/1.1\r\nX: " + b"y" * 5000)
-        answer = read_all(client)
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert answer.endswith(b"Headers are larger than 4096 bytes.")
+        client.sendall(b"HELLO\r\n\r\n")
+        head, _, body = read_all(client).partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in head
+    assert json.loads(body) == {"error": "Invalid HTTP request received.", "status": "failed"}
 
 
 def test_a_body_and_the_next_request_do_not_count_as_headers(address):

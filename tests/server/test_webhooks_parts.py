@@ -59,7 +59,7 @@ def test_a_pending_delivery_that_was_received_once_does_not_end_as_failed():
     assert (noted.state, noted.delivered_at) == ("delivered", NOW)
 
 
-@pytest.mark.parametrize("secret", ["==", "whsec_a", "whsec_€uro", "whsec_AAAA whsec_a"])
+@pytest.mark.parametrize("secret", ["==", "whsec_a", "whsec_€uro", "whsec_AAAA whsec_a", "b64!"])
 def test_a_secret_that_is_none_is_refused_and_not_told(secret):
     with pytest.raises(ConfigError, match="WEBHOOK_SECRET") as told:
         Envelope("me", None, secret)

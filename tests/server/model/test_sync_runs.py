@@ -1,5 +1,7 @@
 """A synchronous run() in a real model process."""
 
+import multiprocessing
+
 import pytest
 
 from server.protocol import Log, Metric, Output
@@ -60,6 +62,18 @@ def test_each_item_of_a_list_is_a_chunk_and_any_other_value_is_one(model, code, 
             "ZeroDivisionError: integer division or modulo by zero",
         ),
         (
+            "class Odd(Exception):\n def __str__(self): raise RuntimeError\nraise Odd",
+            "Prediction failed: Prediction failed: Odd: <exception str() failed>",
+        ),
+        (
+            "def f():\n class Inner(Exception): pass\n raise Inner('x')\nf()",
+            "Prediction failed: Prediction failed: f.<locals>.Inner: x",
+        ),
+        (
+            "raise ValueError('\\ud800')",
+            "Prediction failed: Prediction failed: ValueError: \\ud800",
+        ),
+        (
             "out = b'x'",
             "Prediction failed: Failed to serialize output: "
             "TypeError: Object of type bytes is not JSON serializable",
@@ -92,6 +106,16 @@ def test_the_traceback_is_in_the_logs_after_what_was_printed(model):
     assert told.logs.endswith("ValueError: boom\n")
     assert "server/model" not in told.logs
     assert "Traceback" not in told.error
+
+
+def test_a_lone_surrogate_is_printed_as_its_escape(model):
+    assert model.run(code="print('a\\ud800')").logs == "a\\ud800\n"
+
+
+def test_the_users_processes_start_as_they_do_without_this_server(model):
+    told = model.run(code="import multiprocessing\nout = multiprocessing.get_start_method()")
+    default = multiprocessing.get_all_start_methods()[0]  # documented to be the default
+    assert told.output == default
 
 
 def test_lines_keep_their_order_and_an_unterminated_one_stays_with_its_prediction(model):

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
+from starlette.responses import PlainTextResponse
 
 from server.telemetry.metrics import Metrics
 from server.telemetry.observed import Observed
@@ -29,6 +30,11 @@ def client(metrics):
     async def fail():
         raise RuntimeError
 
+    async def end(request):
+        return PlainTextResponse("")
+
+    for kind in ("predictions", "trainings"):
+        app.add_route(f"/{kind}/{{id}}/cancel", end, methods=["POST"])
     app.include_router(router)
     app.add_middleware(Observed, metrics=metrics)
     return TestClient(app, raise_server_exceptions=False)
@@ -47,6 +53,13 @@ def test_requests_count_by_the_template_of_their_route(client, metrics):
     labels = {"method": "GET", "route": "/predictions/{id}"}
     name = "cog_http_request_duration_seconds_count"
     assert metrics.registry.get_sample_value(name, labels) == 2
+
+
+def test_routes_of_starlette_count_by_their_templates_too(client, metrics):
+    for path in ("/predictions/a/cancel", "/predictions/b/cancel", "/trainings/c/cancel"):
+        client.post(path)
+    assert count(metrics, "POST", "/predictions/{id}/cancel", "200") == 2
+    assert count(metrics, "POST", "/trainings/{id}/cancel", "200") == 1
 
 
 def test_unknown_paths_and_methods_are_other(client, metrics):
