@@ -5,7 +5,7 @@ from typing import Any
 from cog import BaseModel, BaseRunner, Input, Path
 
 from runner.config import Recipe, RunnerSettings
-from runner.few_shot import train
+from runner.few_shot import train_async
 from runner.model_runner import ModelRunner
 from runner.report import Step
 from runner.tasks.text_classification import TextClassification
@@ -28,7 +28,7 @@ class Trainer(BaseRunner):
         self.runner = ModelRunner(TextClassification(), RunnerSettings.from_environment())
         self.runner.self_test(self.train).raise_if_failed()
 
-    def train(  # noqa: PLR0913 - Cog's inputs are parameters
+    async def train(  # noqa: PLR0913 - Cog's inputs are parameters
         self,
         examples: str = Input(
             description="Labelled examples: JSON, JSON Lines or CSV, or a file (@file or URL)"
@@ -55,7 +55,7 @@ class Trainer(BaseRunner):
         """Train; a run that was killed goes on from its checkpoint when it is asked for again."""
         rate = learning_rate or None
         recipe = Recipe(method, rank, steps, batch_size, rate, seed, hold_out=hold_out)
-        path, report = train(self.runner, examples, recipe, self.show)
+        path, report = await train_async(self.runner, examples, recipe, self.show)
         return TrainingOutput(weights=Path(path), report=report)
 
     run = train  # Cog loads a class for training only if it has both

@@ -16,6 +16,7 @@ from runner.adapters import Adapter, adapter_from_bytes, load_adapter
 from runner.config import Recipe
 from runner.errors import InputError, StoreError
 from runner.examples import Example, parse_examples
+from runner.loaded_model import Adaptation
 from runner.model_runner import ModelRunner, OnStep
 from runner.references import is_url, read_url
 
@@ -151,10 +152,28 @@ def train(
         AdaptationError: a gradient step could not be taken.
         StoreError: a checkpoint or the adapter could not be written.
     """
+    labelled, checkpoint = _begin(runner, examples, recipe)
+    done = runner.adapt(labelled, recipe, on_step, checkpoint=checkpoint)
+    return _store(runner, done, checkpoint)
+
+
+async def train_async(
+    runner: ModelRunner, examples: str, recipe: Recipe, on_step: OnStep | None = None
+) -> tuple[Path, dict[str, Any]]:
+    """As `train`, from an event loop."""
+    labelled, checkpoint = _begin(runner, examples, recipe)
+    done = await runner.adapt_async(labelled, recipe, on_step, checkpoint=checkpoint)
+    return _store(runner, done, checkpoint)
+
+
+def _begin(runner: ModelRunner, examples: str, recipe: Recipe) -> tuple[list[Example], Path]:
     labelled = read_request_examples(examples)
     key = _run_key(runner, labelled, recipe)
-    checkpoint = runner.settings.weights_dir / "checkpoints" / f"{key}.safetensors"
-    done = runner.adapt(labelled, recipe, on_step, checkpoint=checkpoint)
+    folder = runner.settings.weights_dir / "checkpoints"
+    return labelled, folder / f"{key}.safetensors"
+
+
+def _store(runner: ModelRunner, done: Adaptation, checkpoint: Path) -> tuple[Path, dict[str, Any]]:
     path = runner.store.put(done.adapter)
     checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
     return path, done.report.to_json() | {"adapter": done.adapter.id}

@@ -171,7 +171,14 @@ class Intake:
 
     def _read_known(self, envelope: Envelope) -> dict[str, Any]:
         inputs = read_input(envelope)
-        validator = self._desk.validator(self.kind)
+        try:
+            validator = self._desk.validator(self.kind)
+        except KeyError as error:
+            raise Refused(
+                503,
+                f"the code for {_WORDS[self.kind]}s does not load; why is in setup.logs of "
+                "GET /health-check.",
+            ) from error
         problems = validator.problems(inputs, len(envelope.input))
         if problems:
             raise InvalidInputs(problems)

@@ -1,6 +1,5 @@
 """Where a spawned model process begins; the front process imports this and nothing below it."""
 
-import multiprocessing
 import os
 import socket
 
@@ -11,6 +10,5 @@ def enter(channel: socket.socket, plan: Plan) -> None:
     """Run the model process, whose modules are imported only in it."""
     from server.model.process import main
 
-    multiprocessing.set_start_method(None, force=True)  # ours is no choice for the user's code
     os.setpgrp()  # the front process ends it with all that it has started
     main(channel, plan)

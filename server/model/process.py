@@ -1,5 +1,6 @@
 """The entry of the model process."""
 
+import multiprocessing
 import os
 import signal
 import socket
@@ -44,6 +45,7 @@ def main(channel: socket.socket, plan: Plan) -> None:
         plan: what to do.
     """
     _ignore_signals()
+    multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
     process = _ModelProcess(Channel(channel), plan)
     process.serve()
 

@@ -17,7 +17,6 @@ from tests.container.containers import example_file, running
 
 OPTIONS = ("--shm-size", "6g", "-e", "LOG_FORMAT=console")
 TRAIN = ("python", "-m", "cog.server.http", "--x-mode", "train")
-ONE_AT_A_TIME = ("-e", "COG_MAX_CONCURRENCY=1")  # train() is not async: else coglet refuses it
 LIKE_COG = """
 COPY . /src
 ENV COG_PREDICT_TYPE_STUB=predict.py:Predictor COG_TRAIN_TYPE_STUB=train.py:Trainer
@@ -62,7 +61,7 @@ def test_cog_predict_adapts_to_a_file_of_examples(cog):
 
 
 def test_cog_train_gives_weights_that_cog_predict_takes(engine, cog, cog_image):
-    with running(engine, cog_image, *OPTIONS, *ONE_AT_A_TIME, command=TRAIN) as trainer:
+    with running(engine, cog_image, *OPTIONS, command=TRAIN) as trainer:
         values = {"examples": example_file("tickets_train.jsonl"), "steps": 10}
         weights = trainer.succeed("/trainings", values)["weights"]
     assert base64.b64decode(weights.partition(",")[2])

@@ -1,0 +1,25 @@
+"""The user's modules may have the names of ours, and of what ours import."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = {
+    "predict.py": "import rich, runner\ndef run() -> str: return runner.VALUE + rich.VALUE",
+    "rich.py": "VALUE = 'b'",
+}
+
+
+@pytest.mark.parametrize("file", ["runner.py", "runner/__init__.py"])
+@pytest.mark.parametrize(
+    ("command", "printed"), [(["server.openapi"], '"openapi": "3.0.2"'), (["server"], "'ab'")]
+)
+def test_ours_are_not_hidden_and_do_not_hide_the_users(tmp_path, file, command, printed):
+    for name, text in {**FILES, file: "VALUE = 'a'"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
