@@ -63,24 +63,31 @@ def follow(
     Args:
         prediction: to follow.
         after: the number of the last event that the reader has seen; None: no replay.
-        numbered: whether events carry their number, for `Last-Event-ID`.
+        numbered: whether events carry their number, for `Last-Event-ID`. Such a stream goes on
+            after events that are no longer kept; Cog's ends there.
     """
-    return _written(prediction, prediction.events.follow(after), numbered=numbered)
+    portions = prediction.events.follow(after)
+    return _written(prediction, portions, after or 0, numbered=numbered)
 
 
 async def _written(
-    prediction: Prediction, portions: AsyncGenerator[list[Event]], *, numbered: bool
+    prediction: Prediction, portions: AsyncGenerator[list[Event]], seen: int, *, numbered: bool
 ) -> AsyncGenerator[bytes]:
     try:
         async with aclosing(portions):
             async for portion in portions:
                 yield b"".join([to_bytes(event, numbered=numbered) for event in portion])
+                seen = portion[-1].number
     except MissedError as missed:
         reason = {
             "error": "SSE stream replay truncated; events were dropped",
             "skipped": missed.count,
         }
         yield to_bytes(Event(0, "error", encode(reason)), numbered=False)
+        if numbered:
+            async with aclosing(follow(prediction, seen + missed.count, numbered=True)) as rest:
+                async for part in rest:
+                    yield part
         return
     last = Event(prediction.events.next_number, "completed", encode(prediction.account()))
     yield to_bytes(last, numbered=numbered)

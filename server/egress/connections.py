@@ -121,7 +121,8 @@ def check_scheme(url: httpx2.URL) -> None:
         EgressError: it is neither.
     """
     if url.scheme not in ("http", "https"):
-        raise EgressError(f"{url.scheme}: is not reached for a caller; http and https are")
+        shown = str(url)[:80]
+        raise EgressError(f"{shown!r} is not reached for a caller; http and https are")
 
 
 def _find_addresses(rules: AddressRules, host: str, port: int) -> list[str]:

@@ -1,10 +1,14 @@
 """How a client wants its answer, by its headers."""
 
+from types import SimpleNamespace
+
 import pytest
 from starlette.requests import Request
 
-from server.envelope import Refused
-from server.intake import Manner, read_manner
+from server.envelope import Envelope, Refused
+from server.intake import Intake, Manner, read_manner
+from server.openapi import openapi_schema
+from server.validation import InputValidator
 
 
 def manner(*, strict=False, **headers):
@@ -75,3 +79,16 @@ def test_what_is_no_time_is_refused_with_the_remedy(text):
     with pytest.raises(Refused, match="30s, 5m or 1h") as caught:
         manner(cancel_after=text)
     assert (caught.value.status, caught.value.location) == (422, ("header", "cancel-after"))
+
+
+def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_reason():
+    def predict() -> str:
+        return ""
+
+    def validator(_kind):
+        return InputValidator(openapi_schema(predict), "TrainingInput", 1000)
+
+    desk = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
+    with pytest.raises(Refused, match="trainings does not load.*setup.logs") as told:
+        Intake(desk, "train").digest(Envelope())
+    assert told.value.status == 503

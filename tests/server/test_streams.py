@@ -72,18 +72,24 @@ def test_numbers_go_on_to_the_last_event():
     ]
 
 
-def test_a_stream_that_has_lost_events_says_so_and_ends():
+def test_a_stream_that_has_lost_events_says_so_and_ends_if_it_has_no_numbers():
     async def truncated():
         prediction = started(history=3)
         for _ in range(5):
             prediction.add_output(b"1")
         end(prediction)
-        return await text(prediction, numbered=True)
+        return await text(prediction), parsed(await text(prediction, numbered=True))
 
-    assert run(truncated()) == (
+    cogs, numbered = run(truncated())
+    assert cogs == (
         'event: error\ndata: {"error":"SSE stream replay truncated; events were dropped",'
         '"skipped":3}\n\n'
     )
+    assert [(event["event"], event.get("id")) for event in numbered] == [
+        ("error", None),
+        *[("output", str(number)) for number in (4, 5, 6)],
+        ("completed", "7"),
+    ]
 
 
 def test_without_a_replay_a_stream_has_only_what_comes():
