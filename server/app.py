@@ -6,20 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
 import structlog
-from fastapi import FastAPI, Request
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.routing import Match
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from server.answers import json_answer, problems_answer, refusal_answer
+from server import exceptions
 from server.desk import Desk
 from server.egress import Egress
 from server.encoded_ids import EncodedSlashes
-from server.envelope import Refused
 from server.guard import protect
 from server.health import Clinic
-from server.intake import InvalidInputs
 from server.journal import Journal
 from server.lane import Lane
 from server.model.plan import Plan
@@ -86,10 +81,10 @@ def create_app(
         redirect_slashes=False,
         lifespan=lifespan,
         telemetry=traces.fastapi,
+        exception_handlers=exceptions.ANSWERS,
     )
     app.state.settings, app.state.metrics, app.state.shut_down = settings, metrics, shut_down
     _add_routes(app, settings)
-    _add_answers(app, settings)
     return app
 
 
@@ -134,47 +129,3 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
             record_routes.Shelf(kind).add_to(app)
     state.add_to(app)
     docs.add_to(app)
-
-
-def _add_answers(app: FastAPI, settings: Settings) -> None:
-    """One answer for each thing that is raised."""
-    strict = settings.strict_cog
-
-    @app.exception_handler(Refused)
-    async def refuse(_: Request, refused: Refused) -> Response:
-        return refusal_answer(refused, strict=strict)
-
-    @app.exception_handler(InvalidInputs)
-    async def list_problems(_: Request, invalid: InvalidInputs) -> Response:
-        return problems_answer(invalid.problems)
-
-    @app.exception_handler(RecordsError)
-    async def wait_for_records(_: Request, error: RecordsError) -> Response:
-        return refusal_answer(Refused(503, f"the records cannot be used: {error}"), strict=strict)
-
-    @app.exception_handler(HTTPException)
-    async def find_no_route(request: Request, error: HTTPException) -> Response:
-        headers = {}
-        if error.status_code == 405:
-            headers["Allow"] = ",".join(_allowed_methods(request))
-        if strict:
-            return Response(None, error.status_code, headers)
-        reason = {404: "there is no such page", 405: "this method is not allowed here"}
-        text = reason.get(error.status_code, str(error.detail))
-        return json_answer({"error": text, "status": "failed"}, error.status_code, headers)
-
-    @app.exception_handler(Exception)
-    async def admit(request: Request, error: Exception) -> Response:
-        log.error("request failed", path=request.url.path, exc_info=error)
-        return json_answer(
-            {"error": "the server has a fault; see its log", "status": "failed"}, 500
-        )
-
-
-def _allowed_methods(request: Request) -> list[str]:
-    methods: set[str] = set()
-    for route in request.app.routes:
-        match, _ = route.matches(request.scope)
-        if match is not Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
-    return sorted(methods)

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 
 from server.desk import NOT_READY, Desk
-from server.envelope import Envelope, Refused, check_id, read_envelope, read_input
+from server.envelope import Envelope, NotAnEnvelope, Refused, check_id, read_envelope, read_input
 from server.prediction import Order, digest_of, encode, new_id
 from server.protocol import Kind
 from server.validation import Problem
@@ -100,10 +100,11 @@ class Intake:
                 reason = f"{word} ID must match the ID supplied in the URL"
                 raise Refused(422, reason, ("body", "id"))
             envelope.id = name
-        if envelope.id is None:
-            envelope.id = new_id()
-        elif not self._strict:
+        if envelope.id is not None and not self._strict:
             check_id(envelope.id)
+        if not 0 <= envelope.retries <= _MOST_RETRIES:
+            reason = f"retries is {envelope.retries}; allowed: 0 to {_MOST_RETRIES}."
+            raise NotAnEnvelope(422, reason, ("body", "retries"))
         self._check_webhook(envelope.webhook, request)
         return envelope
 
@@ -149,8 +150,9 @@ class Intake:
             webhook=envelope.webhook,
             events=envelope.events,
             keeps=keeps,
+            is_named=envelope.id is not None,
             is_repeatable=not has_secrets,
-            retries=max(0, min(envelope.retries, _MOST_RETRIES)),
+            retries=envelope.retries,
             seconds=manner.cancel_after,
             headers=headers,
         )

@@ -174,12 +174,13 @@ class Journal:
                 status=prediction.status,
                 seconds=round(prediction.age, 3),
             )
-        record = to_record(prediction)
-        if order.webhook is None or "completed" not in order.events:
+        record, deliveries = to_record(prediction), []
+        if order.webhook is not None and "completed" in order.events:
+            deliveries = [debt_of(prediction, order.webhook, told.trace.headers())]
+        if deliveries or order.keeps or order.is_named:
+            prediction.written = self._spawn(self._write_end(record, deliveries))
+        else:
             self._records.save(record)
-            return
-        delivery = debt_of(prediction, order.webhook, told.trace.headers())
-        self._spawn(self._owe(record, delivery))
 
     async def bury(self, record: Record, error: str) -> None:
         """A record whose server died ends as failed, with the webhook that it owes."""
@@ -197,22 +198,24 @@ class Journal:
         while self._writing:
             await asyncio.wait(self._writing)
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
+        return task
 
-    async def _owe(self, record: Record, delivery: Delivery) -> None:
+    async def _write_end(self, record: Record, deliveries: list[Delivery]) -> None:
         try:
-            await self._records.save_durably(record, [delivery])
+            await self._records.save_durably(record, deliveries)
         except TakenOverError as error:
             log.warning("end is left to another server", prediction_id=record.id, error=str(error))
             return
         except RecordsError as error:
             log.warning("final record is late", prediction_id=record.id, error=str(error))
             self._metrics.record_error()
-            self._records.save(record, [delivery])
-        self._webhooks.complete(delivery)
+            self._records.save(record, deliveries)
+        for delivery in deliveries:
+            self._webhooks.complete(delivery)
 
     def _told_of(self, prediction: Prediction) -> _Told:
         return self._told[prediction.order.kind, prediction.id]

@@ -45,6 +45,7 @@ class Order(msgspec.Struct, frozen=True):
         webhook: where events go; None: nowhere.
         events: which events.
         keeps: whether it must survive this process, since nobody waits for the answer.
+        is_named: whether the client chose the id, and may ask for it again.
         is_repeatable: whether the record may hold all that is needed to run it (no secrets).
         retries: how often it may run again after a crash.
         seconds: until it is cancelled; None: without limit.
@@ -60,6 +61,7 @@ class Order(msgspec.Struct, frozen=True):
     webhook: str | None = None
     events: frozenset[str] = ALL_EVENTS
     keeps: bool = False
+    is_named: bool = False
     is_repeatable: bool = True
     retries: int = 0
     seconds: float | None = None
@@ -96,6 +98,7 @@ class Prediction:
         self.events = EventLog(history)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
+        self.written: asyncio.Task[None] | None = None
         self._history = history
         self._accepted = time.monotonic()
         self.waited = 0.0

@@ -104,8 +104,10 @@ class InputValidator:
         return [masked if self._tells_secret(error) else error for error, masked in pairs]
 
     def _tells_secret(self, error: jsonschema_rs.ValidationError) -> bool:
+        """Numbers and the like are told, in Cog's words: they are none."""
         place = error.instance_path
-        return bool(self._secrets) and (not place or place[0] in self._secrets)
+        is_secret = bool(place) and place[0] in self._secrets
+        return is_secret and isinstance(error.instance, list | dict)
 
     def _without_nulls(self, inputs: object) -> object:
         if not isinstance(inputs, dict):

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import BinaryIO
 
+from runner.errors import InputError
 from runner.references import read_url
 from server.egress import Egress
 from server.model.plan import Plan
@@ -128,7 +129,10 @@ def file_name(url: str) -> str:
     if url.startswith("data:"):
         kind = url[len("data:") :].partition(",")[0].partition(";")[0]
         return f"file{mimetypes.guess_extension(kind) or ''}" if kind else "file.txt"
-    name = os.path.basename(urllib.parse.urlparse(url).path)
+    try:
+        name = os.path.basename(urllib.parse.urlparse(url).path)
+    except ValueError as error:  # brackets that hold no address
+        raise InputError(f"{url[:80]!r} is no URL: {error}. Correct it.") from error
     name = urllib.parse.unquote_plus(name).replace("\0", "_").replace("/", "_")
     if len(name.encode()) <= _MOST_NAME_BYTES:
         return name

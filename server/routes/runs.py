@@ -123,6 +123,8 @@ async def _outcome(asked: _Asked, prediction: Prediction) -> Response:
             return json_answer(prediction.progress(), 202)
     else:
         await _end_with_client(asked, prediction)
+    if prediction.written is not None:  # who may ask for it again, finds it after any crash
+        await asyncio.shield(prediction.written)
     return json_answer(prediction.answer())
 
 

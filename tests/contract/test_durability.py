@@ -1,0 +1,44 @@
+"""What the mirror has answered, it still knows after any crash."""
+
+import os
+import signal
+
+import pytest
+
+
+@pytest.fixture
+def mirror(flavour):
+    if flavour != "mirror":
+        pytest.skip("Cog keeps no records")
+    return flavour
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+def test_an_answer_under_a_clients_id_outlives_a_kill_right_after_it(
+    mirror, launch, tmp_path, method
+):
+    server = launch("actions.py:Predictor", folder=tmp_path)
+    for number in range(5):
+        path = f"/predictions/k{number}" if method == "PUT" else "/predictions"
+        body = {"input": {}, **({"id": f"k{number}"} if method == "POST" else {})}
+        assert server.request(method, path, body).json()["status"] == "succeeded"
+    os.kill(server.process.pid, signal.SIGKILL)
+    again = launch("actions.py:Predictor", folder=tmp_path)
+    for number in range(5):
+        assert again.get(f"/predictions/k{number}").json()["status"] == "succeeded"
+        answer = again.put(f"/predictions/k{number}", {"input": {}})
+        assert answer.headers["Idempotent-Replayed"] == "true"
+
+
+@pytest.mark.parametrize("retries", [-1, 11])
+def test_retries_have_a_limit(mirror, actions, retries):
+    answer = actions.post("/predictions", {"input": {}, "retries": retries})
+    assert answer.status_code == 422
+    assert answer.json()["detail"][0]["loc"] == ["body", "retries"]
+
+
+def test_brackets_that_hold_no_address_are_bad_input(mirror, actions):
+    body = {"input": {"action": "read", "file": "http://[::1"}}
+    answer = actions.post("/predictions", body).json()
+    assert answer["status"] == "failed"
+    assert answer["error"].startswith("Input validation error: ")
