@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import heapq
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ class Retries:
         self._loop: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._next_look = 0.0
+        self._moments: list[float] = []  # a heap: when to look at the latest
         self._since = datetime.now(UTC)
 
     @property
@@ -50,7 +52,7 @@ class Retries:
 
     async def _run(self) -> None:
         while True:
-            self._next_look = time.time() + _LONGEST_SLEEP
+            self._next_look = self._plan_look(time.time())
             if (room := _AT_ONCE - len(self._tasks)) > 0:
                 for delivery in await self._deliverer.find_due(room):
                     if not self._is_new(delivery) and self._deliverer.claim(delivery):
@@ -58,6 +60,11 @@ class Retries:
                         self._tasks.add(task)
                         task.add_done_callback(self._end)
             await self._sleep()
+
+    def _plan_look(self, now: float) -> float:
+        while self._moments and self._moments[0] <= now:
+            heapq.heappop(self._moments)
+        return min([now + _LONGEST_SLEEP, *self._moments[:1]])
 
     async def _retry(self, delivery: Delivery) -> None:
         self.note(await self._deliverer.deliver(delivery, self._delays))
@@ -73,6 +80,7 @@ class Retries:
         return is_recent and not delivery.attempts
 
     def _look_at(self, moment: float) -> None:
+        heapq.heappush(self._moments, moment)
         self._next_look = min(self._next_look, moment)
         self._wake.set()
 

@@ -267,6 +267,14 @@ async def test_a_delivery_is_retried_until_it_is_received(receiver, records, sta
     assert {body for _, body in receiver.got} == {delivery.body.encode()}
 
 
+async def test_every_retry_comes_in_its_own_time(receiver, records, start, monkeypatch):
+    monkeypatch.setattr("server.webhooks.retries._LONGEST_SLEEP", 60.0)
+    receiver.answers = [503] * 3
+    webhooks = await start(delays=(0.1, 0.2, 0.3))
+    webhooks.complete(delivery := await save(records, receiver.url))
+    await state(records, delivery, "delivered")
+
+
 @pytest.mark.parametrize("status", [301, 307, 400, 404, 410, 501])
 async def test_another_answer_is_final(status, receiver, records, start):
     receiver.answers = [(status, "location: /elsewhere\r\n")]
