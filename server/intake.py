@@ -78,11 +78,12 @@ class Intake:
 
     Args:
         desk: where they go.
-        kind: prediction or training.
+        kind: prediction or training, by the path; it says what inputs must look like.
+        runs: what runs; Cog's server in train mode trains, whatever the path.
     """
 
-    def __init__(self, desk: Desk, kind: Kind) -> None:
-        self._desk, self.kind = desk, kind
+    def __init__(self, desk: Desk, kind: Kind, runs: Kind) -> None:
+        self._desk, self.kind, self._runs = desk, kind, runs
         self._strict = desk.settings.strict_cog
 
     async def envelope(self, request: Request, name: str | None = None) -> Envelope:
@@ -143,7 +144,7 @@ class Intake:
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         return Order(
             id=new_id() if envelope.id is None else envelope.id,
-            kind=self.kind,
+            kind=self._runs,
             input=raw,
             shown=encode(validator.redacted(known)) if has_secrets else raw,
             context=envelope.context,

@@ -34,14 +34,10 @@ class InputReader:
 
     def read(self, content: bytes) -> dict[str, Any]:
         """The arguments by name, defaults filled in; files are still URLs."""
-        given: Mapping[str, Any] = msgspec.json.decode(content)
-        arguments: dict[str, Any] = {}
-        for parameter in self.parameters:
-            if parameter.name in given:
-                arguments[parameter.name] = given[parameter.name]
-            elif parameter.has_default:
-                arguments[parameter.name] = parameter.default
-        return arguments
+        given: dict[str, Any] = msgspec.json.decode(content)
+        defaults = {each.name: each.default for each in self.parameters if each.has_default}
+        # The front drops unknown ones; what it lets through, as Cog does, is the function's to say.
+        return defaults | given
 
     def urls(self, arguments: Mapping[str, Any]) -> list[str]:
         """The URLs of all files, in the order in which `convert` wants them.
@@ -72,7 +68,8 @@ class InputReader:
             path = next(paths)
             return opened(path) if parameter.kind == "file" else cog.Path(path)
 
-        return {
+        known = {parameter.name for parameter in self.parameters}
+        return {name: value for name, value in arguments.items() if name not in known} | {
             parameter.name: converted(parameter, value)
             for parameter, value in self._given(arguments)
         }

@@ -89,7 +89,7 @@ class _Asked:
         if lane is None:
             raise Refused(404, f"this server runs no {_NOUNS[kind]}s; it has no code for them.")
         self.lane: Lane = lane
-        self.intake = Intake(self.desk, lane.kind)
+        self.intake = Intake(self.desk, kind, lane.kind)
         self.manner: Manner = read_manner(request, strict=self.is_strict)
 
 

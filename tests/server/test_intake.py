@@ -90,5 +90,5 @@ def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_re
 
     desk = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
     with pytest.raises(Refused, match="trainings does not load.*setup.logs") as told:
-        Intake(desk, "train").digest(Envelope())
+        Intake(desk, "train", "train").digest(Envelope())
     assert told.value.status == 503
