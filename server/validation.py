@@ -15,7 +15,7 @@ import msgspec
 from jsonschema_rs import ValidationErrorKind
 
 Schema = dict[str, Any]
-_URL = re.compile(r"(?:https?://|data:)", re.IGNORECASE)
+_URL = re.compile(r"https?://|data:")
 REDACTED = "**********"
 
 

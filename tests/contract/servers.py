@@ -15,6 +15,7 @@ import httpx2
 
 ANSWER_SECONDS = 60.0
 BUSY_ATTEMPTS = 100
+CANCELS = 10
 
 Value = TypeVar("Value")
 
@@ -100,8 +101,13 @@ class Server:
         return str(response.json()["id"])
 
     def cancel(self, id: str, kind: str = "predictions") -> httpx2.Response:
-        """Cancel a prediction or training."""
-        return self.request("POST", f"/{kind}/{id}/cancel")
+        """Cancel a prediction or training; coglet is told again, since it may lose the first."""
+        response = self.request("POST", f"/{kind}/{id}/cancel")
+        for _ in range(CANCELS if self.is_coglet else 0):
+            time.sleep(0.1)
+            if self.request("POST", f"/{kind}/{id}/cancel").status_code == 404:
+                break
+        return response
 
     @contextlib.contextmanager
     def open_stream(
