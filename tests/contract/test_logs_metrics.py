@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.contract.differences import expect, follows_cog
+from tests.contract.differences import expect
+from tests.contract.servers import follows_cog, wait_for
 
 
 def test_stdout_and_stderr_in_order(actions):
@@ -33,8 +34,9 @@ def test_a_last_line_without_newline(actions):
 
 
 def test_what_children_print_is_in_the_servers_log(actions):
+    actions.predict(action="print_all", text="\n")  # ends what coglet has kept of another
     assert actions.predict(action="child", text="from a child")["logs"] == ""
-    assert "from a child" in actions.text()
+    assert wait_for(lambda: "from a child" in actions.text() or None)
 
 
 def test_what_a_run_prints_is_in_no_other_answer(actions):
