@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.contract.differences import expect
-from tests.contract.servers import follows_cog, wait_for
+from tests.contract.differences import expect, follows_cog
+from tests.contract.servers import wait_for
 
 
 def test_stdout_and_stderr_in_order(actions):
