@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from examples.cog_server import REPOSITORY
 from tests.contract.receivers import Receiver
 from tests.contract.servers import Server
 from tests.contract.serving import FLAVOURS, serving
 
-_MIRROR_EXISTS = (REPOSITORY / "server" / "__main__.py").exists()
-_NO_MIRROR = pytest.mark.skipif(not _MIRROR_EXISTS, reason="there is no server/__main__.py yet")
+# coglet loses a cancel or a free slot by chance, the more so on a busy machine (see the table of
+# differences): what it does is looked at three times at most. The mirror has one chance.
+_BY_CHANCE = pytest.mark.flaky(reruns=2, reruns_delay=2)
 _CHOSEN = os.environ.get("CONTRACT", ",".join(FLAVOURS)).split(",")
 
 
 @pytest.fixture(
     scope="session",
     params=[
-        pytest.param(flavour, marks=() if flavour == "coglet" else _NO_MIRROR)
+        pytest.param(flavour, marks=_BY_CHANCE if flavour == "coglet" else ())
         for flavour in FLAVOURS
         if flavour in _CHOSEN
     ],
