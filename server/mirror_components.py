@@ -70,6 +70,8 @@ _REQUEST: Schema = {
     },
     "retries": {
         "type": "integer",
+        "minimum": 0,
+        "maximum": 10,
         "default": 0,
         "description": "How often to run again what a crash cut short; at most 10.",
     },
