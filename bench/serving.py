@@ -43,8 +43,8 @@ Start = Callable[[Path], AbstractContextManager[Served]]
 class Sizes:
     """How often everything is measured."""
 
-    rounds: int = 10
-    seconds: float = 0.5
+    rounds: int = 6
+    seconds: float = 0.4
     items: int = 10_000
     placements: tuple[str, ...] = (PINNED, FREE)
     rivals: bool = True

@@ -121,7 +121,9 @@ def streamer(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def mirror(served) -> Iterator[Client]:
     """This project's server for the predictor, with a key."""
-    with contextlib.chdir(served), private_server("predict", {}) as client:
+    with contextlib.ExitStack() as stack:
+        with contextlib.chdir(served):  # for its start alone: other tests run while it lives
+            client = stack.enter_context(private_server("predict", {}))
         client.wait_until_ready(60)
         yield client
 
