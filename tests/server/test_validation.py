@@ -104,9 +104,14 @@ def test_a_pattern_that_the_validator_cannot_compile_still_counts(told):
     assert told(odd="ac") == [("odd", '"ac" does not match "^(?P<first>a)b$"')]
 
 
-@pytest.mark.parametrize("url", ["http://x", "HTTPS://x", "data:,x", "DATA:text/plain,x"])
+@pytest.mark.parametrize("url", ["http://x", "https://x", "data:,x", "data:text/plain,x"])
 def test_files_are_urls(told, url):
     assert told(file=url, files=[url]) == []
+
+
+@pytest.mark.parametrize("url", ["/etc/hosts", "file:///x", "HTTPS://x", "DATA:,x", ""])
+def test_nothing_else_is_a_file(told, url):
+    assert [place for place, _ in told(file=url)] == ["file"]
 
 
 def test_an_item_of_a_list_is_named_by_its_place(told):
