@@ -12,11 +12,10 @@ from starlette.requests import Request
 from server.desk import NOT_READY, Desk
 from server.envelope import Envelope, NotAnEnvelope, Refused, check_id, read_envelope, read_input
 from server.prediction import Order, digest_of, encode, new_id
-from server.protocol import Kind
+from server.protocol import NOUNS, Kind
 from server.validation import Problem
 
 EVENT_STREAM = "text/event-stream"
-_WORDS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 _WAIT = re.compile(r"wait(?:=(\d+))?")
 DURATION = r"([1-9][0-9]{0,5}(?:\.[0-9]{1,3})?|0\.0{0,2}[1-9][0-9]{0,2})(ms|s|m|h)?"
 _DURATION = re.compile(DURATION)
@@ -97,7 +96,7 @@ class Intake:
         envelope = read_envelope(body, content_type, strict=self._strict)
         if name is not None:
             if envelope.id is not None and envelope.id != name:
-                word = _WORDS[self.kind]
+                word = NOUNS[self.kind]
                 reason = f"{word} ID must match the ID supplied in the URL"
                 raise Refused(422, reason, ("body", "id"))
             envelope.id = name
@@ -179,7 +178,7 @@ class Intake:
         except KeyError as error:
             raise Refused(
                 503,
-                f"the code for {_WORDS[self.kind]}s does not load; why is in setup.logs of "
+                f"the code for {NOUNS[self.kind]}s does not load; why is in setup.logs of "
                 "GET /health-check.",
             ) from error
         problems = validator.problems(inputs, len(envelope.input))

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 Kind = Literal["predict", "train"]
+NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 Status = Literal["succeeded", "failed", "canceled"]
 MetricMode = Literal["replace", "increment", "append"]
 _LENGTH = struct.Struct(">I")

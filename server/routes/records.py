@@ -15,13 +15,12 @@ from server.entries import to_record
 from server.envelope import Refused
 from server.events import Event
 from server.prediction import encode
-from server.protocol import Kind
+from server.protocol import NOUNS, Kind
 from server.records import Record
 from server.records.record import Delivery
 from server.routes.runs import desk_of
 from server.streams import EventStream, follow, to_bytes, translated
 
-_NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 _STATUSES = ("starting", "processing", "succeeded", "failed", "canceled")
 _MOST_A_PAGE = 1000
 _NUMBER = re.compile(r"[0-9]{1,15}")  # more digits than int() takes would be a fault of ours
@@ -39,7 +38,7 @@ class Shelf:
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
-        path = f"/{_NOUNS[self._kind]}s"
+        path = f"/{NOUNS[self._kind]}s"
         app.add_route(path, self.page, methods=["GET"])
         app.add_route(f"{path}/{{name}}", self.show, methods=["GET"])
         app.add_route(f"{path}/{{name}}/events", self.events, methods=["GET"])
@@ -123,7 +122,7 @@ class Shelf:
         if prediction is not None:
             return to_record(prediction)
         if record is None:
-            raise Refused(404, f"there is no {_NOUNS[self._kind]} {name[:80]!r}.")
+            raise Refused(404, f"there is no {NOUNS[self._kind]} {name[:80]!r}.")
         return record
 
 

@@ -15,10 +15,9 @@ from server.intake import Intake, Manner, read_manner
 from server.keys import Key
 from server.lane import Lane
 from server.prediction import Prediction
-from server.protocol import Kind
+from server.protocol import NOUNS, Kind
 from server.streams import EventStream, follow
 
-_NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 _MOST_FOLLOWERS = 1024
 _WATCH_AFTER = 0.02
 
@@ -41,7 +40,7 @@ class Runs:
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
-        path = f"/{_NOUNS[self._kind]}s"
+        path = f"/{NOUNS[self._kind]}s"
         app.add_route(path, self.create, methods=["POST"])
         app.add_route(f"{path}/{{name}}/cancel", cancel, methods=["POST"])
         app.add_route(f"{path}/{{name}}", self.create_once, methods=["PUT"])
@@ -87,7 +86,7 @@ class _Asked:
         self.is_strict = self.desk.settings.strict_cog
         lane = self.desk.lane(kind)
         if lane is None:
-            raise Refused(404, f"this server runs no {_NOUNS[kind]}s; it has no code for them.")
+            raise Refused(404, f"this server runs no {NOUNS[kind]}s; it has no code for them.")
         self.lane: Lane = lane
         self.intake = Intake(self.desk, kind, lane.kind)
         self.manner: Manner = read_manner(request, strict=self.is_strict)
