@@ -10,6 +10,7 @@ from server.entries import to_order
 from server.envelope import Refused
 from server.journal import Journal
 from server.lane import Lane
+from server.later import Later
 from server.prediction import Prediction
 from server.protocol import Kind
 from server.records import Record, Records, RecordsError
@@ -21,6 +22,7 @@ NOT_READY = (
 )
 COMPONENTS: dict[Kind, str] = {"predict": "Input", "train": "TrainingInput"}
 _TAKE_OVER_SECONDS = 5.0
+_WATCH_AFTER = 0.02
 log = structlog.get_logger()
 
 
@@ -30,6 +32,10 @@ class Desk:
     Args:
         lanes: by kind; a server that only trains has no lane for predictions.
         mode: whose model process starts with the server, and whose health is the server's.
+
+    Attributes:
+        watches: begins to look whether a client that waits is still there; most answers are
+            out before.
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class Desk:
         self.records, self.journal = records, journal
         self.main = lanes[mode]
         self.document: dict[str, Any] = {}
+        self.watches = Later(_WATCH_AFTER)
         self._validators: dict[str, InputValidator] = {}
         self._watch: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None

@@ -78,7 +78,7 @@ def to_record(prediction: Prediction) -> Record:
         metrics=encode(prediction.metrics).decode(),
         error=prediction.error,
         webhook=order.webhook,
-        webhook_events=tuple(sorted(order.events)),
+        webhook_events=tuple(sorted(order.events)) if order.webhook else None,
         retries_left=prediction.retries_left,
         deadline=deadline,
     )

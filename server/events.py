@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
+import msgspec
+
 MOST_WAITING = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One event.
 
     Attributes:

@@ -4,6 +4,7 @@ JSON, the id in the path, whether that id is known, streams, inputs, readiness, 
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,16 +54,24 @@ class Manner:
     cancel_after: float | None = None
 
 
-def read_manner(request: Request, *, strict: bool) -> Manner:
+def read_headers(request: Request) -> dict[str, str]:
+    """The headers, by lower-case name; of several the first counts, as Starlette has it."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in reversed(request.scope["headers"])
+    }
+
+
+def read_manner(headers: Mapping[str, str], *, strict: bool) -> Manner:
     """What the headers Accept, Prefer and Cancel-After ask for; Cog knows `respond-async` alone.
 
     Raises:
         Refused: 422, Cancel-After is no time.
     """
-    seconds = _read_duration(request.headers.get("cancel-after"))
-    if EVENT_STREAM in request.headers.get("accept", ""):
+    seconds = _read_duration(headers.get("cancel-after"))
+    if EVENT_STREAM in headers.get("accept", ""):
         return Manner(is_stream=True, cancel_after=seconds)
-    prefer = request.headers.get("prefer", "")
+    prefer = headers.get("prefer", "")
     if strict or prefer in ("", "respond-async"):
         return Manner(is_async=prefer == "respond-async", cancel_after=seconds)
     wishes = [wish.strip().lower() for wish in prefer.split(",")]
@@ -126,7 +135,7 @@ class Intake:
                 "Add @cog.streaming to predict() to enable SSE.",
             )
 
-    def order(self, envelope: Envelope, request: Request, manner: Manner) -> Order:
+    def order(self, envelope: Envelope, headers: Mapping[str, str], manner: Manner) -> Order:
         """What to run.
 
         Raises:
@@ -140,7 +149,6 @@ class Intake:
         raw = encode(known)
         has_secrets = validator.has_secrets(known)
         keeps = manner.is_async or manner.wait is not None or envelope.webhook is not None
-        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         return Order(
             id=new_id() if envelope.id is None else envelope.id,
             kind=self._runs,
@@ -154,7 +162,7 @@ class Intake:
             is_repeatable=not has_secrets,
             retries=envelope.retries,
             seconds=manner.cancel_after,
-            headers=headers,
+            headers={name: headers[name] for name in _PASSED_ON if name in headers},
         )
 
     def _check_webhook(self, url: str | None, request: Request) -> None:

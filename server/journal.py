@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from server.entries import debt_of, last_word, to_record
+from server.later import Later
 from server.prediction import Prediction, encode, now
 from server.protocol import Kind
 from server.records import Record, Records, RecordsError, TakenOverError
@@ -56,6 +57,7 @@ class Journal:
         self._log_interval = log_interval
         self._told: dict[tuple[Kind, str], _Told] = {}
         self._writing: set[asyncio.Task[None]] = set()
+        self._later = Later(_LASTS)
 
     async def accept(self, prediction: Prediction, *, is_recovered: bool = False) -> None:
         """A prediction is accepted; if nobody waits for its answer, only once it is on disk.
@@ -79,10 +81,10 @@ class Journal:
 
     def _write_if_it_lasts(self, prediction: Prediction) -> None:
         def write() -> None:
-            self._records.save(to_record(prediction))
+            if not prediction.is_final:
+                self._records.save(to_record(prediction))
 
-        timer = asyncio.get_running_loop().call_later(_LASTS, write)
-        prediction.done.add_done_callback(lambda _: timer.cancel())
+        self._later.add(write)
 
     def begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
         """Write down that it begins, so that no other server runs it again unasked.

@@ -16,7 +16,6 @@ from server.model.plan import Plan
 from server.model_process import ModelProcess
 from server.prediction import Order, Prediction, encode, now
 from server.protocol import (
-    Cancel,
     Described,
     Finished,
     Log,
@@ -62,7 +61,7 @@ class Lane:
         self.running: dict[str, Prediction] = {}
         self.waiting: deque[Prediction] = deque()
         self._beginning: dict[str, Prediction] = {}
-        self.questions = Questions(self.process.send)
+        self.questions = Questions(self.process.ask)
         self.description: Described | None = None
         self.ready: Ready | None = None
         self._is_closed = False
@@ -154,7 +153,7 @@ class Lane:
         if name in self.running:
             if not prediction.is_cancelled:
                 prediction.is_cancelled = True
-                self.process.send(Cancel(name))
+                self.process.cancel(name)
         elif prediction in self.waiting:
             self.waiting.remove(prediction)
             self._end(prediction, Finished(name, "canceled"))
@@ -187,7 +186,7 @@ class Lane:
             self._end(prediction, Finished(order.id, "failed", error=error))
         elif prediction.is_cancelled:
             self._end(prediction, Finished(order.id, "canceled"))
-        elif self._is_closed or not self.process.send(Run(order.id, order.input, order.context)):
+        elif self._is_closed or not self.process.run(Run(order.id, order.input, order.context)):
             self.waiting.appendleft(prediction)
             self._journal.set_back(prediction)
             self._end_if_defunct()
@@ -273,7 +272,7 @@ class Lane:
         """
         self._is_closed = True
         for prediction in list(self.running.values()):
-            self.process.send(Cancel(prediction.id))
+            self.process.cancel(prediction.id)
             self._end(prediction, Finished(prediction.id, "failed", error=error))
         for prediction in list(self.waiting):
             if not prediction.order.outlives:

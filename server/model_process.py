@@ -19,10 +19,12 @@ from server.link import Link
 from server.model.entry import enter
 from server.model.plan import Plan
 from server.protocol import (
+    Aside,
+    Cancel,
     Described,
     Ready,
     Report,
-    Request,
+    Run,
     SetupFailed,
     SetupLog,
     Stop,
@@ -76,7 +78,9 @@ class ModelProcess:
         self.last_crash: str | None = None
         self._setup_error: str | None = None
         self._process: multiprocessing.process.BaseProcess | None = None
-        self._channel: Link | None = None
+        self._work: Link | None = None
+        self._asides: Link | None = None
+        self._runs = 0
         self._timers: list[asyncio.TimerHandle] = []
         self._exited = asyncio.Event()
 
@@ -107,21 +111,33 @@ class ModelProcess:
         self.state, self.started_at, self.completed_at = "starting", datetime.now(UTC), None
         self._logs.clear()
         self._exited.clear()
-        ours, theirs = socket.socketpair()
+        work, asides = socket.socketpair(), socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(
-            target=enter, args=(theirs, self._plan), name=f"model-{self._plan.kind}"
+            target=enter, args=(work[1], asides[1], self._plan), name=f"model-{self._plan.kind}"
         )
         process.start()
-        theirs.close()
+        for _, theirs in (work, asides):
+            theirs.close()
         self._process = process
-        self._channel = Link(ours, self._hear)
+        self._work, self._asides = Link(work[0], self._hear), Link(asides[0], self._hear)
+        self._runs = 0
         loop.add_reader(process.sentinel, self._notice_exit, process)
         if self._setup_timeout:
             self._timers.append(loop.call_later(self._setup_timeout, self._time_out, process))
 
-    def send(self, request: Request) -> bool:
-        """Say something to it; false where it is known to be dead, and cannot have heard it."""
-        return self._channel is not None and self._channel.write(to_frame(request))
+    def run(self, request: Run) -> bool:
+        """Have it run something; false where it is known to be dead, and cannot have heard it."""
+        self._runs += 1
+        return self._work is not None and self._work.write(to_frame(request))
+
+    def cancel(self, id: str) -> None:
+        """Have it end early what it runs."""
+        self.ask(Cancel(id, self._runs))
+
+    def ask(self, request: Aside) -> None:
+        """Say something else to it; it hears that while it runs something."""
+        if self._asides is not None:
+            self._asides.write(to_frame(request))
 
     def kill(self) -> None:
         """End it at once."""
@@ -130,14 +146,15 @@ class ModelProcess:
 
     async def stop(self) -> None:
         """Have it end: at once during its setup, else within ten seconds."""
-        was_starting = self.state == "starting"
+        if self.state == "starting":
+            self.kill()
         self.state = "stopped"
         self._forget_timers()
-        if self._process is None or self._exited.is_set():
+        if self._process is None or self._work is None or self._exited.is_set():
             return
-        self.send(Stop())
+        self._work.write(to_frame(Stop()))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._exited.wait(), 0.05 if was_starting else _STOP_SECONDS)
+            await asyncio.wait_for(self._exited.wait(), _STOP_SECONDS)
         if not self._exited.is_set():
             self.kill()
             await self._exited.wait()
@@ -184,9 +201,9 @@ class ModelProcess:
         process.join()
         _end_group(process.pid)
         self._exited.set()
-        if self._channel is not None:
-            self._channel.drain()
-            self._channel = None
+        for link in filter(None, (self._work, self._asides)):
+            link.drain()
+        self._work = self._asides = None
         self._forget_timers()
         if self.state in ("stopped", "setup failed"):
             self._listener.lose("it was stopped")

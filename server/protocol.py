@@ -3,6 +3,8 @@
 Messages are msgpack with a tag, in frames of four bytes of length (big-endian) and that many
 bytes. JSON that a client sent or will get travels as JSON bytes, so that neither side decodes
 what it only passes on. Nothing here is pickled.
+
+There are two sockets: one for work and all reports, one for what may come while that is done.
 """
 
 import struct
@@ -36,9 +38,16 @@ class Run(_Message, frozen=True):
 
 
 class Cancel(_Message, frozen=True):
-    """Front to model: end a prediction early; it answers with `Finished` all the same."""
+    """Front to model: end a prediction early; it answers with `Finished` all the same.
+
+    Attributes:
+        id: of the prediction.
+        runs: how many `Run`s were sent before. One of them may not be read yet, since it comes by
+            the other socket.
+    """
 
     id: str
+    runs: int
 
 
 class AskHealth(_Message, frozen=True):
@@ -160,7 +169,9 @@ class Gauges(_Message, frozen=True):
     values: dict[str, float]
 
 
-Request = Run | Cancel | AskHealth | AskSelfTest | AskGauges | Stop
+Work = Run | Stop
+Question = AskHealth | AskSelfTest | AskGauges
+Aside = Cancel | Question
 Report = (
     SetupLog
     | Described
@@ -176,11 +187,12 @@ Report = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_requests = msgspec.msgpack.Decoder(Request)
+_work = msgspec.msgpack.Decoder(Work)
+_asides = msgspec.msgpack.Decoder(Aside)
 _reports = msgspec.msgpack.Decoder(Report)
 
 
-def to_frame(message: Request | Report) -> bytes:
+def to_frame(message: Work | Aside | Report) -> bytes:
     """A message with its length in front."""
     body = _encoder.encode(message)
     return _LENGTH.pack(len(body)) + body
@@ -194,9 +206,14 @@ class Frames:
         self._buffer = bytearray()
 
     @classmethod
-    def of_requests(cls) -> "Frames":
+    def of_work(cls) -> "Frames":
         """For the model process."""
-        return cls(_requests)
+        return cls(_work)
+
+    @classmethod
+    def of_asides(cls) -> "Frames":
+        """For the model process."""
+        return cls(_asides)
 
     @classmethod
     def of_reports(cls) -> "Frames":

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from server.protocol import Gauges, Health, Report, Request, SelfTested
+from server.protocol import Gauges, Health, Question, Report, SelfTested
 
 ANSWERS = (Health, SelfTested, Gauges)
 
@@ -16,11 +16,11 @@ class Questions:
         send: says something to the model process.
     """
 
-    def __init__(self, send: Callable[[Request], object]) -> None:
+    def __init__(self, send: Callable[[Question], object]) -> None:
         self._send = send
         self._open: dict[type[Report], asyncio.Future[Report]] = {}
 
-    async def ask(self, request: Request, answer: type[Report], seconds: float) -> Any:  # noqa: ANN401
+    async def ask(self, request: Question, answer: type[Report], seconds: float) -> Any:  # noqa: ANN401
         """Ask, and wait for an answer of a type.
 
         Raises:

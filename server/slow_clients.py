@@ -44,15 +44,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse, and count what is not yet a request."""
-        if not self._in_body and self._deadline is None:
-            self._start_deadline()  # uvicorn's own, for idle connections, ends with any byte
         messages = self._messages
         super().data_received(data)
         if self._in_body or self._messages != messages:
             self._header_bytes = 0
             return
+        if self.transport.is_closing():
+            return
+        if self._deadline is None:
+            self._start_deadline()  # uvicorn's own, for idle connections, ends with any byte
         self._header_bytes += len(data)
-        if self._header_bytes > self.max_header_bytes and not self.transport.is_closing():
+        if self._header_bytes > self.max_header_bytes:
             self._has_large_headers = True
             self.send_400_response("")
 

@@ -18,6 +18,7 @@ class ActivePrediction:
     Attributes:
         request: what was asked for.
         send: to the front process.
+        add: the same, for what more follows at once; it goes out with that.
         lines: what it prints.
         interruption: the wish to end it.
         metric_types: of the metrics recorded so far, by name.
@@ -25,9 +26,9 @@ class ActivePrediction:
         children_before: the processes that are not its own.
     """
 
-    def __init__(self, request: Run, send: Send) -> None:
+    def __init__(self, request: Run, send: Send, add: Send) -> None:
         self.request = request
-        self.send = send
+        self.send, self.add = send, add
         self.lines = Lines(self._send_log)
         self.interruption = Interruption()
         self.metric_types: dict[str, str] = {}
@@ -40,12 +41,12 @@ class ActivePrediction:
         _running[self.request.id] = self
 
     def end(self, status: Status, error: str | None = None, *, is_list: bool = False) -> None:
-        """Tell the front process; the unterminated last line goes before."""
+        """Tell the front process with the next flush; the unterminated last line goes before."""
         self.lines.close()
         self.has_ended = True
         _running.pop(self.request.id, None)
         seconds = time.monotonic() - self._began
-        self.send(Finished(self.request.id, status, is_list, error, seconds))
+        self.add(Finished(self.request.id, status, is_list, error, seconds))
 
     def _send_log(self, source: Source, text: str) -> None:
         self.send(Log(self.request.id, source, text))
@@ -74,7 +75,7 @@ def running_predictions() -> tuple[ActivePrediction, ...]:
 
 
 def _outside() -> ActivePrediction:
-    nobody = ActivePrediction(Run("", b"{}", {}), lambda _report: None)
+    nobody = ActivePrediction(Run("", b"{}", {}), lambda _report: None, lambda _report: None)
     nobody.has_ended = True
     return nobody
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from server.model.active import ActivePrediction, current, running_predictions
+from server.model.channel import exit_at_once
 from server.model.children import end_newer_than
 from server.model.input_files import InputFiles
 from server.model.outcomes import (
@@ -19,8 +20,8 @@ from server.model.outcomes import (
     reading_inputs,
 )
 from server.model.output_values import is_many, to_json
-from server.model.runs import Surroundings, stage_name
-from server.protocol import Output, Run
+from server.model.runs import Cancels, Surroundings, stage_name
+from server.protocol import Cancel, Output, Stop
 
 T = TypeVar("T")
 _SCALARS = (str, int, float, type(None))
@@ -68,24 +69,41 @@ async def _contained(coroutine: Coroutine[Any, Any, T]) -> tuple[T | None, BaseE
 
 
 class AsyncRuns:
-    """The tasks under way."""
+    """The tasks under way.
 
-    def __init__(self, surroundings: Surroundings, loop: asyncio.AbstractEventLoop) -> None:
-        self._surroundings, self._loop = surroundings, loop
+    Args:
+        surroundings: what runs are made with.
+        loop: of the tasks; it reads what is to be done itself.
+        stopped: called once told to stop, when all tasks have ended.
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        loop: asyncio.AbstractEventLoop,
+        stopped: Callable[[], None],
+    ) -> None:
+        self._surroundings, self._loop, self._stopped = surroundings, loop, stopped
+        self._channel = surroundings.channel
         self._tasks: dict[str, tuple[ActivePrediction, asyncio.Task[Outcome]]] = {}
-        self._then: Callable[[], None] | None = None
+        self._cancels = Cancels()
+        self._is_stopping = self._is_flushing = False
+        loop.call_soon_threadsafe(loop.add_reader, self._channel.work_socket(), self._take)
 
-    def start(self, request: Run) -> None:
-        """Have the loop run it."""
-        self._loop.call_soon_threadsafe(self._start, self._surroundings.activate(request))
-
-    def cancel(self, id: str) -> None:
+    def cancel(self, request: Cancel) -> None:
         """Cancel its task, and end the processes that it alone can have started."""
-        self._loop.call_soon_threadsafe(self._cancel, id)
+        self._loop.call_soon_threadsafe(self._cancel, request)
 
-    def when_idle(self, then: Callable[[], None]) -> None:
-        """Call `then` on the loop, once all tasks have ended."""
-        self._loop.call_soon_threadsafe(self._wait_idle, then)
+    def _take(self) -> None:
+        requests = self._channel.work_that_has_come()
+        if requests is None:
+            exit_at_once()
+        for request in requests:
+            if isinstance(request, Stop):
+                self._is_stopping = True
+                self._end_if_idle()
+            else:
+                self._start(self._surroundings.activate(request))
 
     def _start(self, active: ActivePrediction) -> None:
         context = contextvars.copy_context()
@@ -100,6 +118,8 @@ class AsyncRuns:
             self._finish(active, files, task)
 
         task.add_done_callback(finish, context=context)
+        if self._cancels.begin(active.request.id):
+            self._end_early(active, task)
 
     def _finish(
         self, active: ActivePrediction, files: InputFiles, task: "asyncio.Task[Outcome]"
@@ -112,22 +132,30 @@ class AsyncRuns:
         else:
             outcome = task.result()
             active.end(outcome.status, outcome.error, is_list=outcome.is_list)
-        self._wait_idle(self._then)
+        if not self._is_flushing:  # what ends in the same turn of the loop goes out at once
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
 
-    def _cancel(self, id: str) -> None:
-        if id not in self._tasks:
-            return
-        active, task = self._tasks[id]
+    def _flush(self) -> None:
+        self._is_flushing = False
+        self._channel.flush()
+        self._end_if_idle()
+
+    def _cancel(self, request: Cancel) -> None:
+        self._cancels.add(request)
+        if request.id in self._tasks:
+            self._end_early(*self._tasks[request.id])
+
+    def _end_early(self, active: ActivePrediction, task: "asyncio.Task[Outcome]") -> None:
         if not active.interruption.requested:
             active.interruption.request()
             task.cancel()
             if len(running_predictions()) == 1:
                 end_newer_than(active.children_before)
 
-    def _wait_idle(self, then: Callable[[], None] | None) -> None:
-        self._then = then
-        if then is not None and not self._tasks:
-            then()
+    def _end_if_idle(self) -> None:
+        if self._is_stopping and not self._tasks:
+            self._stopped()
 
 
 class _Execution:
@@ -172,7 +200,7 @@ class _Execution:
             for item in result:
                 await self._send(item, "output item" if hasattr(result, "__next__") else "output")
         elif result is not None:
-            await self._send(result, "output")
+            self._active.add(await self._output(result, "output"))
 
     async def _iterate(self, iterator: Any, stage: str) -> None:  # noqa: ANN401 - any of theirs
         try:
@@ -189,9 +217,12 @@ class _Execution:
                     await iterator.aclose()
 
     async def _send(self, value: object, what: str) -> None:
+        self._active.send(await self._output(value, what))
+
+    async def _output(self, value: object, what: str) -> Output:
         with encoding_output(what):
             if isinstance(value, _SCALARS):
                 chunk = to_json(value, self._destination)
             else:  # files are read and sent, which may take long
                 chunk = await asyncio.to_thread(to_json, value, self._destination)
-        self._active.send(Output(self._active.request.id, chunk))
+        return Output(self._active.request.id, chunk)

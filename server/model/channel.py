@@ -1,18 +1,25 @@
-"""The model process's end of the socket to the front process.
+"""The model process's end of the sockets to the front process.
 
-Any thread may send; one thread writes, and joins what has gathered meanwhile into one write.
-Nothing here takes a lock that a cancelled thread could leave locked.
+Work (`Run`, `Stop`) is read by whoever does it, so that no thread has to be woken for it; what may
+come meanwhile (`Cancel`, questions) has a socket and a thread of its own. Any thread may report:
+one thread writes, or whoever calls `flush`; what has gathered goes out in one write. Nothing that a
+cancelled thread may run takes a lock, which it could leave locked.
 """
 
 import os
 import socket
 import threading
 import time
+import traceback
+from collections import deque
 from collections.abc import Iterator
 from queue import SimpleQueue
+from typing import Any, NoReturn
+
+import msgspec
 
 from server.model.children import end_descendants
-from server.protocol import Frames, Report, Request, to_frame
+from server.protocol import Aside, Frames, Report, Work, to_frame
 
 _CHUNK = 2**18
 _MOST_JOINED = 2**20
@@ -21,68 +28,130 @@ _PAUSE = 0.001
 
 
 class Channel:
-    """Frames out of, and requests into this process.
+    """Reports out of, and requests into this process.
 
     Args:
-        channel: connected to the front process; where that is gone, so is this process.
+        work: connected to the front process; where that is gone, so is this process.
+        asides: the same.
     """
 
-    def __init__(self, channel: socket.socket) -> None:
-        channel.setblocking(True)
-        channel.set_inheritable(False)  # a program that the model starts must not keep it open
-        self._socket = channel
-        self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
+    def __init__(self, work: socket.socket, asides: socket.socket) -> None:
+        for each in (work, asides):
+            each.setblocking(True)
+            each.set_inheritable(False)  # a program that the model starts must not keep it open
+            os.register_at_fork(after_in_child=each.close)
+        self._work, self._asides = work, asides
+        self._frames = Frames.of_work()
+        self._outbox: deque[bytes] = deque()
+        self._bell: SimpleQueue[bool] = SimpleQueue()
+        self._is_writing = threading.Lock()
         self._writer = threading.Thread(target=self._write, name="channel writer", daemon=True)
         self._writer.start()
-        os.register_at_fork(after_in_child=channel.close)
+
+    def add(self, report: Report) -> None:
+        """Hand in a report that more follows at once; it goes out with that."""
+        self._outbox.append(to_frame(report))
 
     def send(self, report: Report) -> None:
         """Hand in a report; waits only where the front process lags far behind."""
-        self._outbox.put(to_frame(report))
-        while self._outbox.qsize() > _MOST_WAITING:
+        self.add(report)
+        self._bell.put(True)
+        while len(self._outbox) > _MOST_WAITING:
             time.sleep(_PAUSE)
 
-    def requests(self) -> Iterator[Request]:
-        """What the front process asks for, until it is gone.
+    def flush(self) -> None:
+        """Write what was handed in, here and now as far as that needs no waiting.
+
+        Not for code that can be cancelled.
+        """
+        if self._is_writing.acquire(blocking=False):
+            try:
+                frames = self._take()
+                sent = self._work.send(frames, socket.MSG_DONTWAIT) if frames else 0
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                exit_at_once()
+            if rest := frames[sent:]:
+                self._outbox.appendleft(rest)
+            self._is_writing.release()
+        if self._outbox:
+            self._bell.put(True)
+
+    def work(self) -> Iterator[Work]:
+        """What is to be done, as it comes; ends where the front process is gone."""
+        while (received := self._receive()) is not None:
+            yield from received
+
+    def work_that_has_come(self) -> list[Work] | None:
+        """The same without waiting; None where the front process is gone."""
+        try:
+            return self._receive(socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+
+    def work_socket(self) -> int:
+        """The descriptor at which to wait for work."""
+        return self._work.fileno()
+
+    def _receive(self, flags: int = 0) -> list[Any] | None:
+        data = _read(self._work, flags)
+        try:
+            return self._frames.feed(data) if data else None
+        except msgspec.DecodeError:
+            traceback.print_exc()
+            return None  # whoever says what is no work is not the front process
+
+    def asides(self) -> Iterator[Aside]:
+        """What else the front process asks for, until it is gone.
 
         Raises:
             msgspec.DecodeError: it says what is no request.
         """
-        frames = Frames.of_requests()
-        while True:
-            try:
-                data = self._socket.recv(_CHUNK)
-            except OSError:
-                data = b""
-            if not data:
-                return
+        frames = Frames.of_asides()
+        while data := _read(self._asides):
             yield from frames.feed(data)
 
     def close(self) -> None:
         """Return once all that was handed in is written."""
-        self._outbox.put(None)
+        self._bell.put(False)
         self._writer.join()
 
     def _write(self) -> None:
         is_open = True
         while is_open:
-            frames: list[bytes] = []
-            frame = self._outbox.get()
-            size = 0
-            while frame is not None:
-                frames.append(frame)
-                size += len(frame)
-                if size > _MOST_JOINED or self._outbox.empty():
-                    break
-                frame = self._outbox.get()
-            is_open = frame is not None
-            try:
-                self._socket.sendall(b"".join(frames))
-            except OSError:
-                exit_at_once()
+            is_open = self._bell.get()
+            with self._is_writing:
+                try:
+                    while frames := self._take():
+                        self._work.sendall(frames)
+                except OSError:
+                    exit_at_once()
+
+    def _take(self) -> bytes:
+        """The oldest frames, joined; b"" for none."""
+        frames, size = [], 0
+        while self._outbox and size < _MOST_JOINED:
+            frames.append(self._outbox.popleft())
+            size += len(frames[-1])
+        return b"".join(frames)
 
 
-def exit_at_once() -> None:
+def _read(source: socket.socket, flags: int = 0) -> bytes:
+    """What comes next; b"" where nothing will.
+
+    Raises:
+        BlockingIOError: nothing has come, and the flags forbid to wait.
+    """
+    try:
+        return source.recv(_CHUNK, flags)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return b""
+
+
+def exit_at_once() -> NoReturn:
     """End this process and all that it has started; a run() that is under way is not asked."""
     end_descendants()
     os._exit(1)

@@ -6,9 +6,9 @@ import socket
 from server.model.plan import Plan
 
 
-def enter(channel: socket.socket, plan: Plan) -> None:
+def enter(work: socket.socket, asides: socket.socket, plan: Plan) -> None:
     """Run the model process, whose modules are imported only in it."""
     from server.model.process import main
 
     os.setpgrp()  # the front process ends it with all that it has started
-    main(channel, plan)
+    main(work, asides, plan)

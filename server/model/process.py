@@ -21,32 +21,29 @@ from server.model.runs import Runs, Surroundings
 from server.model.scope import install_scope
 from server.model.sync_runs import SyncRuns
 from server.protocol import (
-    AskGauges,
     AskHealth,
     AskSelfTest,
     Cancel,
-    Finished,
     Health,
+    Question,
     Ready,
     Report,
-    Request,
-    Run,
     SelfTested,
     SetupFailed,
-    Stop,
 )
 
 
-def main(channel: socket.socket, plan: Plan) -> None:
+def main(work: socket.socket, asides: socket.socket, plan: Plan) -> None:
     """Load and serve one predictor until the front process says Stop, or is gone.
 
     Args:
-        channel: connected to the front process.
+        work: connected to the front process.
+        asides: the same.
         plan: what to do.
     """
     _ignore_signals()
     multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
-    process = _ModelProcess(Channel(channel), plan)
+    process = _ModelProcess(Channel(work, asides), plan)
     process.serve()
 
 
@@ -89,7 +86,7 @@ class _ModelProcess:
         install_scope()
         downloads = Downloads(self._plan)
         references.download = downloads.read
-        threading.Thread(target=self._read, name="channel reader", daemon=True).start()
+        threading.Thread(target=self._listen, name="asides", daemon=True).start()
         try:
             self._set_up(downloads, output)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
@@ -103,13 +100,14 @@ class _ModelProcess:
         predictor = Predictor(self._plan)
         self._channel.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
-        surroundings = Surroundings(self._plan, predictor, downloads, self._channel.send)
+        surroundings = Surroundings(self._plan, predictor, downloads, self._channel)
         self._health = HealthCheck(predictor, self._event_loop)
         self._predictor = predictor
         if predictor.is_async:
-            self._runs = AsyncRuns(surroundings, self._event_loop().loop)
+            loop = self._event_loop().loop
+            self._runs = AsyncRuns(surroundings, loop, self._stopped.set)
         else:
-            self._runs = SyncRuns(surroundings)
+            self._runs = SyncRuns(surroundings, self._stopped.set)
         output.end()
         has_healthcheck = predictor.healthcheck is not None
         self._channel.send(Ready(last_self_test(predictor.instance), has_healthcheck))
@@ -119,40 +117,20 @@ class _ModelProcess:
             self._loop = self._loop or EventLoop()
             return self._loop
 
-    def _read(self) -> None:
+    def _listen(self) -> None:
         try:
-            for request in self._channel.requests():
-                self._obey(request)
+            for request in self._channel.asides():
+                if not isinstance(request, Cancel):
+                    threading.Thread(target=self._answer, args=(request,), daemon=True).start()
+                elif self._runs is not None:
+                    self._runs.cancel(request)
         finally:
             exit_at_once()  # deaf, it would serve nobody
 
-    def _obey(self, request: Request) -> None:
-        if isinstance(request, Run):
-            self._run(request)
-        elif isinstance(request, Cancel):
-            if self._runs is not None:
-                self._runs.cancel(request.id)
-        elif isinstance(request, Stop):
-            self._stop()
-        else:
-            threading.Thread(target=self._answer, args=(request,), daemon=True).start()
-
-    def _run(self, request: Run) -> None:
-        if self._runs is None:
-            self._channel.send(Finished(request.id, "failed", error="setup() has not succeeded"))
-        else:
-            self._runs.start(request)
-
-    def _stop(self) -> None:
-        if self._runs is None:
-            self._channel.close()
-            os._exit(0)  # setup() is under way, and not to be waited for
-        self._runs.when_idle(self._stopped.set)
-
-    def _answer(self, request: AskHealth | AskSelfTest | AskGauges) -> None:
+    def _answer(self, request: Question) -> None:
         self._channel.send(self._report_on(request))
 
-    def _report_on(self, request: AskHealth | AskSelfTest | AskGauges) -> Report:
+    def _report_on(self, request: Question) -> Report:
         instance: Any = self._predictor.instance if self._predictor else None
         if isinstance(request, AskHealth):
             return self._health.ask() if self._health else Health()

@@ -1,30 +1,22 @@
-"""What sync and async runs share: where outputs go, and what they are made with."""
+"""What sync and async runs share."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from server.model.active import ActivePrediction, Send
+from server.model.active import ActivePrediction
+from server.model.channel import Channel
 from server.model.input_files import Downloads, InputFiles
-from server.model.outcomes import encoding_output
 from server.model.output_files import DataUrls, Destination, Uploads
-from server.model.output_values import to_json
 from server.model.plan import Plan
 from server.model.predictor import Predictor
-from server.protocol import Kind, Output, Run
+from server.protocol import Cancel, Kind, Run
 
 
 class Runs(Protocol):
-    """Runs predictions, one way or the other."""
+    """Runs predictions as they come, one way or the other, until told to stop."""
 
-    def start(self, request: Run) -> None:
-        """Begin one."""
-
-    def cancel(self, id: str) -> None:
+    def cancel(self, request: Cancel) -> None:
         """End one early; its `Finished` comes all the same."""
-
-    def when_idle(self, then: Callable[[], None]) -> None:
-        """Call `then` once nothing runs."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +26,11 @@ class Surroundings:
     plan: Plan
     predictor: Predictor
     downloads: Downloads
-    send: Send
+    channel: Channel
 
     def activate(self, request: Run) -> ActivePrediction:
-        """The prediction of a request; it begins when the model gets to it."""
-        return ActivePrediction(request, self.send)
+        """The prediction of a request."""
+        return ActivePrediction(request, self.channel.send, self.channel.add)
 
     def input_files(self) -> InputFiles:
         """For one prediction."""
@@ -57,10 +49,23 @@ def stage_name(kind: Kind, *, is_async: bool = False) -> str:
     return f"Async {what} failed" if is_async else f"{what.capitalize()} failed"
 
 
-def send_output(
-    active: ActivePrediction, value: object, destination: Destination, what: str
-) -> None:
-    """Encode one output and send it."""
-    with encoding_output(what):
-        chunk = to_json(value, destination)
-    active.send(Output(active.request.id, chunk))
+class Cancels:
+    """The cancels that came before their `Run`, which travels by another socket.
+
+    `add` and then a look at what runs on the one side, what runs and then `begin` on the other:
+    whichever comes first, no cancel is lost. One that comes after the end is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._early: dict[str, int] = {}
+
+    def add(self, request: Cancel) -> None:
+        """A cancel has come."""
+        if request.runs > self._begun:
+            self._early[request.id] = request.runs
+
+    def begin(self, id: str) -> bool:
+        """A run begins; whether it has been cancelled already."""
+        self._begun += 1
+        return self._early.pop(id, 0) >= self._begun

@@ -2,58 +2,73 @@
 
 import contextvars
 import threading
+import traceback
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
 from typing import Any
 
 from cog import CancelationException
 
 from server.model.active import ActivePrediction, current
+from server.model.channel import exit_at_once
 from server.model.children import end_newer_than
 from server.model.input_files import InputFiles
-from server.model.outcomes import Outcome, RunError, calling_user, failure, reading_inputs
-from server.model.output_values import is_many
-from server.model.runs import Surroundings, send_output, stage_name
-from server.protocol import Run
+from server.model.outcomes import (
+    Outcome,
+    RunError,
+    calling_user,
+    encoding_output,
+    failure,
+    reading_inputs,
+)
+from server.model.output_values import is_many, to_json
+from server.model.runs import Cancels, Surroundings, stage_name
+from server.protocol import Cancel, Output, Run, Stop
 
 _END = object()
 
 
 class SyncRuns:
-    """The thread and what waits for it."""
+    """The thread that does the work.
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._surroundings = surroundings
-        self._active: dict[str, ActivePrediction] = {}
-        self._inbox: SimpleQueue[ActivePrediction | Callable[[], None]] = SimpleQueue()
-        threading.Thread(target=self._loop, name="run", daemon=True).start()
+    Args:
+        surroundings: what runs are made with.
+        stopped: called once told to stop, after all that came before.
+    """
 
-    def start(self, request: Run) -> None:
-        """Have the thread run it."""
-        active = self._surroundings.activate(request)
-        self._active[request.id] = active
-        self._inbox.put(active)
+    def __init__(self, surroundings: Surroundings, stopped: Callable[[], None]) -> None:
+        self._surroundings, self._stopped = surroundings, stopped
+        self._active: ActivePrediction | None = None
+        self._cancels = Cancels()
+        threading.Thread(target=self._work, name="run", daemon=True).start()
 
-    def cancel(self, id: str) -> None:
+    def cancel(self, request: Cancel) -> None:
         """Interrupt it, and end the processes that it has started."""
-        active = self._active.get(id)
-        if active is not None:
+        self._cancels.add(request)
+        active = self._active
+        if active is not None and active.request.id == request.id:
             active.interruption.request()
             end_newer_than(active.children_before)
 
-    def when_idle(self, then: Callable[[], None]) -> None:
-        """Call `then` on the thread, after what was started before."""
-        self._inbox.put(then)
+    def _work(self) -> None:
+        try:
+            for request in self._surroundings.channel.work():
+                if isinstance(request, Stop):
+                    self._stopped()
+                    return
+                contextvars.copy_context().run(self._run, request)
+        except BaseException:  # noqa: BLE001 - the process must not stay without this thread
+            traceback.print_exc()
+        exit_at_once()
 
-    def _loop(self) -> None:
-        while True:
-            item = self._inbox.get()
-            if isinstance(item, ActivePrediction):
-                contextvars.copy_context().run(self._run, item)
-            else:
-                item()
+    def _run(self, request: Run) -> None:
+        active = self._active = self._surroundings.activate(request)
+        if self._cancels.begin(request.id):
+            active.interruption.request()
+        self._execute(active)
+        self._active = None
+        self._surroundings.channel.flush()
 
-    def _run(self, active: ActivePrediction) -> None:
+    def _execute(self, active: ActivePrediction) -> None:
         current.set(active)
         active.begin()
         files = self._surroundings.input_files()
@@ -62,7 +77,6 @@ class SyncRuns:
         except Exception as error:  # noqa: BLE001 - the thread must live for the next prediction
             outcome = failure(error)
         files.close()
-        self._active.pop(active.request.id, None)
         status = "canceled" if active.interruption.requested else outcome.status
         error_text = None if status == "canceled" else outcome.error
         active.end(status, error_text, is_list=outcome.is_list)
@@ -106,7 +120,7 @@ class _Execution:
             result = self._call(self._predictor.function, **arguments)
         if not is_many(result):
             if result is not None:
-                self._send(result, "output")
+                self._active.add(self._output(result, "output"))
             return
         self._is_list = True
         if isinstance(result, Iterable) and not hasattr(result, "__next__"):
@@ -129,4 +143,8 @@ class _Execution:
                     iterator.close()
 
     def _send(self, value: object, what: str) -> None:
-        send_output(self._active, value, self._destination, what)
+        self._active.send(self._output(value, what))
+
+    def _output(self, value: object, what: str) -> Output:
+        with encoding_output(what):
+            return Output(self._active.request.id, to_json(value, self._destination))

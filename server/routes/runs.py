@@ -1,31 +1,50 @@
 """POST and PUT of predictions and trainings, and their cancellation."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from server.answers import json_answer, record_body
 from server.desk import Desk
 from server.encoded_ids import name_in
 from server.envelope import Envelope, Refused
-from server.intake import Intake, Manner, read_manner
+from server.intake import Intake, Manner, read_headers, read_manner
 from server.keys import Key
 from server.lane import Lane
 from server.prediction import Prediction
 from server.protocol import NOUNS, Kind
 from server.streams import EventStream, follow
 
+Handler = Callable[[Request], Awaitable[Response]]
 _MOST_FOLLOWERS = 1024
-_WATCH_AFTER = 0.02
 
 
 def desk_of(request: Request) -> Desk:
     """The desk of this server."""
     desk: Desk = request.app.state.desk
     return desk
+
+
+class Endpoint:
+    """A handler of requests as plain ASGI: the hot path skips what Starlette wraps around one.
+
+    Args:
+        handle: makes the answer; what it raises, the application's handlers answer.
+    """
+
+    def __init__(self, handle: Handler) -> None:
+        self._handle = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        response = await self._handle(Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 class Runs:
@@ -41,9 +60,13 @@ class Runs:
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
         path = f"/{NOUNS[self._kind]}s"
-        app.add_route(path, self.create, methods=["POST"])
-        app.add_route(f"{path}/{{name}}/cancel", cancel, methods=["POST"])
-        app.add_route(f"{path}/{{name}}", self.create_once, methods=["PUT"])
+        routes: tuple[tuple[str, str, Handler], ...] = (
+            ("POST", path, self.create),
+            ("POST", f"{path}/{{name}}/cancel", cancel),
+            ("PUT", f"{path}/{{name}}", self.create_once),
+        )
+        for method, at, handle in routes:
+            app.router.routes.append(Route(at, Endpoint(handle), methods=[method]))
 
     async def create(self, request: Request) -> Response:
         """Run, under an id of the client's or a new one."""
@@ -67,7 +90,7 @@ class Runs:
         if envelope is None:
             envelope = await asked.intake.envelope(asked.request)
         asked.intake.check_stream(asked.manner)
-        order = asked.intake.order(envelope, asked.request, asked.manner)
+        order = asked.intake.order(envelope, asked.headers, asked.manner)
         lane = asked.lane
         lane.start()
         prediction = await lane.submit(order)
@@ -89,7 +112,8 @@ class _Asked:
             raise Refused(404, f"this server runs no {NOUNS[kind]}s; it has no code for them.")
         self.lane: Lane = lane
         self.intake = Intake(self.desk, kind, lane.kind)
-        self.manner: Manner = read_manner(request, strict=self.is_strict)
+        self.headers = read_headers(request)
+        self.manner: Manner = read_manner(self.headers, strict=self.is_strict)
 
 
 async def cancel(request: Request) -> Response:
@@ -132,17 +156,21 @@ async def _end_with_client(asked: _Asked, prediction: Prediction) -> None:
 
     Most predictions are over before anybody could leave; only others are watched.
     """
-    loop, watch = asyncio.get_running_loop(), set[asyncio.Task[None]]()
-    timer = loop.call_later(
-        _WATCH_AFTER,
-        lambda: watch.add(loop.create_task(_cancel_when_left(asked, prediction))),
-    )
+    watch: asyncio.Task[None] | None = None
+    is_over = False
+
+    def begin() -> None:
+        nonlocal watch
+        if not is_over:
+            watch = asyncio.create_task(_cancel_when_left(asked, prediction))
+
+    asked.desk.watches.add(begin)
     try:
         await asyncio.shield(prediction.done)
     finally:
-        timer.cancel()
-        for task in watch:
-            task.cancel()
+        is_over = True
+        if watch is not None:
+            watch.cancel()
 
 
 async def _cancel_when_left(asked: _Asked, prediction: Prediction) -> None:

@@ -113,6 +113,7 @@ def _adopt_standard_loggers(stream: TextIO, level: int, formatter: logging.Forma
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
+        logger.setLevel(logging.NOTSET)
         logger.propagate = name != "uvicorn.access"  # /metrics counts what that would repeat
     logging.captureWarnings(True)
 

@@ -17,6 +17,7 @@ class Observed:
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
+        self._templates: dict[object, str] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as the application does."""
@@ -38,7 +39,16 @@ class Observed:
             raise
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.http(method, _find_route(scope), status, perf_counter() - started)
+            self._metrics.http(method, self._find_route(scope), status, perf_counter() - started)
+
+    def _find_route(self, scope: Scope) -> str:
+        endpoint = scope.get("endpoint")
+        template = self._templates.get(endpoint)
+        if template is None:
+            template = _find_route(scope)
+            if endpoint is not None and _is_of_one_route(endpoint, scope):
+                self._templates[endpoint] = template
+        return template
 
 
 def _find_route(scope: Scope) -> str:
@@ -46,6 +56,11 @@ def _find_route(scope: Scope) -> str:
     route = scope.get("route") or _search_route(scope)
     template = getattr(route, "path_format", None) or getattr(route, "path", None)
     return template if isinstance(template, str) else "other"
+
+
+def _is_of_one_route(endpoint: object, scope: Scope) -> bool:
+    endpoints = [getattr(each, "endpoint", None) for each in scope["app"].routes]
+    return endpoints.count(endpoint) == 1
 
 
 def _search_route(scope: Scope) -> object:

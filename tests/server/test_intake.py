@@ -6,14 +6,14 @@ import pytest
 from starlette.requests import Request
 
 from server.envelope import Envelope, Refused
-from server.intake import Intake, Manner, read_manner
+from server.intake import Intake, Manner, read_headers, read_manner
 from server.openapi import openapi_schema
 from server.validation import InputValidator
 
 
 def manner(*, strict=False, **headers):
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return read_manner(Request({"type": "http", "headers": raw}), strict=strict)
+    return read_manner(read_headers(Request({"type": "http", "headers": raw})), strict=strict)
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -29,10 +29,16 @@ class Model:
         self.has_been_ready, self.may_start, self.last_crash = True, False, None
         self.said, self.starts, self.steady = [], 0, 0
 
-    def send(self, request):
+    def run(self, request):
         if self.hears:
             self.said.append(request)
         return self.hears
+
+    def cancel(self, id):
+        self.said.append(Cancel(id, len(self.said)))
+
+    def ask(self, request):
+        self.said.append(request)
 
     def start(self):
         self.starts += 1
@@ -102,9 +108,9 @@ def play(tmp_path):
 def test_a_run_is_on_disk_before_the_model_hears_of_it(play):
     async def scene(world):
         on_disk = []
-        send = world.model.send
-        world.model.send = lambda request: (
-            on_disk.append(world.records.waiting == 0 and request.id) or send(request)
+        run = world.model.run
+        world.model.run = lambda request: (
+            on_disk.append(world.records.waiting == 0 and request.id) or run(request)
         )
         await world.submit("a")
         assert world.model.runs == []
@@ -169,7 +175,7 @@ def test_of_a_lane_that_has_given_up_nothing_reaches_the_model(play):
         world.lane.give_up("over")
         world.trainings.give_up("over")
         await world.settle()
-        assert world.model.said[1:] == [Cancel("running")]
+        assert world.model.said[1:] == [Cancel("running", 1)]
         assert world.trainings.process.said == []
         assert (running.status, mortal.status) == ("failed", "failed")
         assert (waiting.status, beginning.status) == ("starting", "starting")

@@ -8,7 +8,7 @@ import pytest
 from server.link import Link
 from server.model.plan import Plan
 from server.model_process import ModelProcess
-from server.protocol import Cancel, Finished, Ready, SetupFailed, SetupLog, to_frame
+from server.protocol import Finished, Ready, Run, SetupFailed, SetupLog, to_frame
 
 PREDICTOR = """
 import os, subprocess, time
@@ -98,7 +98,7 @@ def test_a_process_is_started_again_until_it_has_died_too_often(play):
             process.kill()
             await until(lambda count=count: process.crashes == count)
             assert not process.takes_work
-            assert process.send(Cancel("x")) is False
+            assert process.run(Run("x", b"{}", {})) is False
         assert process.state == "defunct"
         assert ear.losses == [process.last_crash] * 2
         assert "SIGKILL" in process.last_crash

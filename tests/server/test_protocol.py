@@ -2,6 +2,9 @@ import msgspec
 import pytest
 
 from server.protocol import (
+    AskGauges,
+    AskHealth,
+    AskSelfTest,
     Cancel,
     Described,
     Finished,
@@ -16,7 +19,8 @@ from server.protocol import (
     to_frame,
 )
 
-REQUESTS = [Run("a", b'{"x": 1}', {"k": "v"}), Cancel("a"), Stop()]
+WORK = [Run("a", b'{"x": 1}', {"k": "v"}), Stop()]
+ASIDES = [Cancel("a", 1), AskHealth(), AskSelfTest(), AskGauges()]
 REPORTS = [
     Described(b"{}", 2, is_async=True),
     Ready(b"{}", has_healthcheck=True),
@@ -36,11 +40,14 @@ def test_messages_arrive_whole_and_in_order_however_the_bytes_are_cut(size):
     assert [message for piece in pieces for message in frames.feed(piece)] == REPORTS
 
 
-def test_requests_have_a_direction():
-    stream = b"".join(map(to_frame, REQUESTS))
-    assert Frames.of_requests().feed(stream) == REQUESTS
-    with pytest.raises(msgspec.ValidationError):
-        Frames.of_reports().feed(stream)
+def test_each_socket_has_messages_of_its_own():
+    kinds = {Frames.of_work: WORK, Frames.of_asides: ASIDES, Frames.of_reports: REPORTS}
+    for read, messages in kinds.items():
+        stream = b"".join(map(to_frame, messages))
+        assert read().feed(stream) == messages
+        for other in kinds.keys() - {read}:
+            with pytest.raises(msgspec.ValidationError):
+                other().feed(stream)
 
 
 def test_what_is_no_message_is_refused():

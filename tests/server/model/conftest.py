@@ -12,6 +12,7 @@ import pytest
 from server.model.plan import Plan
 from server.model.process import main
 from server.protocol import (
+    Cancel,
     Finished,
     Frames,
     Log,
@@ -31,19 +32,32 @@ class Front:
     """The front's end of a model process."""
 
     def __init__(self, plan):
-        self.socket, theirs = socket.socketpair()
+        self.socket, work = socket.socketpair()
+        self.asides, asides = socket.socketpair()
         self.socket.settimeout(SECONDS)
         context = multiprocessing.get_context("spawn")
-        self.process = context.Process(target=main, args=(theirs, plan))
+        self.process = context.Process(target=main, args=(work, asides, plan))
         self.process.start()
-        theirs.close()
+        for theirs in (work, asides):
+            theirs.close()
+        self.runs = 0
         self.frames = Frames.of_reports()
         self.waiting = deque()
         self.setup_logs = ""
         self.described = None
 
-    def send(self, request):
-        self.socket.sendall(to_frame(request))
+    def ask(self, request):
+        self.asides.sendall(to_frame(request))
+
+    def cancel(self, id="p"):
+        self.ask(Cancel(id, self.runs))
+
+    def stop(self):
+        self.socket.sendall(to_frame(Stop()))
+
+    def close(self):
+        self.socket.close()
+        self.asides.close()
 
     def hear(self):
         while not self.waiting:
@@ -65,7 +79,8 @@ class Front:
         return heard[-1]
 
     def start(self, id="p", context=None, **values):
-        self.send(Run(id, msgspec.json.encode(values), context or {}))
+        self.runs += 1
+        self.socket.sendall(to_frame(Run(id, msgspec.json.encode(values), context or {})))
 
     def run(self, id="p", context=None, **values):
         self.start(id, context, **values)
@@ -123,8 +138,8 @@ def launch(tmp_path_factory):
 
 def _end(front):
     with contextlib.suppress(OSError):
-        front.send(Stop())
-    front.socket.close()
+        front.stop()
+    front.close()
     front.process.join(SECONDS)
     if front.process.is_alive():
         front.process.kill()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.protocol import Cancel, Finished, Log, Metric, Output, Stop
+from server.protocol import Finished, Log, Metric, Output
 from tests.server.model.conftest import Told
 
 SOURCE = """
@@ -72,7 +72,7 @@ def test_an_async_generator_streams_while_it_runs(generator, tmp_path):
 def test_an_async_generator_is_closed_by_a_cancel(generator, tmp_path):
     generator.start(gate=str(tmp_path / "never"))
     heard = generator.hear_until(Output)
-    generator.send(Cancel("p"))
+    generator.cancel()
     told = Told(heard + generator.hear_until(Finished))
     assert (told.status, told.outputs, told.logs) == ("canceled", [1], "closed\n")
 
@@ -160,7 +160,7 @@ def test_what_a_left_over_task_prints_is_in_no_later_logs(model):
 @pytest.mark.parametrize("number", range(20))
 def test_a_cancel_at_once_is_never_a_failure(model, number):
     model.start(f"p{number}", code=main("await asyncio.sleep(30)"))
-    model.send(Cancel(f"p{number}"))
+    model.cancel(f"p{number}")
     assert Told(model.hear_until(Finished)).status == "canceled"
 
 
@@ -175,7 +175,7 @@ def test_a_canceled_run_cleans_up_before_it_has_ended(model):
     )
     model.start(code=code)
     heard = model.hear_until(Log)
-    model.send(Cancel("p"))
+    model.cancel()
     told = Told(heard + model.hear_until(Finished))
     assert (told.status, told.logs) == ("canceled", "go\ncleaned up\n")
 
@@ -186,7 +186,7 @@ def test_a_run_that_swallows_the_cancel_is_canceled_and_keeps_its_output(model):
     )
     model.start(code=code)
     heard = model.hear_until(Log)
-    model.send(Cancel("p"))
+    model.cancel()
     told = Told(heard + model.hear_until(Finished))
     assert (told.status, told.outputs) == ("canceled", [1])
 
@@ -194,7 +194,7 @@ def test_a_run_that_swallows_the_cancel_is_canceled_and_keeps_its_output(model):
 def test_stop_waits_for_the_runs_that_go_on(launch):
     front = launch(SOURCE)
     front.start(code=main("await asyncio.sleep(0.3)", "return 'done'"))
-    front.send(Stop())
+    front.stop()
     assert Told(front.hear_until(Finished)).output == "done"
     front.process.join(20)
     assert front.process.exitcode == 0

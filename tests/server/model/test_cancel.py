@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from server.protocol import Cancel, Finished, Log, Output
+from server.protocol import Finished, Log, Output
 from tests.server.model.conftest import Told, is_alive, wait_until
 
 SOURCE = """
@@ -31,7 +31,7 @@ def model(launch):
 def cancel_after_start(model, code, *, wait_for=None):
     model.start(code=code)
     heard = model.hear_until(wait_for) if wait_for else []
-    model.send(Cancel("p"))
+    model.cancel()
     return Told(heard + model.hear_until(Finished))
 
 
@@ -108,7 +108,7 @@ def test_no_cancel_is_lost_and_none_hits_the_next_prediction(model):
         id = f"canceled-{number}"
         model.start(id, code=SPIN if number % 2 else "for _ in range(20_000): len('a')")
         time.sleep(chance.choice([0, 0, chance.uniform(0, 0.003)]))
-        model.send(Cancel(id))
+        model.cancel(id)
         model.start(f"next-{number}", code="out = sum(range(1000))")
         told = Told(model.hear_until(Finished))
         assert told.finished.id == id
@@ -120,14 +120,14 @@ def test_no_cancel_is_lost_and_none_hits_the_next_prediction(model):
 def test_a_cancel_that_comes_right_after_the_end_changes_nothing(model):
     for _ in range(50):
         model.run("over", code="")
-        model.send(Cancel("over"))
+        model.cancel("over")
         assert model.run(code="for _ in range(1000): len('a')\nout = 1").output == 1
 
 
 def test_a_prediction_that_waits_for_its_turn_is_canceled_before_it_runs(model):
     model.start("first", code="time.sleep(0.2)")
     model.start("second", code="print('ran')")
-    model.send(Cancel("second"))
+    model.cancel("second")
     assert Told(model.hear_until(Finished)).status == "succeeded"
     second = Told(model.hear_until(Finished))
     assert (second.status, second.logs) == ("canceled", "")
@@ -168,7 +168,7 @@ def test_a_download_is_not_waited_for(launch):
         model.start(file=f"http://127.0.0.1:{silent.getsockname()[1]}/", code="print('ran')")
         connection, _ = silent.accept()
         began = time.monotonic()
-        model.send(Cancel("p"))
+        model.cancel()
         told = Told(model.hear_until(Finished))
         assert time.monotonic() - began < 8  # a download times out after 10 s
         assert (told.status, told.logs) == ("canceled", "")
@@ -188,7 +188,7 @@ except cog.CancelationException:
     model.start(code=code)
     heard = model.hear_until(Log)
     for _ in range(2):
-        model.send(Cancel("p"))
+        model.cancel()
         heard += model.hear_until(Log)
     told = Told(heard + model.hear_until(Finished))
     assert told.logs == "go\ncaught\ncleaned up\n"

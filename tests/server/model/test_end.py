@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from server.protocol import Finished, Log, Stop
+from server.protocol import Finished, Log
 from tests.server.model.conftest import SECONDS, Told, is_alive, wait_until
 
 SOURCE = """
@@ -23,7 +23,7 @@ def test_it_ends_with_the_front_in_the_middle_of_a_run_and_takes_programs_along(
         code="p = subprocess.Popen(['sleep', '100']); print(p.pid)\nwhile True: pass",
     )
     pid = int(Told(front.hear_until(Log)).logs)
-    front.socket.close()
+    front.close()
     front.process.join(SECONDS)
     assert front.process.exitcode == 1
     wait_until(lambda: not is_alive(pid))
@@ -32,7 +32,7 @@ def test_it_ends_with_the_front_in_the_middle_of_a_run_and_takes_programs_along(
 def test_it_ends_with_the_front_in_the_middle_of_setup(launch):
     front = launch("import time\nprint('there')\ntime.sleep(100)", ready=False)
     front.hear()
-    front.socket.close()
+    front.close()
     front.process.join(SECONDS)
     assert front.process.exitcode == 1
 
@@ -67,16 +67,8 @@ def test_it_outlives_ctrl_c_and_ends_on_stop_after_its_run(launch):
     front.hear_until(Log)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(front.process.pid, number)
-    front.send(Stop())
+    front.stop()
     assert Told(front.hear_until(Finished)).output == "done"
-    front.process.join(SECONDS)
-    assert front.process.exitcode == 0
-
-
-def test_stop_during_setup_is_obeyed_at_once(launch):
-    front = launch("import time\nprint('there')\ntime.sleep(100)", ready=False)
-    front.hear()
-    front.send(Stop())
     front.process.join(SECONDS)
     assert front.process.exitcode == 0
 

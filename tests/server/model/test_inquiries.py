@@ -44,7 +44,7 @@ def model(launch, request):
 
 
 def ask(front, request, answer):
-    front.send(request)
+    front.ask(request)
     return front.hear_until(answer)[-1]
 
 
@@ -64,8 +64,9 @@ def test_the_users_healthcheck_is_told_in_coglets_words(model, health, error):
 
 
 def test_a_healthcheck_answers_while_a_run_goes_on_and_prints_into_no_logs(model):
+    model.run(health="fine")  # what the question finds, however soon it comes
     model.start(health="fine", seconds=1.0)
-    model.send(AskHealth())
+    model.ask(AskHealth())
     heard = model.hear_until(Health, Finished)
     assert heard == [Health()]
     assert Told(model.hear_until(Finished)).logs == ""

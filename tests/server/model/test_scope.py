@@ -14,7 +14,7 @@ def sent():
 
 @pytest.fixture
 def scope(sent):
-    return Scope(ActivePrediction(Run("p", b"{}", {"k": "v"}), sent.append))
+    return Scope(ActivePrediction(Run("p", b"{}", {"k": "v"}), sent.append, sent.append))
 
 
 @pytest.mark.parametrize(
