@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from server.desk import NOT_READY, Desk
 from server.envelope import Envelope, NotAnEnvelope, Refused, check_id, read_envelope, read_input
@@ -101,7 +101,7 @@ class Intake:
             Refused: it is none, names another id, or a webhook that could never be sent.
         """
         content_type = request.headers.get("content-type")
-        body = b"" if self._strict and content_type is None else await request.body()
+        body = b"" if self._strict and content_type is None else await _read_body(request)
         envelope = read_envelope(body, content_type, strict=self._strict)
         if name is not None:
             if envelope.id is not None and envelope.id != name:
@@ -193,6 +193,22 @@ class Intake:
         if problems:
             raise InvalidInputs(problems)
         return validator.known(inputs)
+
+
+async def _read_body(request: Request) -> bytes:
+    """The body; most come in one message, which Starlette's way costs twice the time.
+
+    Raises:
+        ClientDisconnect: the client has left before its end.
+    """
+    parts: list[bytes] = []
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _read_duration(text: str | None) -> float | None:

@@ -33,6 +33,7 @@ from server.settings import Settings
 AT_CAPACITY = "At capacity - all prediction slots busy"
 _POSITIONS_TOLD = 100
 _FEWEST_SECONDS_TO_WAIT = 1
+_OF_A_RUN = (Log, Output, Metric, Finished)
 log = structlog.get_logger()
 
 
@@ -213,7 +214,7 @@ class Lane:
 
     def hear(self, report: Report) -> None:
         """Take what the model process says."""
-        if isinstance(report, Log | Output | Metric | Finished):
+        if isinstance(report, _OF_A_RUN):
             self._hear_of(report)
         elif isinstance(report, ANSWERS):
             self.questions.hear(report)

@@ -35,6 +35,7 @@ State = Literal["starting", "ready", "setup failed", "crashed", "defunct", "stop
 _PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STEADY_SECONDS = 60.0
 _STOP_SECONDS = 10.0
+_OF_SETUP = (Ready, SetupFailed, Described)
 log = structlog.get_logger()
 
 
@@ -162,7 +163,7 @@ class ModelProcess:
     def _hear(self, report: Report) -> None:
         if isinstance(report, SetupLog):
             self._logs.append(report.data)
-        elif isinstance(report, Ready | SetupFailed | Described) and self.state != "starting":
+        elif isinstance(report, _OF_SETUP) and self.state != "starting":
             return  # too late: it has been stopped, or its time was over
         elif isinstance(report, Ready):
             self._end_setup("ready")

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import math
 import os
 import signal
@@ -175,6 +176,12 @@ class Server(uvicorn.Server):
 
     def _end(self) -> None:
         self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """What stays for ever is not looked through again and again for garbage."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """One limit for requests that are open and for work that nobody waits for."""

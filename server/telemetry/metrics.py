@@ -13,13 +13,14 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    Histogram,
     ProcessCollector,
     disable_created_metrics,
 )
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+
+from server.telemetry.durations import Durations
 
 # fmt: off
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
@@ -95,14 +96,10 @@ class Metrics:
         self._finished = _Labeled(
             counter("cog_predictions_finished", "Ended, by status.", ["kind", "status"]).labels
         )
-        self._durations = _Labeled(
-            Histogram(
-                "cog_prediction_duration_seconds",
-                "Time of a prediction in a phase: queue, run, total.",
-                ["kind", "phase"],
-                buckets=SECONDS,
-                registry=self.registry,
-            ).labels
+        self._durations = self._add_durations(
+            "cog_prediction_duration_seconds",
+            "Time of a prediction in a phase: queue, run, total.",
+            ["kind", "phase"],
         )
         self._depth = gauge("cog_queue_depth", "Predictions that wait for a slot.")
         self._running = gauge("cog_predictions_running", "Predictions that run.")
@@ -129,15 +126,16 @@ class Metrics:
         self._requests = _Labeled(
             counter("cog_http_requests", "Answered requests.", ["method", "route", "status"]).labels
         )
-        self._request_durations = _Labeled(
-            Histogram(
-                "cog_http_request_duration_seconds",
-                "Time from a request's headers to the last byte of its answer.",
-                ["method", "route"],
-                buckets=SECONDS,
-                registry=self.registry,
-            ).labels
+        self._request_durations = self._add_durations(
+            "cog_http_request_duration_seconds",
+            "Time from a request's headers to the last byte of its answer.",
+            ["method", "route"],
         )
+
+    def _add_durations(self, name: str, told: str, labels: list[str]) -> Durations:
+        durations = Durations(name, told, labels, SECONDS, MAX_SERIES)
+        self.registry.register(durations)
+        return durations
 
     def accepted(self, kind: str) -> None:
         """A prediction will run, now or after waiting."""
@@ -157,13 +155,13 @@ class Metrics:
 
     def started(self, kind: str, waited: float) -> None:
         """A prediction left the queue; `finished` need not tell its `queue` phase again."""
-        self._durations[kind, "queue"].observe(waited)
+        self._durations.observe((kind, "queue"), waited)
 
     def finished(self, kind: str, status: str, phases: Mapping[str, float]) -> None:
         """A prediction ended; phases are seconds by name, such as `run` and `total`."""
         self._finished[kind, status].inc()
         for phase, seconds in phases.items():
-            self._durations[kind, phase].observe(seconds)
+            self._durations.observe((kind, phase), seconds)
 
     def metric(self, name: str, value: object) -> None:
         """A model recorded a metric; only `adaptation.step` and `adaptation.loss` count here."""
@@ -202,7 +200,7 @@ class Metrics:
     def http(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered; route is a template, never a path."""
         self._requests[method, route, str(status)].inc()
-        self._request_durations[method, route].observe(seconds)
+        self._request_durations.observe((method, route), seconds)
 
     def expose(self, accept: str = "") -> tuple[bytes, str]:
         """The body and content type of `/metrics`.
