@@ -87,7 +87,7 @@ class AsyncRuns:
         self._channel = surroundings.channel
         self._tasks: dict[str, tuple[ActivePrediction, asyncio.Task[Outcome]]] = {}
         self._cancels = Cancels()
-        self._is_stopping = self._is_flushing = False
+        self._is_stopping = False
         loop.call_soon_threadsafe(loop.add_reader, self._channel.work_socket(), self._take)
 
     def cancel(self, request: Cancel) -> None:
@@ -132,13 +132,7 @@ class AsyncRuns:
         else:
             outcome = task.result()
             active.end(outcome.status, outcome.error, is_list=outcome.is_list)
-        if not self._is_flushing:  # what ends in the same turn of the loop goes out at once
-            self._is_flushing = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._is_flushing = False
-        self._channel.flush()
+        self._channel.flush()  # now: the loop's next turn may be held up by another's blocking code
         self._end_if_idle()
 
     def _cancel(self, request: Cancel) -> None:

@@ -1,5 +1,7 @@
 """An asynchronous run() in a real model process."""
 
+import time
+
 import pytest
 
 from server.protocol import Finished, Log, Metric, Output
@@ -198,3 +200,14 @@ def test_stop_waits_for_the_runs_that_go_on(launch):
     assert Told(front.hear_until(Finished)).output == "done"
     front.process.join(20)
     assert front.process.exitcode == 0
+
+
+def test_an_end_is_told_before_another_run_blocks_the_loop(model):
+    waits = main("self.gate = asyncio.Event(); print('waits'); await self.gate.wait()")
+    model.start("waits", code=waits)
+    model.hear_until(Log)
+    blocks = ["self.gate.set()", "await asyncio.sleep(0)", "await asyncio.sleep(0)"]
+    model.start("blocks", code=main(*blocks, "time.sleep(1)", "return time.monotonic()"))
+    assert model.hear_until(Finished)[-1].id == "waits"
+    heard = time.monotonic()
+    assert Told(model.hear_until(Finished)).output - heard > 0.5
