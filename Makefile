@@ -25,8 +25,8 @@ train: $(ENV)  ## make a persistent adapter with train.py, then predict with it
 serve: $(ENV)  ## serve predictions and trainings over HTTP (PORT=5000), with curl lines to paste
 	@$(BIN)/python -m examples.serve
 
-test: $(ENV)  ## the whole test suite
-	@$(BIN)/python -m pytest
+test: $(ENV)  ## the whole test suite, two files at a time
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 gpu: $(ENV)  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -m gpu

@@ -165,6 +165,7 @@ def test_no_free_slot_is_no_stream(streaming):
 
 
 def test_put_starts_a_stream(streaming):
+    streaming.until_idle()
     name = streaming.new_id()
     found = streaming.stream(f"/predictions/{name}", {}, method="PUT")
     assert found[0].data["id"] == name
