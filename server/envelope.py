@@ -113,7 +113,7 @@ def read_envelope(body: bytes, content_type: str | None, *, strict: bool) -> Env
         raise NotAnEnvelope(422, f"{_WRONG_SHAPE}{error}", location, "type_error") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
-    _refuse_doubles(body)
+    _refuse_doubles(body, envelope)
     return envelope
 
 
@@ -165,9 +165,10 @@ def _levels(body: bytes) -> int:
     return levels + brackets.count(b"[")  # those that are never closed
 
 
-def _refuse_doubles(body: bytes) -> None:
+def _refuse_doubles(body: bytes, envelope: Envelope) -> None:
     """A key of the envelope that comes twice leaves open which one counts."""
-    if all(body.count(key) < 2 for key in _KEYS) or not _loses_a_member(body):
+    around = b"".join(body.partition(bytes(envelope.input))[::2])  # what is large is in the input
+    if all(around.count(key) < 2 for key in _KEYS) or not _loses_a_member(body):
         return
     tokens = [match.group() for match in _TOKENS.finditer(body)]
     depth, seen = 0, set[bytes]()
