@@ -5,7 +5,6 @@ A slot is free before its answer goes out.
 """
 
 import asyncio
-from collections import deque
 from functools import partial
 
 import structlog
@@ -14,7 +13,7 @@ from server.envelope import Refused
 from server.journal import Journal
 from server.model.plan import Plan
 from server.model_process import ModelProcess
-from server.prediction import Order, Prediction, encode, now
+from server.prediction import Order, Prediction, now
 from server.protocol import (
     Described,
     Finished,
@@ -27,12 +26,10 @@ from server.protocol import (
     SetupFailed,
 )
 from server.questions import ANSWERS, Questions
+from server.queue import Queue
 from server.records import RecordsError, TakenOverError
 from server.settings import Settings
 
-AT_CAPACITY = "At capacity - all prediction slots busy"
-_POSITIONS_TOLD = 100
-_FEWEST_SECONDS_TO_WAIT = 1
 _OF_A_RUN = (Log, Output, Metric, Finished)
 log = structlog.get_logger()
 
@@ -57,10 +54,9 @@ class Lane:
         )
         self.slots = plan.concurrency or 1
         self._slots_are_given = plan.concurrency is not None
-        self.most_waiting = 0 if settings.strict_cog else settings.max_queue
         self.predictions: dict[str, Prediction] = {}
         self.running: dict[str, Prediction] = {}
-        self.waiting: deque[Prediction] = deque()
+        self.waiting = Queue(0 if settings.strict_cog else settings.max_queue)
         self._beginning: dict[str, Prediction] = {}
         self.questions = Questions(self.process.ask)
         self.description: Described | None = None
@@ -119,16 +115,9 @@ class Lane:
         if self.process.state == "defunct":
             raise Refused(503, f"the model process has given up: {self.process.last_crash}")
         excess = len(self.predictions) - self.slots
-        if excess < 0 or excess < self.most_waiting:
-            return
-        self._journal.refused("queue full" if self.most_waiting else "busy")
-        if not self.most_waiting:
-            raise Refused(409, AT_CAPACITY)
-        raise Refused(
-            429,
-            f"{excess} predictions wait; at most {self.most_waiting} may (MAX_QUEUE). Try later.",
-            headers={"Retry-After": str(_FEWEST_SECONDS_TO_WAIT)},
-        )
+        if not self.waiting.has_room(excess):
+            self._journal.refused("queue full" if self.waiting.most else "busy")
+            raise self.waiting.refusal(excess)
 
     def _enqueue(self, prediction: Prediction) -> None:
         if prediction.is_cancelled:
@@ -137,14 +126,7 @@ class Lane:
         self.waiting.append(prediction)
         self._advance()
         if self.waiting and self.waiting[-1] is prediction:
-            self._tell_position(prediction, len(self.waiting))
-
-    def position(self, prediction: Prediction) -> int | None:
-        """Its place in the queue, from 1; None where it does not wait."""
-        try:
-            return self.waiting.index(prediction) + 1
-        except ValueError:
-            return None
+            self.waiting.tell_last()
 
     def cancel(self, name: str) -> bool:
         """End a prediction early; whether there was one."""
@@ -173,10 +155,7 @@ class Lane:
             elif not self._hand_over(prediction):
                 break
         if moved:
-            for place, prediction in enumerate(self.waiting, 1):
-                if place > _POSITIONS_TOLD:
-                    break
-                self._tell_position(prediction, place)
+            self.waiting.tell_all()
 
     def _hand_over(self, prediction: Prediction, *, is_ours: bool = True) -> bool:
         """Give it to the model; who has not begun when that dies waits for the next one."""
@@ -197,9 +176,6 @@ class Lane:
             prediction.start()
             self._journal.started(prediction)
         return True
-
-    def _tell_position(self, prediction: Prediction, place: int) -> None:
-        prediction.events.append("queued", encode({"position": place}))
 
     def _end(self, prediction: Prediction, end: Finished) -> None:
         """Its slot is free, its end is written down, and then whoever waits may answer."""

@@ -75,7 +75,7 @@ class Shelf:
         prediction = desk.find(name, self._kind)
         if prediction is not None:
             body = record_body(to_record(prediction))
-            position = desk.lanes[self._kind].position(prediction)
+            position = desk.lanes[self._kind].waiting.place(prediction)
             return json_answer(body | ({"queue_position": position} if position else {}))
         return json_answer(record_body(await self._find(request, name)))
 
