@@ -72,6 +72,11 @@ class Desk:
                 return lane.predictions[name]
         return None
 
+    def find_ended(self, name: str, kind: Kind) -> Prediction | None:
+        """What ended lately under an id, with its events."""
+        lane = self.lanes.get(kind)
+        return lane.recent.get(name) if lane else None
+
     def cancel(self, name: str) -> bool:
         """End early what is in flight under an id; whether there was something."""
         return any([lane.cancel(name) for lane in self.lanes.values()])

@@ -52,18 +52,32 @@ class EventLog:
 
     Args:
         capacity: how many of the latest are kept for a replay.
+
+    Attributes:
+        is_closed: whether no event follows.
+        was_followed: whether anybody has seen one.
     """
 
     def __init__(self, capacity: int) -> None:
         self._kept: deque[Event] = deque(maxlen=capacity)
         self._last = 0
         self._followers: set[_Follower] = set()
-        self.is_closed = False
+        self.is_closed = self.was_followed = False
 
     @property
     def followers(self) -> int:
         """How many follow now."""
         return len(self._followers)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the data that is kept."""
+        return sum(len(event.data) for event in self._kept)
+
+    def missed(self, after: int) -> int:
+        """How many events after a number are no longer kept."""
+        oldest = self._kept[0].number if self._kept else self._last + 1
+        return max(0, oldest - after - 1)
 
     def append(self, name: str, data: bytes) -> None:
         """Add an event, for the replay and for each follower."""
@@ -100,10 +114,10 @@ class EventLog:
             MissedError: some in between are gone; raised when a portion is asked for.
         """
         follower = _Follower()
+        self.was_followed = True
         if after is not None:
             follower.events.extend(event for event in self._kept if event.number > after)
-            oldest = follower.events[0].number if follower.events else self._last + 1
-            follower.missed = max(0, oldest - after - 1)
+            follower.missed = self.missed(after)
         self._followers.add(follower)
         return self._portions(follower)
 

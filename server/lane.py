@@ -27,9 +27,11 @@ from server.protocol import (
 )
 from server.questions import ANSWERS, Questions
 from server.queue import Queue
+from server.recent import Recent
 from server.records import RecordsError, TakenOverError
 from server.settings import Settings
 
+_RECENT_BYTES = 2**26
 _OF_A_RUN = (Log, Output, Metric, Finished)
 log = structlog.get_logger()
 
@@ -58,6 +60,7 @@ class Lane:
         self.running: dict[str, Prediction] = {}
         self.waiting = Queue(0 if settings.strict_cog else settings.max_queue)
         self._beginning: dict[str, Prediction] = {}
+        self.recent = Recent(_RECENT_BYTES)
         self.questions = Questions(self.process.ask)
         self.description: Described | None = None
         self.ready: Ready | None = None
@@ -184,6 +187,7 @@ class Lane:
         prediction.finish(end)
         self._journal.finished(prediction)
         prediction.events.close()
+        self.recent.add(prediction)
         if not prediction.done.done():
             prediction.done.set_result(None)
         self._advance()

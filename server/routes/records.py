@@ -89,8 +89,11 @@ class Shelf:
 
     async def _portions(self, request: Request) -> AsyncGenerator[bytes]:
         after = _read_number(request.headers.get("last-event-id", "0"))
-        name = name_in(request)
-        prediction = desk_of(request).find(name, self._kind)
+        desk, name = desk_of(request), name_in(request)
+        prediction = desk.find(name, self._kind)
+        if prediction is None:
+            ended = desk.find_ended(name, self._kind)
+            prediction = ended if ended and not ended.events.missed(after) else None
         if prediction is not None:
             return follow(prediction, after, numbered=True)
         return _past_events(await self._find(request, name), after)

@@ -234,3 +234,18 @@ def test_leaving_a_stream_that_one_joined_does_not(streaming, tmp_path):
     with streaming.open_stream(f"/predictions/{name}", {"input": inputs}, method="PUT") as response:
         next(events(response))
     assert until(mark) == "ended"
+
+
+def test_a_reader_of_events_goes_on_where_it_was_also_after_the_end(streaming):
+    if streaming.flavour != "mirror":
+        pytest.skip("the mirror's own")
+    name = streaming.start(words="a b c", seconds=0.5)
+    live = read_events(streaming, name)
+    assert [event.event for event in live][-4:] == ["output"] * 3 + ["completed"]
+    for seen in range(len(live)):
+        assert read_events(streaming, name, seen) == live[seen:]
+
+
+def read_events(server, name, after=0):
+    headers = {"Last-Event-ID": str(after)}
+    return list(events(server.get(f"/predictions/{name}/events", headers=headers)))

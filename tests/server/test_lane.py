@@ -14,6 +14,7 @@ from server.lane import Lane
 from server.model.plan import Plan
 from server.prediction import Order
 from server.protocol import Cancel, Finished, Metric, Run, SetupFailed
+from server.recent import Recent
 from server.records import Records
 from server.settings import Settings
 from server.telemetry.metrics import Metrics
@@ -264,7 +265,7 @@ def test_the_deadline_counts_from_the_acceptance_by_whatever_server(play):
     play(scene)
 
 
-def test_ended_predictions_are_not_kept_in_memory(play):
+def test_ended_predictions_are_kept_for_readers_of_their_events_alone(play):
     async def scene(world):
         ended = []
         for number in range(20):
@@ -275,6 +276,10 @@ def test_ended_predictions_are_not_kept_in_memory(play):
         del prediction
         await world.settle()
         await asyncio.sleep(0.2)  # timers that have been cancelled
+        gc.collect()
+        left = [each().id for each in ended if each() is not None]
+        assert left == [f"n{number}" for number in range(0, 20, 2)]
+        world.lane.recent = Recent(0)
         gc.collect()
         assert [each().id for each in ended if each() is not None] == []
         assert world.journal._told == {}
