@@ -10,11 +10,13 @@ import multiprocessing
 import os
 import signal
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 import structlog
 
+from server.leftovers import new_mark, remove_leftovers
 from server.link import Link
 from server.model.entry import enter
 from server.model.plan import Plan
@@ -63,6 +65,7 @@ class ModelProcess:
         logs: what its setup has printed.
         crashes: how often it has died.
         last_crash: how it died last.
+        mark: how the names of its temporary files begin.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class ModelProcess:
         self._work: Link | None = None
         self._asides: Link | None = None
         self._runs = 0
+        self.mark = new_mark()
         self._timers: list[asyncio.TimerHandle] = []
         self._exited = asyncio.Event()
 
@@ -113,8 +117,9 @@ class ModelProcess:
         self._logs.clear()
         self._exited.clear()
         work, asides = socket.socketpair(), socket.socketpair()
+        plan = replace(self._plan, mark=self.mark)
         process = multiprocessing.get_context("spawn").Process(
-            target=enter, args=(work[1], asides[1], self._plan), name=f"model-{self._plan.kind}"
+            target=enter, args=(work[1], asides[1], plan), name=f"model-{self._plan.kind}"
         )
         process.start()
         for _, theirs in (work, asides):
@@ -201,6 +206,7 @@ class ModelProcess:
         asyncio.get_running_loop().remove_reader(process.sentinel)
         process.join()
         _end_group(process.pid)
+        remove_leftovers(self.mark)
         self._exited.set()
         for link in filter(None, (self._work, self._asides)):
             link.drain()

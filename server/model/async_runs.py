@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from server.model.active import ActivePrediction, current, running_predictions
-from server.model.channel import exit_at_once
 from server.model.children import end_newer_than
 from server.model.input_files import InputFiles
 from server.model.outcomes import (
@@ -97,7 +96,7 @@ class AsyncRuns:
     def _take(self) -> None:
         requests = self._channel.work_that_has_come()
         if requests is None:
-            exit_at_once()
+            self._channel.abandon()
         for request in requests:
             if isinstance(request, Stop):
                 self._is_stopping = True

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from server.leftovers import remove_leftovers
 from server.model.children import end_descendants
 from server.protocol import Aside, Frames, Report, Work, to_frame
 
@@ -33,14 +34,15 @@ class Channel:
     Args:
         work: connected to the front process; where that is gone, so is this process.
         asides: the same.
+        mark: of the temporary files that are to go with it.
     """
 
-    def __init__(self, work: socket.socket, asides: socket.socket) -> None:
+    def __init__(self, work: socket.socket, asides: socket.socket, mark: str) -> None:
         for each in (work, asides):
             each.setblocking(True)
             each.set_inheritable(False)  # a program that the model starts must not keep it open
             os.register_at_fork(after_in_child=each.close)
-        self._work, self._asides = work, asides
+        self._work, self._asides, self._mark = work, asides, mark
         self._frames = Frames.of_work()
         self._outbox: deque[bytes] = deque()
         self._bell: SimpleQueue[bool] = SimpleQueue()
@@ -71,7 +73,7 @@ class Channel:
             except BlockingIOError:
                 sent = 0
             except OSError:
-                exit_at_once()
+                self.abandon()
             if rest := frames[sent:]:
                 self._outbox.appendleft(rest)
             self._is_writing.release()
@@ -117,6 +119,12 @@ class Channel:
         self._bell.put(False)
         self._writer.join()
 
+    def abandon(self) -> NoReturn:
+        """End this process and all that it has started; a run() that is under way is not asked."""
+        remove_leftovers(self._mark)
+        end_descendants()
+        os._exit(1)
+
     def _write(self) -> None:
         is_open = True
         while is_open:
@@ -126,7 +134,7 @@ class Channel:
                     while frames := self._take():
                         self._work.sendall(frames)
                 except OSError:
-                    exit_at_once()
+                    self.abandon()
 
     def _take(self) -> bytes:
         """The oldest frames, joined; b"" for none."""
@@ -149,9 +157,3 @@ def _read(source: socket.socket, flags: int = 0) -> bytes:
         raise
     except OSError:
         return b""
-
-
-def exit_at_once() -> NoReturn:
-    """End this process and all that it has started; a run() that is under way is not asked."""
-    end_descendants()
-    os._exit(1)

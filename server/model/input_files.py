@@ -30,6 +30,12 @@ class Downloads:
         self._egress = Egress(plan.egress_allow)
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
 
+    def new_file(self, name: str) -> Path:
+        """A new empty file whose name ends in this one."""
+        handle, path = tempfile.mkstemp(suffix=name, prefix=self._plan.mark)
+        os.close(handle)
+        return Path(path)
+
     def start(self, url: str, path: Path) -> "Future[None]":
         """Fetch in the background; the future raises InputError."""
         return self._pool.submit(self.fetch, url, path)
@@ -71,7 +77,7 @@ class InputFiles:
     def start(self, urls: Sequence[str]) -> "list[Future[None]]":
         """Begin to fetch; `paths` has the files once all of these are done."""
         for url in urls:
-            path = temporary_file(file_name(url))
+            path = self._downloads.new_file(file_name(url))
             self._paths.append(path)
             self._fetches.append(self._downloads.start(url, path))
         return self._fetches
@@ -115,13 +121,6 @@ def _remove(path: Path, _done: "Future[None]") -> None:
     """The user's code may have moved it."""
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
-
-
-def temporary_file(name: str) -> Path:
-    """A new empty file whose name ends in this one."""
-    handle, path = tempfile.mkstemp(suffix=name)
-    os.close(handle)
-    return Path(path)
 
 
 def file_name(url: str) -> str:

@@ -18,6 +18,7 @@ class Plan:
         user_agent: of downloads.
         egress_allow: hosts and networks that input files may come from, beside public ones.
         max_file_bytes: of one input file.
+        mark: how the names of temporary files begin.
     """
 
     reference: str
@@ -28,3 +29,4 @@ class Plan:
     user_agent: str | None = None
     egress_allow: tuple[str, ...] = ()
     max_file_bytes: int = 2**30
+    mark: str = "tmp"

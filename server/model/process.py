@@ -10,7 +10,7 @@ from typing import Any
 
 from runner import references
 from server.model.async_runs import AsyncRuns, EventLoop
-from server.model.channel import Channel, exit_at_once
+from server.model.channel import Channel
 from server.model.input_files import Downloads
 from server.model.inquiries import HealthCheck, last_self_test, read_gauges, run_self_test
 from server.model.logs import SetupOutput, capture_output
@@ -43,7 +43,7 @@ def main(work: socket.socket, asides: socket.socket, plan: Plan) -> None:
     """
     _ignore_signals()
     multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
-    process = _ModelProcess(Channel(work, asides), plan)
+    process = _ModelProcess(Channel(work, asides, plan.mark), plan)
     process.serve()
 
 
@@ -125,7 +125,7 @@ class _ModelProcess:
                 elif self._runs is not None:
                     self._runs.cancel(request)
         finally:
-            exit_at_once()  # deaf, it would serve nobody
+            self._channel.abandon()  # deaf, it would serve nobody
 
     def _answer(self, request: Question) -> None:
         self._channel.send(self._report_on(request))

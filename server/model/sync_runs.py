@@ -9,7 +9,6 @@ from typing import Any
 from cog import CancelationException
 
 from server.model.active import ActivePrediction, current
-from server.model.channel import exit_at_once
 from server.model.children import end_newer_than
 from server.model.input_files import InputFiles
 from server.model.outcomes import (
@@ -58,7 +57,7 @@ class SyncRuns:
                 contextvars.copy_context().run(self._run, request)
         except BaseException:  # noqa: BLE001 - the process must not stay without this thread
             traceback.print_exc()
-        exit_at_once()
+        self._surroundings.channel.abandon()
 
     def _run(self, request: Run) -> None:
         active = self._active = self._surroundings.activate(request)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import tempfile
 
 import pytest
 
@@ -105,6 +106,22 @@ def test_a_process_is_started_again_until_it_has_died_too_often(play):
         assert len(ear.heard(Ready)) == 2
 
     play(scene, max_crashes=2)
+
+
+def test_what_a_killed_process_could_not_remove_is_removed(play, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def scene(process, _):
+        process.start()
+        await until(lambda: process.takes_work)
+        its, other = (tmp_path / f"{mark}x.txt" for mark in (process.mark, "tmp"))
+        for file in (its, other):
+            file.touch()
+        process.kill()
+        await until(lambda: process.crashes == 1)
+        assert (its.exists(), other.exists()) == (False, True)
+
+    play(scene)
 
 
 def test_work_that_has_ended_forgives_earlier_deaths(play):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,24 @@ def test_it_ends_with_the_front_in_the_middle_of_a_run_and_takes_programs_along(
     front.process.join(SECONDS)
     assert front.process.exitcode == 1
     wait_until(lambda: not is_alive(pid))
+
+
+def test_input_files_go_with_it(launch):
+    source = """
+        import time
+        from cog import Path
+
+        def run(file: Path) -> str:
+            print(file)
+            time.sleep(100)
+    """
+    front = launch(source, reference="predictor.py:run", mark="tmptest_")
+    front.start(file="data:text/plain,hello")
+    file = Path(Told(front.hear_until(Log)).logs.strip())
+    assert (file.name, file.read_text()) == (f"tmptest_{file.name[8:]}", "hello")
+    front.close()
+    front.process.join(SECONDS)
+    assert not file.exists()
 
 
 def test_it_ends_with_the_front_in_the_middle_of_setup(launch):
