@@ -4,6 +4,7 @@ The lanes decide what happens; the journal writes it down, and never stops them.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -167,8 +168,9 @@ class Journal:
         told.trace.ended(prediction.status, prediction.error)
         run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
         self._metrics.finished(order.kind, prediction.status, run | {"total": prediction.age})
-        if order.keeps or prediction.status != "succeeded":
-            # a line costs more than all else here: those that a client has waited for go without
+        is_plain = prediction.status == "succeeded" and not order.keeps
+        if not is_plain or logging.root.isEnabledFor(logging.DEBUG):
+            # a line costs more than all else here, so what a client has waited for goes without
             log.info(
                 "prediction ended",
                 prediction_id=order.id,

@@ -2,9 +2,11 @@
 
 import asyncio
 import gc
+import logging
 import weakref
 
 import pytest
+import structlog
 
 from server.desk import Desk
 from server.egress import Egress
@@ -261,6 +263,24 @@ def test_the_deadline_counts_from_the_acceptance_by_whatever_server(play):
         waiting = await world.submit("a", seconds=0.3)
         await asyncio.wait_for(waiting.done, 10)
         assert (waiting.status, await world.status("a")) == ("canceled", "canceled")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("level", "lines"), [(logging.INFO, ["kept"]), (logging.DEBUG, ["plain", "kept"])]
+)
+def test_every_end_has_a_line_in_the_log_at_debug(play, monkeypatch, level, lines):
+    monkeypatch.setattr(logging.root, "isEnabledFor", lambda asked: asked >= level)
+
+    async def scene(world):
+        with structlog.testing.capture_logs() as told:
+            for name in ("plain", "kept"):
+                await world.submit(name, keeps=name == "kept")
+                await world.settle()
+                world.lane.hear(Finished(name, "succeeded"))
+        ended = [each["prediction_id"] for each in told if each["event"] == "prediction ended"]
+        assert ended == lines
 
     play(scene)
 
