@@ -15,7 +15,7 @@ def ended(name, **order):
 
 
 def test_the_latest_are_kept_and_the_oldest_go_first():
-    recent = Recent(most_bytes=4 * 5200)
+    recent = Recent(most_bytes=4 * 5500)
     for number in range(6):
         recent.add(ended(f"p{number}", keeps=True))
     kept = [name for name in map("p{}".format, range(6)) if recent.get(name)]
@@ -23,7 +23,7 @@ def test_the_latest_are_kept_and_the_oldest_go_first():
 
 
 def test_one_id_is_kept_once():
-    recent, last = Recent(most_bytes=3 * 5200), ended("a", keeps=True)
+    recent, last = Recent(most_bytes=3 * 5500), ended("a", keeps=True)
     for prediction in (ended("b", keeps=True), *(ended("a", keeps=True) for _ in range(9)), last):
         recent.add(prediction)
     assert recent.get("a") is last
