@@ -13,6 +13,7 @@ from server.lane import Lane
 from server.later import Later
 from server.prediction import Prediction
 from server.protocol import Kind
+from server.recent import Ended
 from server.records import Record, Records, RecordsError
 from server.settings import Settings
 from server.validation import InputValidator
@@ -72,7 +73,7 @@ class Desk:
                 return lane.predictions[name]
         return None
 
-    def find_ended(self, name: str, kind: Kind) -> Prediction | None:
+    def find_ended(self, name: str, kind: Kind) -> Ended | None:
         """What ended lately under an id, with its events."""
         lane = self.lanes.get(kind)
         return lane.recent.get(name) if lane else None

@@ -182,7 +182,8 @@ class Journal:
         if order.webhook is not None and "completed" in order.events:
             deliveries = [debt_of(prediction, order.webhook, told.trace.headers())]
         if deliveries or order.keeps or order.is_named:
-            prediction.written = self._spawn(self._write_end(record, deliveries))
+            saved = self._records.save_at_once(record, deliveries)  # so a PUT finds it from now on
+            prediction.written = self._spawn(self._write_end(saved, record, deliveries))
         else:
             self._records.save(record)
 
@@ -208,9 +209,11 @@ class Journal:
         task.add_done_callback(self._writing.discard)
         return task
 
-    async def _write_end(self, record: Record, deliveries: list[Delivery]) -> None:
+    async def _write_end(
+        self, saved: "asyncio.Future[None]", record: Record, deliveries: list[Delivery]
+    ) -> None:
         try:
-            await self._records.save_durably(record, deliveries)
+            await saved
         except TakenOverError as error:
             log.warning("end is left to another server", prediction_id=record.id, error=str(error))
             return

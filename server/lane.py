@@ -60,7 +60,7 @@ class Lane:
         self.running: dict[str, Prediction] = {}
         self.waiting = Queue(0 if settings.strict_cog else settings.max_queue)
         self._beginning: dict[str, Prediction] = {}
-        self.recent = Recent(_RECENT_BYTES)
+        self.recent = Recent(0 if settings.strict_cog else _RECENT_BYTES)
         self.questions = Questions(self.process.ask)
         self.description: Described | None = None
         self.ready: Ready | None = None

@@ -14,10 +14,21 @@ log = structlog.get_logger()
 
 
 class Link:
-    """The socket to a model process: reads when there is something, never blocks on a write."""
+    """A socket to a model process: reads when there is something, never blocks on a write.
 
-    def __init__(self, channel: socket.socket, hear: Callable[[Report], None]) -> None:
-        self._socket, self._hear = channel, hear
+    Args:
+        channel: the socket.
+        hear: gets each report.
+        on_nonsense: called when the process says what is no report; nothing is heard after that.
+    """
+
+    def __init__(
+        self,
+        channel: socket.socket,
+        hear: Callable[[Report], None],
+        on_nonsense: Callable[[], None],
+    ) -> None:
+        self._socket, self._hear, self._on_nonsense = channel, hear, on_nonsense
         self._frames = Frames.of_reports()
         self._waiting = bytearray()
         self._loop = asyncio.get_running_loop()
@@ -63,7 +74,8 @@ class Link:
             reports = self._frames.feed(data)
         except msgspec.DecodeError:
             log.exception("model process is not understood, and ended")
-            self._close()  # without it, the process ends itself
+            self._close()
+            self._on_nonsense()
             return False
         for report in reports:
             self._tell(report)

@@ -125,7 +125,7 @@ class ModelProcess:
         for _, theirs in (work, asides):
             theirs.close()
         self._process = process
-        self._work, self._asides = Link(work[0], self._hear), Link(asides[0], self._hear)
+        self._work, self._asides = (Link(ours, self._hear, self.kill) for ours, _ in (work, asides))
         self._runs = 0
         loop.add_reader(process.sentinel, self._notice_exit, process)
         if self._setup_timeout:

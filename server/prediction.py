@@ -193,6 +193,10 @@ class Prediction:
         """How it looks at any time to who follows it: with what it has put out so far."""
         return self.answer() | ({"output": self.output} if self.outputs else {})
 
+    def completed(self) -> bytes:
+        """The data of the event that ends its stream."""
+        return encode(self.account())
+
     def progress(self) -> dict[str, Any]:
         """How it looks while it runs: Cog's body of a PUT with a known id."""
         return self.account() | {"input": msgspec.Raw(self.order.shown)}

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from server.events import Event, MissedError
-from server.prediction import Prediction, encode
+from server.events import Event, EventLog, MissedError
+from server.prediction import encode
 from server.replicate_events import translate
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -55,8 +55,19 @@ def _read(block: bytes) -> Event:
     return Event(int(fields.get(b"id", b"0")), fields[b"event"].decode(), fields[b"data"])
 
 
+class Followed(Protocol):
+    """A prediction, or what is kept of one that has ended."""
+
+    @property
+    def events(self) -> EventLog:
+        """All but the last."""
+
+    def completed(self) -> bytes:
+        """The data of the last."""
+
+
 def follow(
-    prediction: Prediction, after: int | None = 0, *, numbered: bool = False
+    prediction: Followed, after: int | None = 0, *, numbered: bool = False
 ) -> AsyncGenerator[bytes]:
     """A prediction's events until its end, in portions; none is missed from this call on.
 
@@ -71,7 +82,7 @@ def follow(
 
 
 async def _written(
-    prediction: Prediction, portions: AsyncGenerator[list[Event]], seen: int, *, numbered: bool
+    prediction: Followed, portions: AsyncGenerator[list[Event]], seen: int, *, numbered: bool
 ) -> AsyncGenerator[bytes]:
     try:
         async with aclosing(portions):
@@ -89,7 +100,7 @@ async def _written(
                 async for part in rest:
                     yield part
         return
-    last = Event(prediction.events.next_number, "completed", encode(prediction.account()))
+    last = Event(prediction.events.next_number, "completed", prediction.completed())
     yield to_bytes(last, numbered=numbered)
 
 

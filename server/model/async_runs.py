@@ -4,7 +4,8 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable, Coroutine
+import traceback
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from server.model.active import ActivePrediction, current, running_predictions
@@ -23,13 +24,19 @@ from server.model.runs import Cancels, Surroundings, stage_name
 from server.protocol import Cancel, Output, Stop
 
 T = TypeVar("T")
+_END = object()
 _SCALARS = (str, int, float, type(None))
 
 
 class EventLoop:
-    """The event loop of async setup(), healthcheck() and run(), on its own thread."""
+    """The event loop of async setup(), healthcheck() and run(), on its own thread.
 
-    def __init__(self) -> None:
+    Args:
+        on_end: called when the loop can run no longer.
+    """
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self._run, name="event loop", daemon=True).start()
 
@@ -52,6 +59,13 @@ class EventLoop:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
+        try:
+            self._run_for_ever()
+        except BaseException:  # noqa: BLE001 - the user's code may have closed it
+            traceback.print_exc()
+        self._on_end()
+
+    def _run_for_ever(self) -> None:
         while True:
             try:
                 self.loop.run_forever()
@@ -125,12 +139,10 @@ class AsyncRuns:
     ) -> None:
         files.close()
         del self._tasks[active.request.id]
-        if task.cancelled() or active.interruption.requested:
-            is_list = False if task.cancelled() else task.result().is_list
-            active.end("canceled", is_list=is_list)
-        else:
-            outcome = task.result()
-            active.end(outcome.status, outcome.error, is_list=outcome.is_list)
+        outcome = _outcome_of(task)
+        if active.interruption.requested:
+            outcome = Outcome("canceled", outcome.is_list)
+        active.end(outcome.status, outcome.error, is_list=outcome.is_list)
         self._channel.flush()  # now: the loop's next turn may be held up by another's blocking code
         self._end_if_idle()
 
@@ -149,6 +161,13 @@ class AsyncRuns:
     def _end_if_idle(self) -> None:
         if self._is_stopping and not self._tasks:
             self._stopped()
+
+
+def _outcome_of(task: "asyncio.Task[Outcome]") -> Outcome:
+    if task.cancelled():
+        return Outcome("canceled")
+    error = task.exception()  # SystemExit, for one, of a generator of the user's
+    return task.result() if error is None else failure(error)
 
 
 class _Execution:
@@ -190,8 +209,10 @@ class _Execution:
             await self._iterate(result, stage)
         elif is_many(result):
             self._is_list = True
-            for item in result:
-                await self._send(item, "output item" if hasattr(result, "__next__") else "output")
+            what = "output item" if hasattr(result, "__next__") else "output"
+            items = iter(result)
+            while (item := self._next(items, stage)) is not _END:
+                await self._send(item, what)
         elif result is not None:
             self._active.add(await self._output(result, "output"))
 
@@ -208,6 +229,10 @@ class _Execution:
             if hasattr(iterator, "aclose"):
                 with calling_user(stage, self._active, asyncio.CancelledError):
                     await iterator.aclose()
+
+    def _next(self, items: Iterator[object], stage: str) -> object:
+        with calling_user(stage, self._active, asyncio.CancelledError):
+            return next(items, _END)
 
     async def _send(self, value: object, what: str) -> None:
         self._active.send(await self._output(value, what))

@@ -7,6 +7,7 @@ cancelled thread may run takes a lock, which it could leave locked.
 """
 
 import os
+import select
 import socket
 import threading
 import time
@@ -43,6 +44,7 @@ class Channel:
             each.set_inheritable(False)  # a program that the model starts must not keep it open
             os.register_at_fork(after_in_child=each.close)
         self._work, self._asides, self._mark = work, asides, mark
+        self._process = os.getpid()
         self._frames = Frames.of_work()
         self._outbox: deque[bytes] = deque()
         self._bell: SimpleQueue[bool] = SimpleQueue()
@@ -121,7 +123,8 @@ class Channel:
 
     def abandon(self) -> NoReturn:
         """End this process and all that it has started; a run() that is under way is not asked."""
-        remove_leftovers(self._mark)
+        if os.getpid() == self._process:  # a fork's inputs are its parent's too
+            remove_leftovers(self._mark)
         end_descendants()
         os._exit(1)
 
@@ -132,9 +135,20 @@ class Channel:
             with self._is_writing:
                 try:
                     while frames := self._take():
-                        self._work.sendall(frames)
+                        self._write_all(frames)
                 except OSError:
                     self.abandon()
+
+    def _write_all(self, frames: bytes) -> None:
+        """Waits for room itself: an event loop that reads the socket may keep it from blocking."""
+        rest = memoryview(frames)
+        while rest:
+            try:
+                rest = rest[self._work.send(rest) :]
+            except BlockingIOError:
+                room = select.poll()
+                room.register(self._work, select.POLLOUT)
+                room.poll()
 
     def _take(self) -> bytes:
         """The oldest frames, joined; b"" for none."""

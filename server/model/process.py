@@ -114,7 +114,7 @@ class _ModelProcess:
 
     def _event_loop(self) -> EventLoop:
         with self._loop_lock:
-            self._loop = self._loop or EventLoop()
+            self._loop = self._loop or EventLoop(self._channel.abandon)
             return self._loop
 
     def _listen(self) -> None:

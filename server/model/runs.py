@@ -1,5 +1,6 @@
 """What sync and async runs share."""
 
+import threading
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,15 +58,21 @@ class Cancels:
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._begun = 0
         self._early: dict[str, int] = {}
 
     def add(self, request: Cancel) -> None:
         """A cancel has come."""
-        if request.runs > self._begun:
-            self._early[request.id] = request.runs
+        with self._lock:
+            if request.runs > self._begun:
+                self._early[request.id] = request.runs
 
     def begin(self, id: str) -> bool:
         """A run begins; whether it has been cancelled already."""
-        self._begun += 1
-        return self._early.pop(id, 0) >= self._begun
+        with self._lock:
+            self._begun += 1
+            is_cancelled = self._early.pop(id, 0) >= self._begun
+            for other in [key for key, runs in self._early.items() if runs <= self._begun]:
+                del self._early[other]  # it ran when its cancel came
+        return is_cancelled

@@ -1,5 +1,6 @@
 """The records as the front process sees them."""
 
+import asyncio
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -92,13 +93,24 @@ class Records:
         """
         self._writer.put(record, deliveries)
 
+    def save_at_once(
+        self, record: Record, deliveries: Iterable[Delivery] = ()
+    ) -> "asyncio.Future[None]":
+        """Write at once, all in one transaction; `get` finds it from here on.
+
+        Returns:
+            resolved when it is committed; with a RecordsError where nothing was written or will
+            be, or where another server has taken it over.
+        """
+        return self._writer.put_durably(record, deliveries)
+
     async def save_durably(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
-        """Write at once, all in one transaction, and return when it is committed.
+        """The same, and return when it is committed.
 
         Raises:
             RecordsError: nothing was written or will be; or another server has taken it over.
         """
-        await self._writer.put_durably(record, deliveries)
+        await self.save_at_once(record, deliveries)
 
     async def get(self, id_: str, kind: Kind) -> Record | None:
         """The newest state, committed or not."""

@@ -56,20 +56,24 @@ class Writer:
         if not self._waken.is_set():
             self._waken.set()
 
-    async def put_durably(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
-        """Write now, and return when it is committed.
+    def put_durably(
+        self, record: Record | None, deliveries: Iterable[Delivery]
+    ) -> "asyncio.Future[None]":
+        """Write now; `find` knows it from here on.
 
-        Raises:
-            RecordsError: it was not written, and will not be.
+        Returns:
+            resolved when it is committed; with a RecordsError where it was not, and will not be.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         key = None if record is None else (record.kind, record.id)
         with self._lock:
-            self._refuse_if_closing()
+            if self._closing:
+                future.set_exception(_closed())
+                return future
             self._open.durable.add(record, deliveries)
             self._open.waiters.append(Waiter(future, key))
         self._hurry()
-        await future
+        return future
 
     async def flush(self) -> None:
         """Return when all that was put has been written, or could not be."""
@@ -116,7 +120,7 @@ class Writer:
 
     def _refuse_if_closing(self) -> None:
         if self._closing:
-            raise RecordsError("the records are closed; nothing more can be saved")
+            raise _closed()
 
     def _hurry(self) -> None:
         self._urgent.set()
@@ -166,6 +170,10 @@ class Writer:
             _log.error("%d changes are lost: %s", given_up, self._transactions.error)
         if self._open.behind:
             self._waken.set()
+
+
+def _closed() -> RecordsError:
+    return RecordsError("the records are closed; nothing more can be saved")
 
 
 def _tell(answers: Iterable[_Answer]) -> None:

@@ -91,11 +91,11 @@ class Shelf:
         after = _read_number(request.headers.get("last-event-id", "0"))
         desk, name = desk_of(request), name_in(request)
         prediction = desk.find(name, self._kind)
-        if prediction is None:
-            ended = desk.find_ended(name, self._kind)
-            prediction = ended if ended and not ended.events.missed(after) else None
         if prediction is not None:
             return follow(prediction, after, numbered=True)
+        ended = desk.find_ended(name, self._kind)
+        if ended is not None and not ended.events.missed(after):
+            return follow(ended, after, numbered=True)
         return _past_events(await self._find(request, name), after)
 
     async def deliveries(self, request: Request) -> Response:

@@ -17,7 +17,7 @@ class Observed:
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
-        self._templates: dict[object, str] = {}
+        self._templates: dict[tuple[object, str], str] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as the application does."""
@@ -43,11 +43,12 @@ class Observed:
 
     def _find_route(self, scope: Scope) -> str:
         endpoint = scope.get("endpoint")
-        template = self._templates.get(endpoint)
+        key = endpoint, scope["method"]  # a wrong method has an endpoint, but no route
+        template = self._templates.get(key)
         if template is None:
             template = _find_route(scope)
-            if endpoint is not None and _is_of_one_route(endpoint, scope):
-                self._templates[endpoint] = template
+            if template != "other" and _is_of_one_route(endpoint, scope):
+                self._templates[key] = template
         return template
 
 

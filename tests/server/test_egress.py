@@ -277,7 +277,7 @@ def test_the_limit_counts_what_is_decompressed(coding, egress, httpserver):
 @pytest.mark.parametrize(
     ("coding", "body"),
     [
-        ("gzip", gzip.compress(bytes(100))[:-9]),
+        ("gzip", gzip.compress(bytes(100), mtime=0)[:-9]),
         ("gzip", b"plain"),
         ("br", b"x"),
         ("gzip, gzip", b""),

@@ -16,7 +16,6 @@ from server.lane import Lane
 from server.model.plan import Plan
 from server.prediction import Order
 from server.protocol import Cancel, Finished, Metric, Run, SetupFailed
-from server.recent import Recent
 from server.records import Records
 from server.settings import Settings
 from server.telemetry.metrics import Metrics
@@ -285,7 +284,20 @@ def test_every_end_has_a_line_in_the_log_at_debug(play, monkeypatch, level, line
     play(scene)
 
 
-def test_ended_predictions_are_kept_for_readers_of_their_events_alone(play):
+def test_an_end_is_found_from_its_moment_on(play):
+    async def scene(world):
+        await world.submit("a", is_named=True)
+        await world.settle()
+        world.lane.hear(Finished("a", "succeeded"))
+        found = world.records.get("a", "predict")
+        with pytest.raises(StopIteration) as answer:
+            found.send(None)  # in the same turn of the loop, so without a look into the database
+        assert answer.value.value.status == "succeeded"
+
+    play(scene)
+
+
+def test_of_ended_predictions_only_the_events_are_kept_and_only_if_they_can_have_a_reader(play):
     async def scene(world):
         ended = []
         for number in range(20):
@@ -297,11 +309,9 @@ def test_ended_predictions_are_kept_for_readers_of_their_events_alone(play):
         await world.settle()
         await asyncio.sleep(0.2)  # timers that have been cancelled
         gc.collect()
-        left = [each().id for each in ended if each() is not None]
-        assert left == [f"n{number}" for number in range(0, 20, 2)]
-        world.lane.recent = Recent(0)
-        gc.collect()
         assert [each().id for each in ended if each() is not None] == []
+        kept = [number for number in range(20) if world.lane.recent.get(f"n{number}")]
+        assert kept == list(range(0, 20, 2))
         assert world.journal._told == {}
 
     play(scene)

@@ -149,9 +149,9 @@ def test_a_process_that_is_stopped_in_its_setup_stays_ended(play):
     play(scene, "print('begun', flush=True); time.sleep(60)")
 
 
-def link_and_peer(hear):
+def link_and_peer(hear, on_nonsense=None):
     ours, theirs = socket.socketpair()
-    return Link(ours, hear), theirs
+    return Link(ours, hear, on_nonsense), theirs
 
 
 def test_one_report_that_cannot_be_taken_loses_no_other():
@@ -175,10 +175,12 @@ def test_one_report_that_cannot_be_taken_loses_no_other():
 
 def test_a_peer_that_is_not_understood_is_left():
     async def scene():
-        link, theirs = link_and_peer(lambda _: None)
+        faults = []
+        link, theirs = link_and_peer(lambda _: None, lambda: faults.append(1))
         theirs.sendall(b"\x00\x00\x00\x02hi")
         theirs.setblocking(False)
         assert await asyncio.get_running_loop().sock_recv(theirs, 1) == b""
+        assert faults == [1]
         assert link.write(b"x") is False
         theirs.close()
 

@@ -1,13 +1,17 @@
 import asyncio
 
 from server.prediction import Order, Prediction
+from server.protocol import Finished
 from server.recent import Recent
 
+SIZE = 3400  # of what is kept of one below
 
-def ended(name, **order):
+
+def ended(name, size=1000, **order):
     async def make():
         prediction = Prediction(Order(name, "predict", b"{}", b"{}", **order), history=10)
-        prediction.add_output(b'"%s"' % (b"x" * 1000))
+        prediction.add_output(b'"%s"' % (b"x" * size))
+        prediction.finish(Finished(name, "succeeded"))
         prediction.events.close()
         return prediction
 
@@ -15,19 +19,26 @@ def ended(name, **order):
 
 
 def test_the_latest_are_kept_and_the_oldest_go_first():
-    recent = Recent(most_bytes=4 * 5500)
-    for number in range(6):
+    recent = Recent(most_bytes=20 * SIZE)
+    for number in range(30):
         recent.add(ended(f"p{number}", keeps=True))
-    kept = [name for name in map("p{}".format, range(6)) if recent.get(name)]
-    assert kept == ["p2", "p3", "p4", "p5"]
+    assert [number for number in range(30) if recent.get(f"p{number}")] == list(range(10, 30))
 
 
 def test_one_id_is_kept_once():
-    recent, last = Recent(most_bytes=3 * 5500), ended("a", keeps=True)
-    for prediction in (ended("b", keeps=True), *(ended("a", keeps=True) for _ in range(9)), last):
-        recent.add(prediction)
-    assert recent.get("a") is last
+    recent = Recent(most_bytes=10 * SIZE)
+    for name in ("b", *"a" * 30):
+        recent.add(ended(name, keeps=True))
+    assert recent.get("a").data == ended("a", keeps=True).completed()
     assert recent.get("b")
+
+
+def test_of_what_is_kept_everything_counts_and_the_largest_is_not_kept():
+    recent = Recent(most_bytes=20 * SIZE)
+    recent.add(ended("small", keeps=True))
+    recent.add(ended("large", size=3 * SIZE, keeps=True))
+    assert recent.get("small")
+    assert recent.get("large") is None
 
 
 def test_what_nobody_can_have_followed_is_not_kept():

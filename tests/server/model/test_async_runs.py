@@ -1,5 +1,6 @@
 """An asynchronous run() in a real model process."""
 
+import textwrap
 import time
 
 import pytest
@@ -211,3 +212,54 @@ def test_an_end_is_told_before_another_run_blocks_the_loop(model):
     assert model.hear_until(Finished)[-1].id == "waits"
     heard = time.monotonic()
     assert Told(model.hear_until(Finished)).output - heard > 0.5
+
+
+def test_a_large_answer_arrives_where_the_users_loop_is_uvloop(launch):
+    model = launch(f"import uvloop\nuvloop.install()\n{textwrap.dedent(SOURCE)}")
+    for _ in range(2):
+        told = model.run(code=main("return 'y' * 3_000_000"))
+        assert len(told.output) == 3_000_000
+
+
+@pytest.mark.parametrize("error", ["SystemExit(3)", "KeyboardInterrupt()", "ValueError('boom')"])
+def test_a_generator_that_an_async_run_returns_may_raise_anything(model, error):
+    code = f"def items():\n  yield 1\n  raise {error}\n" + main("return items()")
+    told = model.run(code=code)
+    assert (told.status, told.outputs) == ("failed", [1])
+    assert error.partition("(")[0] in told.error
+    assert "Traceback" in told.logs
+
+
+def test_a_process_whose_loop_was_closed_ends(launch):
+    model = launch(SOURCE)
+    close = "os.close(self.loop._selector.fileno())"
+    model.start(code=f"import os; self.loop.call_soon(lambda: {close})")
+    model.process.join(20)
+    assert model.process.exitcode == 1
+
+
+def test_a_fork_that_ends_oddly_leaves_the_inputs_of_others(launch):
+    source = """
+        import asyncio, os, sys
+        import cog
+
+        class Runner(cog.BaseRunner):
+            @cog.concurrent(max=2)
+            async def run(self, file: cog.Path | None = None) -> str:
+                if file is None:
+                    if not os.fork():
+                        sys.exit(0)
+                    os.wait()
+                    return "forked"
+                print("here", flush=True)
+                await asyncio.sleep(1)
+                return file.read_text()
+    """
+    model = launch(source, mark="tmpforked_")
+    model.start("reads", file="data:text/plain,hello")
+    heard = model.hear_until(Log)
+    model.start("forks")
+    heard += model.hear_until(Finished)
+    heard += model.hear_until(Finished)
+    assert Told(heard, "forks").output == "forked"
+    assert Told(heard, "reads").output == "hello"

@@ -24,3 +24,12 @@ def test_one_that_comes_late_while_others_have_not_begun_is_for_none_of_them():
     cancels.add(Cancel("a", runs=2))  # the second run is b, which is not read yet
     assert not cancels.begin("b")
     assert not cancels.begin("a")
+
+
+def test_what_came_while_its_run_went_on_is_forgotten():
+    cancels = Cancels()
+    for number in range(1, 200, 2):
+        cancels.begin(f"running {number}")
+        cancels.add(Cancel(f"running {number}", runs=number + 1))  # the next one is not read yet
+        cancels.begin("another")
+    assert cancels._early == {}

@@ -35,6 +35,7 @@ def client(metrics):
 
     for kind in ("predictions", "trainings"):
         app.add_route(f"/{kind}/{{id}}/cancel", end, methods=["POST"])
+    app.add_route("/alone", lambda _: PlainTextResponse(""), methods=["POST"])
     app.include_router(router)
     app.add_middleware(Observed, metrics=metrics)
     return TestClient(app, raise_server_exceptions=False)
@@ -60,6 +61,13 @@ def test_routes_of_starlette_count_by_their_templates_too(client, metrics):
         client.post(path)
     assert count(metrics, "POST", "/predictions/{id}/cancel", "200") == 2
     assert count(metrics, "POST", "/trainings/{id}/cancel", "200") == 1
+
+
+def test_a_wrong_method_does_not_count_as_the_route_before_or_after(client, metrics):
+    for method in ("DELETE", "POST", "DELETE", "POST"):
+        client.request(method, "/alone")
+    assert count(metrics, "POST", "/alone", "200") == 2
+    assert count(metrics, "DELETE", "other", "405") == 2
 
 
 def test_unknown_paths_and_methods_are_other(client, metrics):
