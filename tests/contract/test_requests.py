@@ -109,7 +109,7 @@ def test_inputs_may_be_left_out(actions, body):
         b"\xef\xbb\xbf{}",
         b'{"input":{"text":' + b"[" * 126 + b"]" * 126 + b"}}",
         b'{"input":{"text":' + b"[" * 5000,
-        gzip.compress(b"{}"),
+        gzip.compress(b"{}", mtime=0),
     ],
 )
 def test_no_json_is_400(actions, body):
