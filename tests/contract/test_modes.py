@@ -94,6 +94,7 @@ def test_an_asynchronous_answer(actions):
 
 
 def test_an_asynchronous_answer_has_a_generated_id(actions):
+    actions.until_idle()
     assert actions.post("/predictions", {}, headers=ASYNC).json()["id"].startswith("pred_")
 
 
