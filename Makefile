@@ -50,6 +50,7 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
 	@$(BIN)/python -m bench.serving --output docs/results/serving.json
 	@$(BIN)/python -m bench.health --output docs/results/health.json
+	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
 
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
@@ -57,6 +58,7 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick
+	@$(BIN)/python -m bench.recovery --quick
 
 container: $(ENV)  ## build the image and prove it in a real engine (Docker, or root on Debian; minutes)
 	@CONTAINER=1 $(BIN)/python -m pytest tests/container

@@ -1,5 +1,6 @@
-"""Three predictors that do nothing, for the mirror and for coglet."""
+"""Predictors that do nothing, for the mirror and for coglet."""
 
+import time
 from collections.abc import Iterator
 
 import cog
@@ -30,3 +31,12 @@ class Stream(BasePredictor):  # type: ignore[misc]
         """Count."""
         for number in range(count):
             yield f"item {number}"
+
+
+class Slow(BasePredictor):  # type: ignore[misc]
+    """As slow as it is told."""
+
+    def run(self, seconds: float = Input(default=0.0)) -> float:
+        """Wait."""
+        time.sleep(seconds)
+        return seconds

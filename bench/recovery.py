@@ -1,0 +1,105 @@
+"""How soon the server is ready again after its model process was killed.
+
+Each time a prediction is in flight, which has to fail at once. `overhead` is the time to readiness
+less the set-up that health tells; the goal is 2 s at most.
+"""
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from bench.report import Columns, Report, Row, Spread, arguments, milliseconds
+from bench.serving_servers import mirror
+from runner.config import RunnerSettings
+from runner.device import choose_precision
+
+MOST_SECONDS = 30.0
+PAUSE = 0.002
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How often to kill."""
+
+    kills: int = 20
+
+
+COLUMNS: Columns = {
+    "what": str,
+    "ms": milliseconds,
+    "worst": lambda value: f"{value:.1f}",
+}
+
+
+def measure(sizes: Sizes) -> list[Row]:
+    """The rows: until what ran has failed, until ready, and that less the set-up."""
+    times: dict[str, list[float]] = {"failed": [], "ready": [], "overhead": []}
+    with tempfile.TemporaryDirectory() as folder, mirror(Path(folder), "Slow") as served:
+        client = httpx2.Client(base_url=f"http://127.0.0.1:{served.port}", timeout=MOST_SECONDS)
+        with client:
+            for _ in range(sizes.kills):
+                for name, value in _kill_once(client, served.pid).items():
+                    times[name].append(value)
+    return [
+        {"what": name, "ms": Spread.of(values), "worst": max(values)}
+        for name, values in times.items()
+    ]
+
+
+def _kill_once(client: httpx2.Client, server: int) -> dict[str, float]:
+    _predict(client, 0.0)  # it works: earlier crashes do not count
+    ended: list[float] = []
+    waiting = threading.Thread(target=lambda: ended.append(_predict(client, MOST_SECONDS)))
+    waiting.start()
+    while client.get("/health-check").json()["status"] != "BUSY":
+        time.sleep(PAUSE)
+    began = time.perf_counter()
+    os.kill(_model_of(server), signal.SIGKILL)
+    waiting.join()
+    while client.get("/readyz").status_code != 200:
+        time.sleep(PAUSE)
+    ready = (time.perf_counter() - began) * 1000
+    setup = client.get("/health-check").json()["setup"]
+    return {
+        "failed": (ended[0] - began) * 1000,
+        "ready": ready,
+        "overhead": ready - _milliseconds_of(setup),
+    }
+
+
+def _predict(client: httpx2.Client, seconds: float) -> float:
+    client.post("/predictions", json={"input": {"seconds": seconds}}).raise_for_status()
+    return time.perf_counter()
+
+
+def _milliseconds_of(setup: dict[str, Any]) -> float:
+    began, ended = (datetime.fromisoformat(setup[name]) for name in ("started_at", "completed_at"))
+    return (ended - began).total_seconds() * 1000
+
+
+def _model_of(server: int) -> int:
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    for child in map(int, children):
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return child
+    raise LookupError("the server has no model process")
+
+
+def main() -> None:
+    """Measure how soon the server is ready again after its model process was killed."""
+    chosen = arguments(main.__doc__)
+    sizes = Sizes(kills=3) if chosen.quick else Sizes()
+    report = Report("After a kill of the model process, ms", COLUMNS, measure(sizes), vars(sizes))
+    report.publish(choose_precision(RunnerSettings.from_environment()), chosen.output)
+
+
+if __name__ == "__main__":
+    main()
