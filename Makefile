@@ -42,7 +42,7 @@ format: $(ENV)  ## rewrite the sources in the house's format
 	@$(BIN)/ruff check --fix .
 
 selftest: $(ENV)  ## prove on the device that gradients flow (DEVICE=cuda|cpu|auto)
-	@$(BIN)/python -m runner.selftest
+	@$(BIN)/python -m cog_adapt.runner.selftest
 
 bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; writes docs/results
 	@$(BIN)/python -m bench.accuracy --output docs/results/accuracy.json
@@ -61,16 +61,16 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.recovery --quick
 
 container: $(ENV)  ## build the image and prove it in a real engine (Docker, or root on Debian; minutes)
-	@CONTAINER=1 $(BIN)/python -m pytest tests/container
+	@CONTAINER=1 $(BIN)/python -m pytest tests/cog_adapt/container
 
 faults: $(ENV)  ## the fault tests in their long form: kills, full disks, long queues
-	@FAULTS=full $(BIN)/python -m pytest tests/faults
+	@FAULTS=full $(BIN)/python -m pytest tests/cog_adapt/faults
 
 fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
-	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/server/test_schemathesis.py
+	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/cog_adapt/server/test_schemathesis.py
 
 schema: $(ENV)  ## write .cog/openapi_schema.json as `cog build` would
-	@$(BIN)/python -m server.openapi --output .cog/openapi_schema.json
+	@$(BIN)/python -m cog_adapt.server.schema.openapi --output .cog/openapi_schema.json
 
 clean:  ## remove what the recipes made, but for weights
 	rm -rf $(VENV) .cog .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .data

@@ -5,11 +5,11 @@ from typing import Any
 
 from cog import BaseModel, BaseRunner, Input, concurrent, streaming
 
-from runner.config import Recipe, RunnerSettings
-from runner.few_shot import Question, answer, default_adapter
-from runner.model_runner import ModelRunner
-from runner.report import Step
-from runner.tasks.text_classification import TextClassification
+from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.few_shot import Question, answer, default_adapter
+from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.report import Step
+from task import TextClassification
 
 
 class Output(BaseModel):

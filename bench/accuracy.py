@@ -13,13 +13,13 @@ from pathlib import Path
 
 from bench import data
 from bench.report import Columns, Report, Spread, arguments, clock, interleave, seconds, share
-from runner.adapters import Adapter
-from runner.config import Recipe, RunnerSettings
-from runner.device import choose_precision
-from runner.examples import Example
-from runner.few_shot import train
-from runner.model_runner import ModelRunner
-from runner.tasks.text_classification import TextClassification
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.few_shot import train
+from cog_adapt.runner.model_runner import ModelRunner
+from task import TextClassification
 
 SEEDS = 3
 COLUMNS: Columns = {"weights": str, "held-out accuracy": share, "training, s": seconds}

@@ -23,11 +23,11 @@ from bench.report import (
     share,
 )
 from bench.rivals import Answer, Base, plain_loop, trainer
-from runner.config import Precision, Recipe, RunnerSettings
-from runner.device import choose_precision
-from runner.examples import Example
-from runner.model_runner import ModelRunner
-from runner.tasks.text_classification import TextClassification
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.model_runner import ModelRunner
+from task import TextClassification
 
 EXAMPLES_PER_LABEL = 8
 ROUNDS = 5

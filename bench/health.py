@@ -15,9 +15,9 @@ from typing import Any
 import httpx2
 
 from bench.report import Columns, Report, Spread, arguments, milliseconds
-from runner.config import RunnerSettings
-from runner.device import choose_precision
-from server.command.private_server import private_server
+from cog_adapt.command.local_server import private_server
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.device import choose_precision
 
 PATHS = ("/health-check", "/healthz", "/readyz")
 EXAMPLES = Path(__file__).parent.parent / "examples" / "tickets.jsonl"

@@ -25,15 +25,15 @@ from bench.report import (
     milliseconds,
     percent,
 )
-from runner.config import Precision, Recipe, RunnerSettings
-from runner.device import choose_precision
-from runner.loaded_model import LoadedModel
-from runner.model_runner import ModelRunner
-from runner.modes import run_adaptation, run_inference
-from runner.replicas import modules_in_training, serving_replica, training_replica
-from runner.selftest import run_self_test
-from runner.tasks.task import on_device
-from runner.tasks.text_classification import TextClassification
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.modes import run_adaptation, run_inference
+from cog_adapt.runner.replicas import modules_in_training, serving_replica, training_replica
+from cog_adapt.runner.selftest import run_self_test
+from cog_adapt.runner.task import on_device
+from task import TextClassification
 
 SENTENCE = "I was charged twice for one order."
 EXAMPLES_PER_LABEL = 8

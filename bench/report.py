@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers.utils import logging
 
-from runner.config import Precision
+from cog_adapt.runner.config import Precision
 
 T = TypeVar("T")
 Row = Mapping[str, Any]

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
-from runner.batches import batch_indices
-from runner.config import Precision, Recipe
-from runner.examples import Example
-from runner.tasks.task import on_device
-from runner.tasks.text_classification import TextClassification
+from cog_adapt.runner.batches import batch_indices
+from cog_adapt.runner.config import Precision, Recipe
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.task import on_device
+from task import TextClassification
 
 Answer = Callable[[Sequence[str]], list[str]]
 """An adapted model: texts to labels."""

@@ -27,8 +27,8 @@ from bench import serving_servers as servers
 from bench.report import Columns, Report, Row, Spread, arguments, percent
 from bench.serving_client import Tally, ask_for_a_while, read_stream, to_request
 from bench.serving_servers import RIVALS, SLOTS, Served
-from runner.config import RunnerSettings
-from runner.device import choose_precision
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.device import choose_precision
 
 MEGABYTE = 2**20
 SERVER_CORE, CLIENT_CORE = {0}, {1}

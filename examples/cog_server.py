@@ -118,10 +118,10 @@ class CogServer:
 def write_schema(
     folder: Path, *, predict: str, train: str | None = None, env: Mapping[str, str] | None = None
 ) -> Path:
-    """Write `.cog/openapi_schema.json` in the folder with `python -m server.openapi`."""
+    """Write `.cog/openapi_schema.json` in the folder, as `cog build` would."""
     path = folder / ".cog" / "openapi_schema.json"
     subprocess.run(
-        [sys.executable, "-m", "server.openapi", "--output", str(path)],
+        [sys.executable, "-m", "cog_adapt.server.schema.openapi", "--output", str(path)],
         cwd=folder,
         env=_environment(predict, train, env or {}),
         check=True,

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.nn.modules import module as module_globals
 
-from runner.config import RunnerSettings
-from runner.model_runner import ModelRunner
-from runner.scheduler import once
-from runner.tasks.task import Task
-from tests.models import SHAPES
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.scheduler import once
+from cog_adapt.runner.task import Task
+from tests.cog_adapt.models import SHAPES
 
 torch.set_num_threads(1)  # on tensors this small a second thread only costs
 
@@ -113,7 +113,7 @@ def module_state(module: nn.Module) -> dict[str, object]:
 
 
 def traces(runner: ModelRunner) -> dict[str, object]:
-    """Everything that an adaptation could leave behind; written apart from `runner.census`."""
+    """Everything that an adaptation could leave behind; written apart from `census`."""
     model_thread = runner._scheduler.submit_long(once(thread_modes)).wait()
     return {
         "base": module_state(runner._model.base),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from cog_adapt.runner.adapters import load_adapter
 from examples.cog_server import cog_server, write_schema
-from runner.adapters import load_adapter
 
 ROOT = Path(__file__).parent.parent
 PREDICTOR = "predict.py:Predictor"
@@ -197,7 +197,7 @@ def test_values_out_of_bounds_are_refused_by_cog_itself(server, name, value):
 
 BROKEN = """
 import predict
-from runner.tasks.text_classification import TextClassification
+from task import TextClassification
 
 
 class Cut(TextClassification):
@@ -243,7 +243,7 @@ def test_a_demanded_device_that_is_absent_is_a_setup_failure_not_a_fallback(tmp_
 
 WRITING = """
 import predict
-from runner.tasks.text_classification import TextClassification
+from task import TextClassification
 
 
 class Writing(TextClassification):

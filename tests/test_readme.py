@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from runner.config import Recipe, RunnerSettings
-from runner.examples import Example
-from runner.model_runner import ModelRunner
-from runner.selftest import load_task
+from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.selftest import load_task
+from cog_adapt.server.settings import Settings
 from server.__main__ import COMMANDS
-from server.settings import Settings
 
 ROOT = Path(__file__).parent.parent
+SERVER = ROOT / "cog_adapt" / "server"
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
@@ -85,8 +86,8 @@ def test_the_variables_of_the_documents_are_settings():
 
 def test_the_architecture_names_every_module_of_the_server():
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
-    modules = {path.name for path in (ROOT / "server").glob("*.py")} - {"__init__.py"}
-    packages = {f"{path.parent.name}/" for path in (ROOT / "server").glob("*/__init__.py")}
+    modules = {path.name for path in SERVER.glob("*.py")} - {"__init__.py"}
+    packages = {f"{path.parent.name}/" for path in SERVER.glob("*/__init__.py")}
     assert {name for name in modules | packages if f"`{name}`" not in text} == set()
 
 

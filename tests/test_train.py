@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cog_adapt.runner.adapters import adapter_from_bytes
 from examples.cog_server import cog_server, write_schema
-from runner.adapters import adapter_from_bytes
 
 ROOT = Path(__file__).parent.parent
 PREDICTOR = "predict.py:Predictor"

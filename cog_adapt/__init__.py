@@ -1,0 +1,1 @@
+"""A model server whose prediction requests may carry training examples."""

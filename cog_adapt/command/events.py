@@ -1,0 +1,132 @@
+"""Runs a prediction or training on a server, and tells what happens while it does.
+
+Whatever the server can do, the events are the same, as (name, data): `queued`, `start`, `log`,
+`metric`, `output`, and at last `completed` with the final object.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import httpx2
+
+from cog_adapt.command.client import Client, content, refusal
+from cog_adapt.runner.errors import UnavailableError
+
+Kind = Literal["predict", "train"]
+Event = tuple[str, dict[str, Any]]
+_POLL = 0.5  # s between two looks at a record whose stream broke off
+_FINAL = ("succeeded", "failed", "canceled")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to run.
+
+    Attributes:
+        kind: a prediction or a training.
+        id: chosen here, so that it can be canceled from its first moment.
+        inputs: as the schema wants them.
+        is_streaming: whether the server streams it in the answer to POST.
+    """
+
+    kind: Kind
+    id: str
+    inputs: dict[str, Any]
+    is_streaming: bool
+
+    @property
+    def collection(self) -> str:
+        """The path of its kind."""
+        return "/predictions" if self.kind == "predict" else "/trainings"
+
+    @property
+    def path(self) -> str:
+        """Its own path."""
+        return f"{self.collection}/{self.id}"
+
+
+def follow(client: Client, run: Run) -> Iterator[Event]:
+    """Run it, and yield each event as it happens; the last is `completed`.
+
+    Raises:
+        InputError: the server refuses the inputs.
+        UnavailableError: the server refuses the run, or cannot be reached any more.
+    """
+    for name, data in _events(client, run):
+        yield name, data
+        if name == "completed":
+            return
+    # The stream ended early: this reader was too slow, say. The run goes on all the same.
+    yield "completed", _final_record(client, run)
+
+
+def cancel(client: Client, run: Run) -> bool:
+    """Ask to end the run; False if the server does not know it (yet)."""
+    try:
+        return client.request("POST", f"{run.path}/cancel").status_code == 200
+    except UnavailableError:
+        return False
+
+
+def _events(client: Client, run: Run) -> Iterator[Event]:
+    if run.is_streaming:
+        return _answer(client, run, {"Accept": "text/event-stream"})
+    if _has_events(client, run):
+        return _start_and_follow(client, run)
+    return _answer(client, run, {})
+
+
+def _has_events(client: Client, run: Run) -> bool:
+    """Whether the server streams the events of any run; Cog's knows no such path.
+
+    Asked before the run is started, because afterwards it could not be waited for.
+    """
+    response = client.request("GET", f"{run.path}/events")
+    return response.status_code == 404 and "json" in response.headers.get("content-type", "")
+
+
+def _answer(client: Client, run: Run, headers: dict[str, str]) -> Iterator[Event]:
+    body = {"id": run.id, "input": run.inputs}
+    with client.stream("POST", run.collection, body, headers) as response:
+        if _is_stream(response):
+            yield from _read(response)
+            return
+        response.read()
+        final = content(response)
+        yield "log", {"data": final.get("logs") or ""}
+        yield "completed", final
+
+
+def _start_and_follow(client: Client, run: Run) -> Iterator[Event]:
+    body = {"id": run.id, "input": run.inputs}
+    content(client.request("POST", run.collection, body, {"Prefer": "respond-async"}))
+    with client.stream("GET", f"{run.path}/events") as response:
+        if not _is_stream(response):
+            response.read()
+            raise refusal(response)
+        yield from _read(response)
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _read(response: httpx2.Response) -> Iterator[Event]:
+    for event in httpx2.EventSource(response, max_event_size=None):  # outputs may be files
+        data = event.json()
+        if isinstance(data, dict):
+            yield event.event, data
+
+
+def _final_record(client: Client, run: Run) -> dict[str, Any]:
+    """The final object of a run whose stream ended early."""
+    while True:
+        response = client.request("GET", run.path)
+        if response.status_code == 404:
+            raise UnavailableError(f"the stream of {run.id} broke off before its end.")
+        record = content(response)
+        if record.get("status") in _FINAL:
+            return record
+        time.sleep(_POLL)

@@ -1,0 +1,110 @@
+"""A server of one's own for one run: a child process on a free port of the loopback interface.
+
+It has a folder for its records and a key that nobody else knows, both gone afterwards.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cog_adapt.command.client import Client
+from cog_adapt.command.events import Kind
+from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.server.middleware.keys import make_key
+
+_PACKAGES = Path(__file__).parents[2]
+_STOP_SECONDS = 20.0
+_LOG_LINES = 30
+
+
+@contextlib.contextmanager
+def private_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
+    """Start a server in the working directory, and stop it at the end.
+
+    Args:
+        kind: what it shall run.
+        variables: for its environment, on top of this process's.
+
+    Raises:
+        UnavailableError: it ended; the message ends with its log.
+    """
+    with tempfile.TemporaryDirectory(prefix="server-") as name:
+        folder = Path(name)
+        port = _free_port()
+        key, line = make_key("command", ("predict", "train"))
+        (folder / "keys").write_text(f"{line}\n")
+        process = _start(kind, folder, {**_environment(folder, port), **variables})
+        client = Client(f"http://127.0.0.1:{port}", key, lambda: _check(process, folder))
+        try:
+            yield client
+            _stop(process)
+        except UnavailableError:
+            _check(process, folder)
+            raise
+        finally:
+            client.close()
+            _kill(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _environment(folder: Path, port: int) -> dict[str, str]:
+    """This process's variables, but no other server's records, limits or keys."""
+    path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PORT": str(port),
+        "DATA_DIR": str(folder / "data"),
+        "DATABASE_URL": f"sqlite:///{folder / 'records.sqlite'}",
+        "API_KEYS_FILE": str(folder / "keys"),
+        "RATE_LIMIT": "100000/second",
+        "STRICT_COG": "0",
+        "LOG_FORMAT": "console",
+    }
+
+
+def _start(kind: Kind, folder: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "server", "--host", "127.0.0.1", "--x-mode", kind]
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for this process, which cancels first
+        )
+
+
+def _check(process: subprocess.Popen[bytes], folder: Path) -> None:
+    if process.poll() is None:
+        return
+    lines = (folder / "log").read_text(errors="replace").splitlines()[-_LOG_LINES:]
+    raise UnavailableError(
+        "\n".join([f"the server ended with exit code {process.returncode}. Its log:", *lines])
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_STOP_SECONDS)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of it: itself, the model process, and what the model started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

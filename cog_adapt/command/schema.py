@@ -1,0 +1,72 @@
+"""What a server's OpenAPI document says about the thing that is to be run."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from cog_adapt.command.events import Kind
+from cog_adapt.runner.errors import InputError
+from cog_adapt.server.schema.types import Schema
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The inputs and the output of a server's predictor or training.
+
+    Attributes:
+        document: the OpenAPI document.
+        kind: which of the two.
+
+    Raises:
+        InputError: the server has none of that kind.
+    """
+
+    document: dict[str, Any]
+    kind: Kind
+
+    def __post_init__(self) -> None:
+        if self._prefix + "Input" not in self.components:
+            has = "no predictor" if self.kind == "predict" else "no training function"
+            raise InputError(f"the server has {has}; name another with --url, or set it.")
+
+    @property
+    def _prefix(self) -> str:
+        return "" if self.kind == "predict" else "Training"
+
+    @property
+    def components(self) -> dict[str, Schema]:
+        """Every schema of the document."""
+        components: dict[str, Schema] = self.document["components"]["schemas"]
+        return components
+
+    @property
+    def input_name(self) -> str:
+        """The component of the inputs."""
+        return f"{self._prefix}Input"
+
+    @property
+    def properties(self) -> dict[str, Schema]:
+        """The schema of each input, in the order of the signature."""
+        properties: dict[str, Schema] = self.components[self.input_name].get("properties", {})
+        return dict(sorted(properties.items(), key=lambda one: one[1].get("x-order", 0)))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The inputs without a default."""
+        return tuple(self.components[self.input_name].get("required", ()))
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether POST may be answered by a stream."""
+        post = self.document["paths"].get("/predictions", {}).get("post", {})
+        return self.kind == "predict" and bool(post.get("x-cog-streaming"))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the output is a list of the pieces of one text."""
+        output = self.components.get(f"{self._prefix}Output", {})
+        return bool(output.get("x-cog-array-display") == "concatenate")
+
+    def steps(self, inputs: dict[str, Any]) -> int | None:
+        """The steps a run may take: its input `steps`, given or by default; None without one."""
+        steps = inputs.get("steps", self.properties.get("steps", {}).get("default"))
+        return steps if isinstance(steps, int) else None

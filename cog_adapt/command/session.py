@@ -1,0 +1,137 @@
+"""One run from the command line, from its flags to its exit code."""
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cog_adapt.command.client import Client
+from cog_adapt.command.display import Display
+from cog_adapt.command.events import Kind, Run, cancel, follow
+from cog_adapt.command.inputs import Flags, fit_inputs, read_flags
+from cog_adapt.command.interrupts import canceling
+from cog_adapt.command.local_server import private_server
+from cog_adapt.command.results import Target, as_text, write, write_files
+from cog_adapt.command.schema import Interface
+from cog_adapt.runner.errors import InputError
+
+SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person asked for.
+
+    Attributes:
+        kind: a prediction or a training.
+        flags: the values of `-i`.
+        output: the path of `-o`.
+        url: a server that runs; None starts one.
+        key: an API key for `url`.
+        whole: whether to print the whole final object.
+        variables: NAME=VALUE for the environment of the server that is started.
+        setup_seconds: how long setup may take.
+    """
+
+    kind: Kind
+    flags: Sequence[str]
+    output: Path | None
+    url: str | None
+    key: str | None
+    whole: bool
+    variables: Sequence[str]
+    setup_seconds: float
+
+
+def fulfil(wish: Wish) -> int:
+    """Run it, show it, and write its results; the exit code.
+
+    Raises:
+        InputError: a flag is wrong; nothing was run.
+        UnavailableError: there is no server that could run it.
+        StoreError: a result cannot be written.
+    """
+    flags = read_flags(wish.flags)
+    target = Target(wish.output, "weights" if wish.kind == "train" else "output")
+    target.check()
+    display = Display()
+    with _server(wish) as client:
+        with display:
+            run = _prepare(wish, flags, client, display)
+            with canceling(lambda: cancel(client, run), display.say) as interrupted:
+                for name, data in follow(client, run):
+                    display.show(name, data)
+        code = _conclude(wish, data, target, display)
+    return INTERRUPTED if interrupted.once and data["status"] == "canceled" else code
+
+
+def _prepare(wish: Wish, flags: Flags, client: Client, display: Display) -> Run:
+    """Wait for the server's setup, and check the inputs: nothing runs that does not fit."""
+    display.phase("setting up")
+    client.wait_until_ready(wish.setup_seconds)
+    interface = Interface(client.document(), wish.kind)
+    inputs = fit_inputs(flags, interface)
+    display.phase("starting")
+    shows_text = interface.is_text and not wish.whole and wish.output is None
+    display.expect(interface.steps(inputs), is_text=interface.is_text, streams_text=shows_text)
+    return Run(wish.kind, uuid.uuid4().hex, inputs, interface.is_streaming)
+
+
+@contextlib.contextmanager
+def _server(wish: Wish) -> Iterator[Client]:
+    if wish.url is None:
+        with private_server(wish.kind, _variables(wish.variables)) as client:
+            yield client
+        return
+    if wish.variables:
+        raise InputError("--env is for a server that is started here; with --url leave it out.")
+    with contextlib.closing(Client(wish.url, wish.key)) as client:
+        yield client
+
+
+def _variables(lines: Sequence[str]) -> dict[str, str]:
+    for line in lines:
+        if not line.partition("=")[0] or "=" not in line:
+            raise InputError(f"--env {line}: allowed: NAME=VALUE.")
+    return dict(line.split("=", 1) for line in lines)
+
+
+def _conclude(wish: Wish, final: dict[str, Any], target: Target, display: Display) -> int:
+    """Write what came out; the exit code."""
+    output, succeeded = final.get("output"), final["status"] == "succeeded"
+    if display.is_text and isinstance(output, list):
+        output = "".join(map(str, output))
+    if wish.whole:
+        _put(final, target, display)
+    elif display.streams_text:
+        display.finish_text(output if succeeded and isinstance(output, str) else None)
+    elif succeeded:
+        _deliver(output, target, display)
+    if succeeded:
+        return SUCCEEDED
+    display.say(f"{final['status']}: {final['error']}" if final.get("error") else final["status"])
+    return FAILED
+
+
+def _deliver(output: object, target: Target, display: Display) -> None:
+    if output is None:
+        display.say("no output")
+        return
+    rest, paths = write_files(output, target)
+    for path in paths:
+        display.say(f"written: {path}")
+    if paths and rest is not None:
+        display.put(as_text(rest))
+    elif rest is not None:
+        _put(rest, target, display)
+
+
+def _put(value: object, target: Target, display: Display) -> None:
+    """Text or JSON: into the file of `-o`, else on standard output."""
+    if target.named is None:
+        display.put(as_text(value))
+    else:
+        write(target.path, f"{as_text(value)}\n".encode())
+        display.say(f"written: {target.path}")

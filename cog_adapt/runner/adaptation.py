@@ -1,0 +1,218 @@
+"""Adaptation: gradient steps on a private replica, one tick at a time. Model thread only.
+
+`adapt` is a generator; each `next` is one tick: one optimizer step or one scoring batch. No mode
+is on while it is suspended, and closing it drops the replica. What it knows of a step's
+randomness is drawn from (seed, step), so a run goes on from a checkpoint as if never stopped.
+This module knows no thread and no caller.
+"""
+
+import math
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.batches import batch_indices, split
+from cog_adapt.runner.checkpointing import recompute_blocks
+from cog_adapt.runner.errors import AdaptationError
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.gradient_step import GradientStep
+from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.randomness import derive_seed
+from cog_adapt.runner.replicas import (
+    Tensors,
+    changed_buffers,
+    modules_in_training,
+    trained_tensors,
+    training_replica,
+)
+from cog_adapt.runner.report import AdaptationReport, HeldOut, Step
+from cog_adapt.runner.start import Start, adamw, encode_examples, example_loss
+from cog_adapt.runner.task import Batch
+from cog_adapt.runner.training_state import TrainingState, optimizer_tensors, restore_optimizer
+
+_SCORINGS = 5  # held-out scorings spread over a run, besides the one before it
+
+
+Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
+
+
+def adapt(start: Start) -> Adapting:
+    """Train; yields each step taken (or None after a scoring batch).
+
+    Returns:
+        The best tensors by held-out loss (the last where nothing was held out), and the report.
+
+    Raises:
+        AdaptationError: a loss or gradient was not finite, or memory ran out.
+    """
+    run = _Run(start)
+    yield from run.score_if_due()
+    while run.stop_reason is None:
+        yield run.step()
+        yield from run.score_if_due()
+    return run.result()
+
+
+@dataclass
+class _Best:
+    step: int = 0
+    loss: float = math.inf
+    tensors: Tensors = field(default_factory=dict)
+
+
+class _Run:
+    """The state of one adaptation between its ticks."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.began = time.monotonic()
+        recipe = start.recipe
+        self.train, self.held_out = split(start.examples, recipe.hold_out, recipe.seed)
+        resume = start.resume
+        tensors = resume.tensors if resume else start.tensors
+        moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
+        replica = training_replica(start.template, moved)
+        training = modules_in_training(replica)
+        if recipe.checkpointing:
+            recompute_blocks(replica)
+        self.take_step = GradientStep(
+            replica,
+            example_loss(start.task),
+            adamw(recipe, start.learning_rate),
+            start.precision,
+            training,
+            recipe.clip_norm,
+        )
+        self.steps: list[Step] = list(resume.steps) if resume else []
+        self.scores: list[HeldOut] = list(resume.scores) if resume else []
+        self.earlier_seconds = resume.seconds if resume else 0.0
+        self.best = _Best(*resume.best) if resume else _Best()
+        if resume:
+            restore_optimizer(self.take_step, resume)
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier_seconds + time.monotonic() - self.began
+
+    @property
+    def stop_reason(self) -> str | None:
+        recipe = self.start.recipe
+        if len(self.steps) >= recipe.max_steps:
+            return "max_steps"
+        if recipe.budget_seconds is not None and self.steps:
+            return "budget_seconds" if self.seconds >= recipe.budget_seconds else None
+        return None
+
+    def step(self) -> Step:
+        """Take one optimizer step on the next batch."""
+        recipe, number = self.start.recipe, len(self.steps)
+        size = min(recipe.batch_size, len(self.train))
+        chosen = batch_indices(len(self.train), size, number, recipe.seed)
+        rate = self.start.learning_rate * (1 - number / recipe.max_steps)
+        for group in self.take_step.optimizer.param_groups:
+            group["lr"] = rate
+        result = self.take_step(
+            self._encoded([self.train[i] for i in chosen]), derive_seed(recipe.seed, "step", number)
+        )
+        self.steps.append(
+            Step(
+                number + 1,
+                recipe.max_steps,
+                result.loss,
+                result.gradient_norm,
+                rate,
+                self.seconds,
+                result.skipped,
+            )
+        )
+        if self.start.keep and len(self.steps) % self.start.keep_every == 0:
+            self.start.keep(self._state())
+        return self.steps[-1]
+
+    def score_if_due(self) -> Generator[None, None, None]:
+        """Score the held-out examples at the start, at even distances and at the end."""
+        number, recipe = len(self.steps), self.start.recipe
+        every = max(1, -(-recipe.max_steps // _SCORINGS))
+        due = number % every == 0 or self.stop_reason is not None
+        if not self.held_out or not due or any(s.step == number for s in self.scores):
+            return
+        totals = torch.zeros(2, dtype=torch.float64)
+        for first in range(0, len(self.held_out), recipe.batch_size):
+            totals += self._score(self.held_out[first : first + recipe.batch_size])
+            yield None
+        loss, score = (totals / len(self.held_out)).tolist()
+        self.scores.append(HeldOut(number, loss, score))
+        if loss < self.best.loss:
+            self.best = _Best(number, loss, self._trained())
+
+    def result(self) -> tuple[Tensors, AdaptationReport]:
+        """The best tensors and the report."""
+        tensors = self.best.tensors if self.held_out else self._trained()
+        best_step = self.best.step if self.held_out else len(self.steps)
+        recipe = self.start.recipe
+        report = AdaptationReport(
+            method=recipe.method,
+            trained_parameters=sum(t.numel() for t in tensors.values()),
+            learning_rate=self.start.learning_rate,
+            seed=recipe.seed,
+            precision=str(self.start.precision),
+            examples=len(self.train),
+            held_out_examples=len(self.held_out),
+            steps=tuple(self.steps),
+            scores=tuple(self.scores),
+            best_step=best_step,
+            stop_reason=self.stop_reason or "max_steps",
+            seconds=self.seconds,
+        )
+        return {name: tensor.cpu() for name, tensor in tensors.items()}, report
+
+    def _score(self, examples: Sequence[Example]) -> Tensor:
+        loss_and_score = run_inference(
+            self._loss_and_score,
+            self.take_step.replica,
+            self.start.precision,
+            "no_grad",
+            *self._encoded(examples),
+        )
+        return torch.stack([values.double().sum().cpu() for values in loss_and_score])
+
+    def _loss_and_score(
+        self, module: nn.Module, batch: Batch, targets: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        task = self.start.task
+        return task.loss(module, batch, targets), task.score(module, batch, targets)
+
+    def _encoded(self, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
+        start = self.start
+        return encode_examples(start.task, examples, start.labels, start.precision.device)
+
+    def _trained(self) -> Tensors:
+        replica = self.take_step.replica
+        return trained_tensors(replica) | changed_buffers(replica, self.start.template)
+
+    def _state(self) -> TrainingState:
+        return TrainingState(
+            tensors=self._trained(),
+            optimizer=optimizer_tensors(self.take_step),
+            best=(self.best.step, self.best.loss, self.best.tensors),
+            steps=tuple(self.steps),
+            scores=tuple(self.scores),
+            seconds=self.seconds,
+        )
+
+
+def out_of_memory(error: BaseException) -> AdaptationError | None:
+    """The error for a caller whose adaptation did not fit, or None for any other failure."""
+    text = str(error)
+    if not (
+        isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text
+    ):
+        return None
+    reason = text.partition("\n")[0] or type(error).__name__
+    return AdaptationError(
+        f"memory ran out during a step: {reason}. Use a smaller batch_size or rank, "
+        "checkpointing, or shorter inputs."
+    )

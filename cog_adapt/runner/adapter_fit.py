@@ -1,0 +1,98 @@
+"""Whether an adapter, which may come from anybody, belongs to the model at hand."""
+
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.errors import WeightsError
+from cog_adapt.runner.lora import LORA_A, LORA_B
+
+
+def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> None:
+    """Refuse an adapter of another base, or one with unusable tensors.
+
+    Args:
+        adapter: what a caller named or sent.
+        base: `base_digest` of the model at hand.
+        template: the model's structure.
+        head: full-match regex of the tensors that have a row for each label (`Task.head`).
+
+    Raises:
+        WeightsError: it does not fit.
+    """
+    if adapter.base != base:
+        raise WeightsError(
+            f"adapter {adapter.id} was made on base {adapter.base}, and this is base {base}. Adapt "
+            "again on this model, or start the server with the other one."
+        )
+    model = _Model(
+        dict(template.named_parameters(remove_duplicate=False))
+        | dict(template.named_buffers(remove_duplicate=False)),
+        dict(template.named_modules()),
+        head,
+    )
+    for name, tensor in adapter.tensors.items():
+        problem = _problem(name, tensor, adapter, model)
+        if problem:
+            raise WeightsError(
+                f"adapter {adapter.id} cannot be used: tensor {name} {problem}. Use a file that "
+                "was made with this version of the model, unchanged."
+            )
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What of the model an adapter must fit."""
+
+    tensors: dict[str, Tensor]
+    layers: dict[str, nn.Module]
+    head: str
+
+
+def _problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str | None:
+    """What is wrong with one tensor, or None."""
+    if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        return "has values that are not finite"
+    path, _, leaf = name.rpartition(".")
+    if leaf in (LORA_A, LORA_B):
+        return _lora_problem(name, tensor, adapter, model)
+    own = model.tensors.get(name)
+    in_head = re.fullmatch(model.head, name) is not None
+    if own is None and not (in_head and path in model.layers):
+        return "has no place in the model"
+    if own is not None and tensor.dtype not in (own.dtype, _master_dtype(own)):
+        return f"is {tensor.dtype}; the model's is {own.dtype}"
+    shape = tuple(tensor.shape if own is None else own.shape)
+    if in_head and adapter.labels:
+        shape = (len(adapter.labels), *shape[1:])
+    return _shape_problem(tensor, shape)
+
+
+def _master_dtype(own: Tensor) -> torch.dtype:
+    """What training makes of it: float32 at least (`replicas.training_replica`)."""
+    floating = own.is_floating_point()
+    return torch.promote_types(own.dtype, torch.float32) if floating else own.dtype
+
+
+def _lora_problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str | None:
+    path, _, leaf = name.rpartition(".")
+    layer = model.layers.get(path)
+    if type(layer) is not nn.Linear:
+        return f"adapts {path!r}, which is no linear layer"
+    other = adapter.tensors.get(f"{path}.{LORA_B if leaf == LORA_A else LORA_A}")
+    if other is None or other.dim() != 2 or tensor.dim() != 2:
+        return "lacks the other half of its pair, or one of them is no matrix"
+    if tensor.dtype is not torch.float32:
+        return f"is {tensor.dtype}, not float32"
+    if leaf == LORA_A:
+        return _shape_problem(tensor, (other.shape[1], layer.in_features))
+    return _shape_problem(tensor, (layer.out_features, other.shape[0]))
+
+
+def _shape_problem(tensor: Tensor, wanted: tuple[int, ...]) -> str | None:
+    if tuple(tensor.shape) == wanted:
+        return None
+    return f"has shape {tuple(tensor.shape)}, not {wanted}"

@@ -1,0 +1,89 @@
+"""An adapter: the named tensors that an adaptation trained, and the files that hold them.
+
+A file is safetensors, never a pickle; its metadata says which labels and which base it belongs to.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from cog_adapt.runner.census import checksums
+from cog_adapt.runner.errors import WeightsError
+
+_FORMAT = "cog-adapt/1"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """What turns the base into the adapted model.
+
+    Attributes:
+        tensors: CPU tensors by parameter name; they replace or join the base's.
+        labels: the label set, in the order of a head's rows; () for tasks without labels.
+        method: the recipe's method, or `start` for a label set without training.
+        base: digest of the base's weights (`base_digest`).
+    """
+
+    tensors: Mapping[str, Tensor]
+    labels: tuple[str, ...]
+    method: str
+    base: str
+
+    @cached_property
+    def id(self) -> str:
+        """Sixteen hex digits drawn from the content: the same tensors have the same id."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()[:16]
+
+    def to_bytes(self) -> bytes:
+        """The adapter as a safetensors file."""
+        tensors = {name: self.tensors[name].contiguous() for name in sorted(self.tensors)}
+        # one metadata entry: safetensors writes several in no fixed order, and the id is a digest
+        header = {"labels": self.labels, "method": self.method, "base": self.base}
+        metadata = {_FORMAT: json.dumps(header, sort_keys=True)}
+        return save(tensors, metadata)  # type: ignore[no-any-return]
+
+
+def load_adapter(path: Path) -> Adapter:
+    """Read an adapter file.
+
+    Raises:
+        WeightsError: the file is missing, no safetensors file, or no adapter.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read: {error}. Check the path.") from error
+    return adapter_from_bytes(content, str(path))
+
+
+def adapter_from_bytes(content: bytes, name: str) -> Adapter:
+    """Read an adapter from a safetensors file's content; `name` is for the error's text.
+
+    Raises:
+        WeightsError: it is no safetensors file, or no adapter.
+    """
+    try:
+        tensors = load(content)
+        length = int.from_bytes(content[:8], "little")
+        header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][_FORMAT])
+        return Adapter(tensors, tuple(header["labels"]), header["method"], header["base"])
+    except SafetensorError as error:
+        raise WeightsError(f"{name} is no safetensors file: {error}. Send one.") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise WeightsError(
+            f"{name} holds no adapter: its metadata lacks a sound {_FORMAT!r} entry. Use a file "
+            "that train.py or ModelRunner.save_adapter wrote."
+        ) from error
+
+
+def base_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Sixteen hex digits for a base's named tensors, the same wherever they lie."""
+    text = json.dumps(checksums(dict(tensors)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

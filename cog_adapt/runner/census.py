@@ -1,0 +1,205 @@
+"""The health of tensors, and the census of a module that must never change.
+
+A census is taken in setup; the tripwire compares it with the module after every adaptation. The
+checksum reads the bits, because writes through `.data` or NumPy leave `_version` as it was.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as module_globals
+from torch.nn.parameter import is_lazy
+
+from cog_adapt.runner.modes import run_setup
+
+_LANES = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def is_healthy(tensor: Tensor) -> bool:
+    """Whether autograd can work with `tensor`: not born in inference mode, nor cast from one.
+
+    A tensor cast in place (`module.double()`) from an inference tensor says that it is none, yet
+    has no version counter: training would raise.
+    """
+    if tensor.is_inference():
+        return False
+    try:
+        return tensor._version >= 0
+    except RuntimeError:
+        return False
+
+
+def heal(module: nn.Module) -> list[str]:
+    """Replace unhealthy parameters and buffers by normal copies; ties stay tied.
+
+    Returns:
+        The names that were replaced.
+    """
+    return run_setup(_heal, module)
+
+
+def _heal(module: nn.Module) -> list[str]:
+    copies: dict[int, Tensor] = {}
+    names = []
+    for prefix, owner in module.named_modules():
+        for table in (owner._parameters, owner._buffers):
+            for name, tensor in table.items():
+                if tensor is None or is_lazy(tensor) or is_healthy(tensor):
+                    continue
+                if id(tensor) not in copies:
+                    copies[id(tensor)] = _healed(tensor)
+                table[name] = copies[id(tensor)]
+                names.append(f"{prefix}.{name}".lstrip("."))
+    return names
+
+
+def _healed(tensor: Tensor) -> Tensor:
+    copy = tensor.detach().clone()
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(copy, requires_grad=tensor.requires_grad)
+    return copy
+
+
+def checksums(tensors: dict[str, Tensor]) -> dict[str, int]:
+    """An integer for each tensor that any change of one bit changes; one transfer a device.
+
+    It tells -0.0 from 0.0 and compares NaN by its bits. It is no cryptographic digest.
+    """
+    return run_setup(_checksums, tensors)
+
+
+def _checksums(tensors: dict[str, Tensor]) -> dict[str, int]:
+    by_device: dict[torch.device, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        by_device.setdefault(tensor.device, {})[name] = _bit_sum(tensor)
+    sums: dict[str, int] = {}
+    for group in by_device.values():
+        sums.update(zip(group, torch.stack(list(group.values())).tolist(), strict=True))
+    return {name: sums[name] for name in tensors}
+
+
+def _bit_sum(tensor: Tensor) -> Tensor:
+    if tensor.is_meta or tensor.numel() == 0:
+        return torch.zeros((), dtype=torch.int64)
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
+    flat = tensor.detach().contiguous().reshape(-1)
+    flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+    if flat.storage_offset() * flat.element_size() % 8:
+        flat = flat.clone()  # the sum must not depend on where the tensor lies
+    bits = flat.view(_widest_integer(flat))
+    weights = torch.arange(1, 2 * _LANES, 2, device=bits.device)  # odd: each keeps all bits
+    whole = bits.numel() // _LANES * _LANES
+    lanes = bits[:whole].view(-1, _LANES).sum(0, dtype=torch.int64)
+    rest = bits[whole:].to(torch.int64)
+    return (lanes * weights).sum() + (rest * weights[: rest.numel()]).sum() * 3
+
+
+def _widest_integer(flat: Tensor) -> torch.dtype:
+    """int64 where the memory can be read as such (ten times faster), else the element's size."""
+    size = flat.element_size()
+    return torch.int64 if flat.numel() * size % 8 == 0 else _INTEGERS[size]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One parameter or buffer as it stood."""
+
+    identity: int
+    address: int
+    version: int
+    checksum: int
+    requires_grad: bool
+    has_grad: bool
+
+
+@dataclass(frozen=True)
+class Census:
+    """A module's state at one moment, and what the process has set for all threads."""
+
+    tensors: dict[str, _Entry]
+    modules: dict[str, tuple[int, bool, int]]
+    process: dict[str, object]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> "Census":
+        """Take the census of `module`; reads every bit of it once."""
+        tensors = dict(_persistent_tensors(module))
+        sums = checksums(tensors)
+        entries = {name: _entry(tensor, sums[name]) for name, tensor in tensors.items()}
+        parts = {
+            name: (id(part), part.training, _count_hooks(part))
+            for name, part in module.named_modules()
+        }
+        return cls(entries, parts, process_flags())
+
+    def changes(self, module: nn.Module) -> list[str]:
+        """What differs between this census and `module` now, a sentence each; empty: nothing."""
+        now = Census.of(module)
+        return [
+            *_compare("tensor", _by_field(self.tensors), _by_field(now.tensors)),
+            *_compare("module", self.modules, now.modules),
+            *_compare("process flag", self.process, now.process),
+        ]
+
+
+def _by_field(entries: dict[str, _Entry]) -> dict[str, object]:
+    """The entries, one value for each field, so that a change is named by its field."""
+    return {
+        f"{name} ({field})": value
+        for name, entry in entries.items()
+        for field, value in vars(entry).items()
+    }
+
+
+def _entry(tensor: Tensor, checksum: int) -> _Entry:
+    return _Entry(
+        identity=id(tensor),
+        address=tensor.data_ptr(),
+        version=tensor._version if is_healthy(tensor) else -1,
+        checksum=checksum,
+        requires_grad=tensor.requires_grad,
+        has_grad=tensor.is_leaf and tensor.grad is not None,
+    )
+
+
+def _persistent_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers but for non-persistent ones, which models use as caches."""
+    yield from module.named_parameters(remove_duplicate=False)
+    for prefix, owner in module.named_modules():
+        for name, buffer in owner._buffers.items():
+            if buffer is not None and name not in owner._non_persistent_buffers_set:
+                yield f"{prefix}.{name}".lstrip("."), buffer
+
+
+def _count_hooks(part: nn.Module) -> int:
+    tables = (value for name, value in vars(part).items() if name.endswith("_hooks"))
+    return sum(len(table) for table in tables if hasattr(table, "__len__"))
+
+
+def process_flags() -> dict[str, object]:
+    """What PyTorch keeps one of for all threads."""
+    flags: dict[str, Any] = {
+        "default dtype": torch.get_default_dtype(),
+        "anomaly detection": torch.is_anomaly_enabled(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "float32 matmul precision": torch.get_float32_matmul_precision(),
+        "threads": torch.get_num_threads(),
+    }
+    for name, table in vars(module_globals).items():
+        if name.startswith("_global_") and name.endswith("_hooks"):
+            flags[name.lstrip("_")] = len(table)
+    return flags
+
+
+def _compare(kind: str, before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    changes = [f"{kind} {name} is gone" for name in before.keys() - now.keys()]
+    changes += [f"{kind} {name} is new" for name in now.keys() - before.keys()]
+    for name in before.keys() & now.keys():
+        if before[name] != now[name]:
+            changes.append(f"{kind} {name} was {before[name]!r} and is {now[name]!r}")
+    return sorted(changes)

@@ -1,0 +1,50 @@
+"""Gradient checkpointing of a replica's blocks: recompute in backward, keep fewer activations.
+
+Always non-reentrant: the reentrant form gives a block no gradient where its inputs need none,
+with no more than a warning.
+"""
+
+import functools
+from typing import Any
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from cog_adapt.runner.errors import InputError
+
+
+def blocks(module: nn.Module) -> list[nn.Module]:
+    """The repeated blocks: the children of the longest `ModuleList` or `Sequential`."""
+    lists = [m for m in module.modules() if isinstance(m, nn.ModuleList | nn.Sequential)]
+    longest = max(lists, key=len, default=None)
+    return list(longest) if longest is not None and len(longest) > 1 else []
+
+
+def recompute_blocks(replica: nn.Module) -> None:
+    """Make every block of a private replica recompute its activations in backward.
+
+    Raises:
+        InputError: the model has no blocks.
+    """
+    found = blocks(replica)
+    if not found:
+        raise InputError(
+            f"checkpointing is on, but {type(replica).__name__} has no ModuleList or Sequential "
+            "of two or more blocks. Turn it off for this model."
+        )
+    for block in found:
+        block.__class__ = _recomputing(type(block))
+
+
+def _recomputing(kind: type[nn.Module]) -> type[nn.Module]:
+    """A subclass of `kind` that recomputes.
+
+    A wrapped method would tie the block to itself, and a dropped replica's memory to the garbage
+    collector.
+    """
+
+    def forward(block: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        original = functools.partial(kind.forward, block)
+        return checkpoint(original, *args, use_reentrant=False, **kwargs)
+
+    return type(f"Recomputed{kind.__name__}", (kind,), {"forward": forward})

@@ -1,0 +1,188 @@
+"""Frozen values that say how to run: where, in which precision, and by which recipe.
+
+Settings are read once, at a door, by `RunnerSettings.from_environment`. This module knows no
+model.
+"""
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from cog_adapt.runner.errors import ConfigError, InputError
+
+ServeMode = Literal["inference_mode", "no_grad"]
+
+PRECISIONS: Mapping[str, torch.dtype] = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+METHODS = ("lora", "head", "norms", "bias", "all")
+MATCH_PREFIX = "match:"
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A device and the dtype that matrix products run in.
+
+    `compute` is float32 (no autocast), bfloat16 (autocast) or float16 (autocast with a gradient
+    scaler). Trained tensors are float32 in every one of them.
+    """
+
+    device: torch.device
+    compute: torch.dtype = torch.float32
+
+    @property
+    def autocasts(self) -> bool:
+        """Whether forwards run under autocast."""
+        return self.compute is not torch.float32
+
+    @property
+    def scaled(self) -> bool:
+        """Whether losses must be scaled, lest float16 gradients underflow to zero."""
+        return self.compute is torch.float16
+
+    def __str__(self) -> str:
+        return f"{self.device}/{name_of(self.compute)}"
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """The short name of a compute dtype: fp32, bf16 or fp16."""
+    return next(name for name, value in PRECISIONS.items() if value is dtype)
+
+
+@dataclass(frozen=True)
+class RunnerSettings:
+    """What a process decides once, at its door.
+
+    Attributes:
+        device: `auto` (CUDA where there is one, else CPU), `cpu`, `cuda` or `cuda:N`.
+        precision: `auto` (bf16 on a CUDA device that has it, else fp32), `fp32`, `bf16`, `fp16`.
+        serve_mode: how inference runs; `no_grad` for models that keep tensors between calls.
+        batch_size: inputs per inference tick.
+        served_adapters: adapters kept ready in memory; the longest unused goes first.
+        weights_dir: where adapters and checkpoints are stored.
+    """
+
+    device: str = "auto"
+    precision: str = "auto"
+    serve_mode: ServeMode = "inference_mode"
+    batch_size: int = 32
+    served_adapters: int = 16
+    weights_dir: Path = Path("weights")
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            _refuse("DEVICE", self.device, "auto, cpu, cuda or cuda:N")
+        if self.precision not in ("auto", *PRECISIONS):
+            _refuse("PRECISION", self.precision, f"auto, {', '.join(PRECISIONS)}")
+        if self.serve_mode not in ("inference_mode", "no_grad"):
+            _refuse("SERVE_MODE", self.serve_mode, "inference_mode or no_grad")
+        if self.batch_size < 1:
+            _refuse("BATCH_SIZE", self.batch_size, "a whole number from 1")
+        if self.served_adapters < 1:
+            _refuse("SERVED_ADAPTERS", self.served_adapters, "a whole number from 1")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "RunnerSettings":
+        """Read DEVICE, PRECISION, SERVE_MODE, BATCH_SIZE, SERVED_ADAPTERS and WEIGHTS_DIR.
+
+        Raises:
+            ConfigError: a value is not allowed.
+        """
+        readers: dict[str, Callable[[str], object]] = {
+            "device": str,
+            "precision": str,
+            "serve_mode": str,
+            "batch_size": _whole_number,
+            "served_adapters": _whole_number,
+            "weights_dir": Path,
+        }
+        values = {
+            name: read(environment[name.upper()])
+            for name, read in readers.items()
+            if environment.get(name.upper())
+        }
+        return cls(**values)  # type: ignore[arg-type]
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return -1  # out of every range: refused with its name by __post_init__
+
+
+def _refuse(name: str, value: object, allowed: str) -> None:
+    raise ConfigError(f"{name} is {value!r}; allowed: {allowed}. Set it in the environment.")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one adaptation trains.
+
+    Attributes:
+        method: `lora`, `head`, `norms`, `bias`, `all`, or `match:REGEX` (full match of parameter
+            names). The task's own start tensors (a classifier's head) train with every method.
+        rank: columns of each LoRA pair.
+        max_steps: optimizer steps at most, 1 to 100,000.
+        batch_size: examples per step, 1 to 4,096.
+        learning_rate: None takes `adaptation.automatic_learning_rate`.
+        seed: draws batches, LoRA's A and dropout; the same seed repeats a run bit for bit on
+            the same device.
+        budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
+        hold_out: share of each label's examples kept for scoring (at least one where a label has
+            five or more), 0 to 0.5.
+        clip_norm: the gradient's norm is clipped to this.
+        weight_decay: AdamW's.
+        checkpointing: recompute activations in backward (non-reentrant): less memory, more time.
+    """
+
+    method: str = "lora"
+    rank: int = 8
+    max_steps: int = 40
+    batch_size: int = 32
+    learning_rate: float | None = None
+    seed: int = 0
+    budget_seconds: float | None = None
+    hold_out: float = 0.0
+    clip_norm: float = 1.0
+    weight_decay: float = 0.0
+    checkpointing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_method(self.method)
+        _check_range("rank", self.rank, 1, 1024)
+        _check_range("max_steps", self.max_steps, 1, 100_000)
+        _check_range("batch_size", self.batch_size, 1, 4_096)
+        _check_range("seed", self.seed, 0, 2**63 - 1)
+        _check_range("hold_out", self.hold_out, 0.0, 0.5)
+        _check_range("weight_decay", self.weight_decay, 0.0, 1.0)
+        if self.learning_rate is not None:
+            _check_range("learning_rate", self.learning_rate, 1e-8, 1.0)
+        if self.budget_seconds is not None:
+            _check_range("budget_seconds", self.budget_seconds, 0.001, 86_400.0)
+        _check_range("clip_norm", self.clip_norm, 1e-6, 1e6)
+
+
+def _check_method(method: str) -> None:
+    if method.startswith(MATCH_PREFIX):
+        try:
+            re.compile(method.removeprefix(MATCH_PREFIX))
+        except re.error as error:
+            raise InputError(
+                f"method is {method!r}, whose regular expression is wrong: {error}. Correct it."
+            ) from error
+    elif method not in METHODS:
+        raise InputError(f"method is {method!r}; allowed: {', '.join(METHODS)} or match:REGEX.")
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    if isinstance(value, bool) or not math.isfinite(value) or not low <= value <= high:
+        raise InputError(f"{name} is {value!r}; allowed: {low} to {high}. Choose one in between.")

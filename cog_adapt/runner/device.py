@@ -1,0 +1,61 @@
+"""Which device, and in which precision: what was asked for, or a clear error, never less."""
+
+import torch
+
+from cog_adapt.runner.config import PRECISIONS, Precision, RunnerSettings
+from cog_adapt.runner.errors import SetupError
+
+
+def choose_precision(settings: RunnerSettings) -> Precision:
+    """The device and compute dtype of these settings, after a kernel has run there.
+
+    Raises:
+        SetupError: CUDA was asked for and is absent or broken, or the precision is not supported.
+    """
+    device = _choose_device(settings.device)
+    if device.type == "cuda":
+        _prepare_cuda(device)
+    if settings.precision == "auto":
+        bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+        return Precision(device, torch.bfloat16 if bf16 else torch.float32)
+    return Precision(device, PRECISIONS[settings.precision])
+
+
+def _choose_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    device = torch.device(name)
+    if device.type == "cpu":
+        return device
+    if torch.version.cuda is None:
+        raise SetupError(
+            f"DEVICE is {name!r}, but torch {torch.__version__} is a build without CUDA. Install "
+            "the CUDA build, or set DEVICE=cpu."
+        )
+    if not torch.cuda.is_available():
+        raise SetupError(
+            f"DEVICE is {name!r}, but no CUDA device answers. Check the driver (nvidia-smi) and "
+            "that the container was given the GPU (--gpus all), or set DEVICE=cpu."
+        )
+    index = device.index or 0
+    if index >= torch.cuda.device_count():
+        raise SetupError(
+            f"DEVICE is {name!r}, but the devices here are cuda:0 to "
+            f"cuda:{torch.cuda.device_count() - 1}. Name one of them."
+        )
+    return torch.device("cuda", index)
+
+
+def _prepare_cuda(device: torch.device) -> None:
+    """Run one kernel, and ask for algorithms that repeat bit for bit."""
+    try:
+        (torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)).sum().item()
+    except RuntimeError as error:
+        name = torch.cuda.get_device_name(device)
+        major, minor = torch.cuda.get_device_capability(device)
+        raise SetupError(
+            f"{name} (compute capability {major}.{minor}) ran no kernel: {error}. This torch has "
+            f"kernels for {', '.join(torch.cuda.get_arch_list())}; install a build for the card."
+        ) from error
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True

@@ -1,0 +1,150 @@
+"""One gradient step on a replica: forward, backward, clip, update.
+
+Both an adaptation and the self-test take their steps here, so what the test proves is what runs.
+This module knows no task, no examples and no schedule of steps.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.config import Precision
+from cog_adapt.runner.errors import AdaptationError, ModeError
+from cog_adapt.runner.modes import casting, run_adaptation
+from cog_adapt.runner.randomness import seeded
+
+Loss = Callable[[nn.Module, Any], Tensor]
+"""(module, batch) to losses of any shape; their mean is minimised."""
+
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+_MOST_SKIPS = 30  # a float16 scale halves at each skip: from 2**16 nothing is left by then
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one optimizer step did.
+
+    Attributes:
+        loss: mean of the batch's losses before the update.
+        gradient_norm: of all trainable parameters together, before clipping.
+        skipped: tries that a float16 overflow voided before this step was taken.
+    """
+
+    loss: float
+    gradient_norm: float
+    skipped: int = 0
+
+
+class GradientStep:
+    """Takes optimizer steps on one replica. Call it on one thread only.
+
+    Args:
+        replica: a training replica; only its trainable parameters change.
+        loss: gives the batch's losses.
+        make_optimizer: builds the optimizer on the replica's trainable parameters.
+        precision: where and in what dtype forwards run.
+        training: the names of the modules in training mode (`modules_in_training`).
+        clip_norm: the gradient's norm is clipped to this; infinity: never.
+    """
+
+    def __init__(  # noqa: PLR0913 - a step is these six things
+        self,
+        replica: nn.Module,
+        loss: Loss,
+        make_optimizer: MakeOptimizer,
+        precision: Precision,
+        training: frozenset[str],
+        clip_norm: float = math.inf,
+    ) -> None:
+        self.replica = replica
+        self.loss = loss
+        self.precision = precision
+        self.training = training
+        self.clip_norm = clip_norm
+        self.optimizer = make_optimizer([p for p in replica.parameters() if p.requires_grad])
+        self.scaler = torch.amp.GradScaler(precision.device.type, enabled=precision.scaled)
+
+    def forward(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
+        """The mean loss, detached, from a forward exactly as a step makes it; no update."""
+        return run_adaptation(self._forward_only, self.replica, self.training, batch, seed)
+
+    def gradients(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
+        """Forward and backward without an update; leaves `.grad` set and unscaled."""
+        return run_adaptation(self._gradients, self.replica, self.training, batch, seed)
+
+    def __call__(self, batch: Any, seed: int) -> StepResult:  # noqa: ANN401 - any batch
+        """Take one optimizer step; a try that float16 voids is repeated, not counted.
+
+        Raises:
+            AdaptationError: the loss or a gradient is not finite.
+            ModeError: the loss has no graph.
+        """
+        for skipped in range(_MOST_SKIPS):
+            result = run_adaptation(self._try_step, self.replica, self.training, batch, seed)
+            if result is not None:
+                return StepResult(*result, skipped=skipped)
+        raise AdaptationError(
+            f"{_MOST_SKIPS} steps in a row overflowed in float16 (parameter "
+            f"{self._nonfinite_parameter()}). Use PRECISION=bf16 or fp32."
+        )
+
+    def _forward_only(self, module: nn.Module, batch: Any, seed: int) -> Tensor:  # noqa: ANN401
+        with seeded(seed, self.precision.device), casting(self.precision):
+            return self.loss(module, batch).float().mean()
+
+    def _gradients(self, module: nn.Module, batch: Any, seed: int) -> Tensor:  # noqa: ANN401
+        self.optimizer.zero_grad(set_to_none=True)
+        with seeded(seed, self.precision.device):
+            with casting(self.precision):
+                loss = self.loss(module, batch).float().mean()
+            if not loss.requires_grad:
+                raise ModeError(
+                    "the loss has no graph although gradients are on: something between the "
+                    "parameters and the loss cut it. Run the self-test, which names the line."
+                )
+            self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.scaler.unscale_(self.optimizer)
+        return loss.detach()
+
+    def _try_step(
+        self,
+        module: nn.Module,
+        batch: Any,  # noqa: ANN401
+        seed: int,
+    ) -> tuple[float, float] | None:
+        loss = self._gradients(module, batch, seed)
+        trained = [p for p in module.parameters() if p.grad is not None]
+        norm = nn.utils.get_total_norm([_values(p.grad) for p in trained if p.grad is not None])
+        if not torch.isfinite(loss):
+            raise AdaptationError(
+                f"the loss is {loss.item()} before the update. Check the examples, or lower the "
+                "learning rate."
+            )
+        finite = bool(torch.isfinite(norm))
+        if not finite and not self.precision.scaled:
+            raise AdaptationError(
+                f"the gradient of {self._nonfinite_parameter()} is not finite. Lower the learning "
+                "rate, or look for a division, logarithm or root of zero in the model."
+            )
+        if finite:
+            nn.utils.clip_grads_with_norm_(trained, self.clip_norm, norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return (float(loss), float(norm)) if finite else None
+
+    def _nonfinite_parameter(self) -> str:
+        for name, parameter in self.replica.named_parameters():
+            gradient = parameter.grad
+            if gradient is not None and not torch.isfinite(_values(gradient)).all():
+                return name
+        return "(none now)"
+
+
+def _values(gradient: Tensor) -> Tensor:
+    """The values of a gradient: of a sparse one, those that it stores."""
+    return gradient.coalesce().values() if gradient.is_sparse else gradient

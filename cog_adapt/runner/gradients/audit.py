@@ -1,0 +1,166 @@
+"""What can be told about a module before it runs: steps 1 and 2 of the self-test."""
+
+import inspect
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from cog_adapt.runner.census import is_healthy
+from cog_adapt.runner.gradients.leftovers import unregistered
+from cog_adapt.runner.gradients.report import Finding, count, some
+from cog_adapt.runner.gradients.sources import definition
+
+_SIXTEEN_BIT = (torch.bfloat16, torch.float16)
+
+
+def audit_entry(entry: Callable[..., object]) -> Iterator[Finding]:
+    """A mode decorator on a coroutine or generator does nothing, or not what it says."""
+    innermost = inspect.unwrap(entry)
+    suspends = inspect.iscoroutinefunction(innermost) or inspect.isasyncgenfunction(innermost)
+    if suspends and _mode_decorator(entry):
+        yield Finding(
+            "async-decorated",
+            "FAIL",
+            f"{innermost.__qualname__} is async and decorated with torch's {_mode_decorator(entry)}"
+            ": the mode ends before the body runs, and the wrapper is no longer seen as async. "
+            "Take the decorator off, and set the mode round the synchronous calls inside.",
+            line=definition(innermost),
+        )
+
+
+def _mode_decorator(function: Callable[..., object]) -> str | None:
+    """The torch mode class whose `__call__` wrapped `function`, at any depth."""
+    while function is not None:
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_filename.endswith("_contextlib.py"):
+            for cell in function.__closure__ or ():
+                owner = getattr(cell.cell_contents, "__self__", cell.cell_contents)
+                if type(owner).__module__.startswith("torch."):
+                    return type(owner).__name__
+            return "mode"
+        function = getattr(function, "__wrapped__", None)  # type: ignore[assignment]
+    return None
+
+
+def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:
+    """Everything that would make replicas or gradients impossible, or learning coarse."""
+    parameters = dict(module.named_parameters())
+    yield from _audit_kinds(module)
+    yield from _audit_health(module)
+    yield from _audit_values(parameters)
+    if not names:
+        yield Finding(
+            "nothing-trainable",
+            "FAIL",
+            f"none of the {len(parameters)} parameters is to be trained: {_advice(module)}",
+        )
+    coarse = [n for n in names if parameters[n].dtype in _SIXTEEN_BIT]
+    if coarse:
+        yield Finding(
+            "coarse-dtype",
+            "WARN",
+            f"{count(coarse, 'trained tensor')} in 16 bits, where small updates round to nothing. "
+            "Replicas train them in float32; keep doing so.",
+            tuple(coarse),
+        )
+
+
+def _advice(module: nn.Module) -> str:
+    hidden = list(unregistered(module).values())
+    if hidden:
+        return (
+            f"{some(hidden)} hide in a plain list or dict. Keep modules in nn.ModuleList or "
+            "nn.ModuleDict, parameters in nn.ParameterList or nn.ParameterDict."
+        )
+    if not any(True for _ in module.parameters()):
+        return (
+            f"{len(list(module.buffers()))} buffers are all that the module holds. Make what is to "
+            "be learnt an nn.Parameter."
+        )
+    return "the selection matches no floating point parameter. Correct `trainable`."
+
+
+def _audit_kinds(module: nn.Module) -> Iterator[Finding]:
+    for name, part in module.named_modules():
+        where = f"{name or '(root)'} ({type(part).__name__})"
+        if isinstance(part, torch.jit.ScriptModule):
+            yield Finding(
+                "scripted",
+                "FAIL",
+                "a ScriptModule ignores that tensors are shared when it is copied, so a replica "
+                "of it cannot be trained. Load the eager module.",
+                module=where,
+            )
+            return
+        if "torch.ao.nn.quantized" in type(part).__module__:
+            yield Finding(
+                "quantized",
+                "FAIL",
+                "a quantized layer has no gradient, neither for itself nor for what lies below. "
+                "Load the model in floating point, or quantize the weights only.",
+                module=where,
+            )
+
+
+def _audit_health(module: nn.Module) -> Iterator[Finding]:
+    tensors: dict[str, Tensor] = dict(module.named_parameters())
+    lazy = [n for n, p in tensors.items() if is_lazy(p)]
+    tensors |= {n: b for n, b in module.named_buffers() if not is_lazy(b)}
+    tensors = {n: t for n, t in tensors.items() if n not in lazy}
+    meta = [n for n, t in tensors.items() if t.is_meta]
+    ill = [n for n, t in tensors.items() if not t.is_meta and not is_healthy(t)]
+    if lazy:
+        yield _named(
+            "lazy",
+            lazy,
+            "without a shape: a replica cannot hold them. Run one "
+            "forward outside inference mode in setup",
+        )
+    if meta:
+        yield _named(
+            "meta",
+            meta,
+            "on the meta device, without values. Load the weights before the test",
+        )
+    if ill:
+        yield _named(
+            "inference-tensor",
+            ill,
+            "made in inference mode (or cast from one that was), where autograd has no use for it. "
+            "Build and load outside it, or call cog_adapt.runner.census.heal",
+        )
+    attributes = list(_unhealthy_attributes(module))
+    if attributes and not ill:
+        text = "are kept from a forward in inference mode: a training forward of this very module"
+        yield Finding(
+            "inference-tensor",
+            "WARN",
+            f"tensors in attributes {text} would fail. Keep no tensors between calls, or serve "
+            f"under no_grad: {some(attributes)}.",
+        )
+
+
+def _unhealthy_attributes(module: nn.Module) -> Iterator[str]:
+    for prefix, part in module.named_modules():
+        for name, value in vars(part).items():
+            if isinstance(value, Tensor) and not value.is_meta and not is_healthy(value):
+                yield f"{prefix}.{name}".lstrip(".")
+
+
+def _total(tensor: Tensor) -> Tensor:
+    return tensor.sum() if tensor.is_complex() else tensor.sum(dtype=torch.float64)
+
+
+def _named(code: str, names: list[str], rest: str) -> Finding:
+    return Finding(code, "FAIL", f"{count(names, 'tensor')} {rest}: {some(names)}.", tuple(names))
+
+
+def _audit_values(parameters: dict[str, nn.Parameter]) -> Iterator[Finding]:
+    sound = {n: p for n, p in parameters.items() if not is_lazy(p) and not p.is_meta}
+    floating = {n: p.detach() for n, p in sound.items() if p.is_floating_point() or p.is_complex()}
+    bad = [n for n, p in floating.items() if p.numel() and not torch.isfinite(_total(p))]
+    bad = [n for n in bad if not bool(torch.isfinite(floating[n]).all())]
+    if bad:
+        yield _named("nonfinite-weights", bad, "with NaN or infinite values. Load sound weights")

@@ -1,0 +1,118 @@
+"""A backward, watched node by node: where a gradient ended, became zero or was spoilt."""
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.gradients.graph import leaf_of, nodes
+from cog_adapt.runner.gradients.recording import Recorder
+from cog_adapt.runner.gradients.report import NOWHERE, Place
+from cog_adapt.runner.gradients.sources import definition
+from cog_adapt.runner.gradients.subject import Subject
+
+Kind = str | None
+"""What a gradient is: None where there is none, else zero, fine or nonfinite."""
+
+
+_NONFINITE: tuple[Kind, ...] = ("nonfinite",)
+
+
+@dataclass
+class _Passage:
+    """What came into a node during backward, and what went out of each edge."""
+
+    came: list[Kind] = field(default_factory=list)
+    went: list[Kind] = field(default_factory=list)
+
+
+class BackwardTrace:
+    """One forward and backward of the subject, recorded."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.recorder = Recorder()
+        self.passages: dict[Any, _Passage] = {}
+        self.order: list[Any] = []
+        self.nodes: list[Any] = []
+        self.culprit: Any = None
+        subject.loss.recorder = self.recorder
+        try:
+            with suppress(Exception):
+                subject.gradients(self._watch)
+        finally:
+            subject.loss.recorder = None
+
+    def _watch(self, losses: Tensor) -> None:
+        self.passages.clear()
+        self.order.clear()
+        self.nodes = list(nodes(losses.grad_fn))
+        for node in self.nodes:
+            node.register_hook(self._hook(node))
+
+    def _hook(self, node: Any) -> Any:  # noqa: ANN401 - nodes have no common type in Python
+        def note(went: tuple[Tensor | None, ...], came: tuple[Tensor | None, ...]) -> None:
+            self.passages[node] = _Passage([_kind(t) for t in came], [_kind(t) for t in went])
+            self.order.append(node)
+
+        return note
+
+    def stopped(self, names: Collection[str], modules: dict[int, str]) -> Place:
+        """The node that got a gradient and handed none on towards these parameters."""
+        return self._first(names, modules, bad=(None,))
+
+    def spoilt(self, names: Collection[str], modules: dict[int, str], *, nonfinite: bool) -> Place:
+        """The node that got a sound gradient and handed on zeros, or values not finite."""
+        return self._first(names, modules, bad=_NONFINITE if nonfinite else ("zero",))
+
+    def _first(
+        self, names: Collection[str], modules: dict[int, str], bad: tuple[Kind, ...]
+    ) -> Place:
+        own = self.subject.parameters
+        towards = self._leading_to({id(own[name]) for name in names})
+        for node in self.order:
+            passage = self.passages[node]
+            if "nonfinite" in passage.came or ("fine" not in passage.came and bad != _NONFINITE):
+                continue
+            edges = [following for following, _ in node.next_functions]
+            for following, kind in zip(edges, passage.went, strict=False):
+                if following in towards and kind in bad:
+                    self.culprit = node
+                    return self._place(node, modules)
+        return NOWHERE
+
+    def _leading_to(self, leaves: set[int]) -> set[Any]:
+        """The nodes from which one of the leaves can be reached."""
+        found = {n for n in self.nodes if leaf_of(n) is not None and id(leaf_of(n)) in leaves}
+        above: dict[Any, list[Any]] = {}
+        for node in self.nodes:
+            for following, _ in node.next_functions:
+                above.setdefault(following, []).append(node)
+        stack = list(found)
+        while stack:
+            for node in above.get(stack.pop(), []):
+                if node not in found:
+                    found.add(node)
+                    stack.append(node)
+        return found
+
+    def _place(self, node: Any, modules: dict[int, str]) -> Place:  # noqa: ANN401
+        event = self.recorder.maker(node)
+        function = getattr(type(node), "_forward_cls", None)
+        place = event.place(modules) if event is not None else NOWHERE
+        if function is not None:
+            return Place(place.module, definition(function.backward))
+        return Place(place.module, place.line or node.name())
+
+
+def _kind(tensor: Tensor | None) -> Kind:
+    if tensor is None or not isinstance(tensor, Tensor):
+        return None
+    if tensor.is_sparse:
+        tensor = tensor.to_dense()
+    if not bool(torch.isfinite(tensor).all()):
+        return "nonfinite"
+    return "fine" if bool(tensor.any()) else "zero"

@@ -1,0 +1,217 @@
+"""`check_gradients`: the whole self-test of one module, step by step."""
+
+import copy
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from cog_adapt.runner.config import Precision, ServeMode
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.runner.gradient_step import MakeOptimizer
+from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.arrivals import GradientArrivals
+from cog_adapt.runner.gradients.audit import audit_entry, audit_module
+from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.guard import Guard
+from cog_adapt.runner.gradients.operation import Operation
+from cog_adapt.runner.gradients.probe_loss import ProbeLoss
+from cog_adapt.runner.gradients.report import GradientReport
+from cog_adapt.runner.gradients.slopes import GradientSlopes
+from cog_adapt.runner.gradients.subject import Options, Selection, Subject, select
+from cog_adapt.runner.gradients.update import Update
+from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
+
+_SIXTEEN_BIT = (torch.bfloat16, torch.float16)
+_STEPS = (
+    "inference", "replica", "perturbation", "forward", "backward", "repeatability",
+    "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer", "concurrency",
+    "release", "base",
+)  # fmt: skip
+_NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
+
+
+def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything else is optional
+    module: nn.Module,
+    probe: Any,  # noqa: ANN401 - any pytree
+    loss: Callable[..., Any],
+    *,
+    precision: Precision | None = None,
+    trainable: Selection = None,
+    unused: Sequence[str] = (),
+    serve_mode: ServeMode = "inference_mode",
+    entry: Callable[..., object] | None = None,
+    make_optimizer: MakeOptimizer | None = None,
+    learning_rate: float = 1e-3,
+    checkpointing: bool = False,
+    seed: int = 0,
+) -> GradientReport:
+    """Prove that every trainable parameter gets the right gradient, or say which line is at fault.
+
+    The module is copied first: it is left bit for bit as it was, with its flags, hooks and
+    gradients, as are the random streams and the modes of the thread. It may be called anywhere,
+    under `torch.inference_mode()` too.
+
+    Args:
+        module: what is to be trained; on any device, in train or eval.
+        probe: a small batch: a tensor, a tuple (positional arguments), a mapping (named ones) or
+            any pytree.
+        loss: `(module, probe) -> losses`, or `(output) -> losses` where the output is the
+            module's for the probe. Losses are a scalar or one for each example.
+        precision: where and in what dtype forwards run; by default float32 on the module's
+            device, or the dtype of its weights if that is a 16-bit one.
+        trainable: a regex searched in parameter names, or a predicate of name and parameter; by
+            default every floating point or complex parameter.
+        unused: names, or full-match regexes of names, that may get no gradient.
+        serve_mode: how inference runs.
+        entry: a function that Cog or a server calls, checked for mode decorators on `async`.
+        make_optimizer: builds the optimizer on the parameters it is given; by default AdamW.
+        learning_rate: of the default optimizer.
+        checkpointing: recompute the blocks' activations in backward, as a recipe may ask for.
+        seed: of the perturbation and of dropout.
+
+    Returns:
+        The report. It does not raise: call `raise_if_failed`.
+
+    Raises:
+        ConfigError: the arguments are none that could be tested.
+    """
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"module is a {type(module).__name__}. Pass a torch.nn.Module.")
+    options = Options(
+        precision or _precision_of(module),
+        serve_mode,
+        make_optimizer or _adamw(learning_rate),
+        checkpointing,
+        seed,
+    )
+    watched = ProbeLoss(loss, probe)
+    return run_setup(_examine, module, probe, watched, options, trainable, unused, entry)
+
+
+def _examine(  # noqa: PLR0913
+    module: nn.Module,
+    probe: Any,  # noqa: ANN401
+    loss: ProbeLoss,
+    options: Options,
+    trainable: Selection,
+    unused: Sequence[str],
+    entry: Callable[..., object] | None,
+) -> GradientReport:
+    began = time.perf_counter()
+    exam = Examination()
+    exam.check("modes", lambda: _check_modes(exam, entry))
+    names = select(module, trainable)
+    norms: dict[str, float] = {}
+    if exam.check("tensors", lambda: _audit(exam, module, names)):
+        norms = _run(exam, module, probe, loss, names, options, unused)
+    known = {check.name for check in exam.checks}
+    for step in _STEPS:
+        if step not in known:
+            exam.check(step, lambda: None, needs=("a replica",))
+    findings = tuple(sorted(exam.findings, key=lambda finding: finding.level))
+    seconds = time.perf_counter() - began
+    return GradientReport(findings, tuple(exam.checks), norms, str(options.precision), seconds)
+
+
+def _check_modes(exam: Examination, entry: Callable[..., object] | None) -> Numbers:
+    """The phases must give gradients on this thread, whatever mode surrounds the call."""
+    wanted = ThreadModes(grad=True, inference=False, autocast=False)
+    found = run_adaptation(lambda _: ThreadModes.current(), nn.PReLU(), ())
+    if found != wanted:
+        exam.fail("thread-mode", f"the adaptation phase is {found}; it must be {wanted}.")
+    for finding in audit_entry(entry) if entry is not None else ():
+        exam.add(finding)
+    return {}
+
+
+def _audit(exam: Examination, module: nn.Module, names: list[str]) -> Numbers:
+    for finding in audit_module(module, names):
+        exam.add(finding)
+    return {"trained tensors": len(names)}
+
+
+def _run(  # noqa: PLR0913
+    exam: Examination,
+    module: nn.Module,
+    probe: Any,  # noqa: ANN401
+    loss: ProbeLoss,
+    names: list[str],
+    options: Options,
+    unused: Sequence[str],
+) -> dict[str, float]:
+    guard = Guard(module, options.precision.device)
+    try:
+        subject = Subject(module, probe, loss, names, options)
+    except Exception as error:  # noqa: BLE001 - copying runs the module's code
+        _report_uncopied(exam, module, error)
+        guard.restore({})
+        return {}
+    try:
+        autocasts = options.precision.autocasts
+        limits = differences.SIXTEEN_BIT if autocasts else differences.FLOAT32
+        allowed = [n for n in names if any(n == u or re.fullmatch(u, n) for u in unused)]
+        flow = GradientFlow(subject, guard, exam, limits, allowed)
+        _take_steps(exam, flow, Operation(subject, guard, exam, limits, flow))
+        return flow.gradient_norms
+    finally:
+        guard.restore(dict(subject.base.named_parameters(remove_duplicate=False)))
+
+
+def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> None:
+    slopes, update = GradientSlopes(flow), Update(operation)
+    exam.check("inference", operation.serve_first)
+    exam.check("replica", operation.compare_replica, needs=("served",))
+    exam.check("perturbation", operation.perturb)
+    exam.check("forward", flow.run_forward)
+    exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss",))
+    exam.check("repeatability", slopes.judge_repeatability, needs=("gradients",))
+    exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
+    exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
+    exam.check("blocks", slopes.judge_blocks, needs=("gradients",))
+    exam.check("zero entries", slopes.judge_zero_entries, needs=("gradients",))
+    exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))
+    exam.check("concurrency", update.serve_meanwhile, needs=("served", "stepped"))
+    exam.check("release", operation.release, needs=("loss",))
+    exam.check("base", operation.compare_base)
+
+
+def _report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> None:
+    exam.fail(
+        "replica",
+        f"no private replica can be made: {describe(error)}"
+        + (_NORM_ADVICE if "weight_norm" in str(error) else ""),
+        module=_uncopied(module),
+    )
+
+
+def _uncopied(module: nn.Module) -> str | None:
+    """The innermost module whose own attributes cannot be copied."""
+    for name, part in reversed(list(module.named_modules())):
+        own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
+        for attribute, value in own.items():
+            try:
+                copy.deepcopy(value)
+            except Exception:  # noqa: BLE001 - looking for the one that fails
+                return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
+    return None
+
+
+def _precision_of(module: nn.Module) -> Precision:
+    parameters = list(module.parameters())
+    device = parameters[0].device if parameters else torch.device("cpu")
+    coarse = [p.dtype for p in parameters if p.dtype in _SIXTEEN_BIT]
+    return Precision(device, coarse[0] if coarse else torch.float32)
+
+
+def _adamw(learning_rate: float) -> MakeOptimizer:
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        own = list(parameters)
+        fused = all(p.is_floating_point() for p in own)  # no fused kernel takes complex numbers
+        return torch.optim.AdamW(own, lr=learning_rate, fused=fused)
+
+    return make

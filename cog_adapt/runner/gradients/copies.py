@@ -1,0 +1,90 @@
+"""Values of parameters that live elsewhere: the original's, copies in attributes, caches.
+
+Runs only after a failure, like the diagnosis that it asks.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from cog_adapt.runner.gradients.diagnosis import Diagnosis
+from cog_adapt.runner.gradients.event import Event
+from cog_adapt.runner.gradients.leftovers import kept_tensors
+from cog_adapt.runner.gradients.recording import Recorder
+from cog_adapt.runner.gradients.report import NOWHERE, Place
+from cog_adapt.runner.gradients.sources import module_names, text_of
+from cog_adapt.runner.gradients.subject import Subject
+from cog_adapt.runner.replicas import training_replica
+
+
+class Copies:
+    """Answers for the subject of one diagnosis."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        self.diagnosis = diagnosis
+        self.subject = diagnosis.subject
+        self.module = diagnosis.guard.module
+
+    def uses_original(self) -> Place:
+        """Where the replica computes with a parameter of the original."""
+        originals = (self.module, self.subject.base)
+        foreign = {id(p) for module in originals for p in module.parameters()}
+        recorder, _ = self.diagnosis.record()
+        self.diagnosis.guard.put_back_gradients()
+        return self._use_of(foreign, recorder)
+
+    def kept(self, names: Collection[str], *, training: bool = True) -> tuple[str, Place]:
+        """The path of a tensor that holds a parameter's values apart from it, and its use."""
+        originals = dict(self.module.named_parameters())
+        for name in names:
+            weight = originals[name].detach()
+            for path, tensor in kept_tensors(self.module):
+                same = tensor.shape == weight.shape and tensor.data_ptr() != weight.data_ptr()
+                if same and weight.numel() > 1 and torch.equal(tensor, weight):
+                    place = self._at(path, training=training)
+                    return f" {path} is a copy of {name}, and may be used instead.", place
+        return "", NOWHERE
+
+    def cached(self, names: Collection[str]) -> Place:
+        """Where a first forward computes with parameters that later forwards do without."""
+        subject = self.subject
+        if _uses(self.diagnosis.record()[0], {id(subject.parameters[n]) for n in names}):
+            return NOWHERE
+        with _fresh(subject):
+            recorder, _ = self.diagnosis.record()
+            used = _uses(recorder, {id(subject.parameters[n]) for n in names})
+            return used[0].place(module_names(subject.replica)) if used else NOWHERE
+
+    def _at(self, path: str, *, training: bool) -> Place:
+        """Where the replica's tensor of a path is used."""
+        copies = {id(t) for p, t in kept_tensors(self.subject.replica) if p == path}
+        return self._use_of(copies, self.diagnosis.record(training=training)[0])
+
+    def _use_of(self, tensors: set[int], recorder: Recorder) -> Place:
+        names = self.diagnosis.names
+        for event in recorder.events:
+            if any(id(tensor) in tensors for tensor in event.inputs):
+                place = event.place(names)
+                position = event.stack.entry_from(names)
+                return Place(place.module, text_of(position)) if position else place
+        return NOWHERE
+
+
+@contextmanager
+def _fresh(subject: Subject) -> Iterator[None]:
+    """For a while a replica that never ran takes the place of the subject's, at its values."""
+    kept = subject.replica, subject.parameters
+    values = {name: p.detach() for name, p in subject.parameters.items()}
+    subject.replica = subject.step.replica = training_replica(subject.template, values)
+    trained = dict(subject.replica.named_parameters())
+    subject.parameters = {name: trained[name] for name in subject.names}
+    try:
+        yield
+    finally:
+        subject.replica, subject.parameters = kept
+        subject.step.replica = subject.replica
+
+
+def _uses(recorder: Recorder, leaves: set[int]) -> list[Event]:
+    return [event for event in recorder.events if event.leaves & leaves and event.stack.position]

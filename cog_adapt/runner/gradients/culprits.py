@@ -1,0 +1,141 @@
+"""Who it was: questions to a recorded forward."""
+
+import re
+
+from torch import Tensor
+
+from cog_adapt.runner.gradients.event import Cuts, Event
+from cog_adapt.runner.gradients.graph import nodes
+from cog_adapt.runner.gradients.recording import Recorder
+from cog_adapt.runner.gradients.report import NOWHERE, Place
+from cog_adapt.runner.gradients.sources import definition, text_of
+
+STEPS = ("Round", "Sign", "Floor", "Ceil", "Trunc", "Sigmoid", "Tanh", "Softmax", "Heaviside")
+GATES = ("Relu", "Threshold", "Clamp", "Hardtanh", "LeakyRelu", "Maximum", "Minimum")
+_STEP_CALLS = {"round", "sign", "floor", "ceil", "trunc", "fix", "sgn", "heaviside", "bernoulli"}
+_STEP_CALLS |= {"argmax", "argmin", "multinomial"}
+_DISCRETE = {"one_hot", "topk", "max", "min", "long", "to", "scatter", "scatter_", "searchsorted"}
+_COMPARISONS = {"gt", "ge", "lt", "le", "__gt__", "__ge__", "__lt__", "__le__", "where"}
+_STRAIGHT_THROUGH = {"gumbel_softmax", "fake_quantize_per_tensor_affine"}
+_STRAIGHT_THROUGH |= {"fake_quantize_per_channel_affine", "fused_moving_avg_obs_fake_quant"}
+_SUBTRACTIONS = {"sub", "__sub__", "__rsub__", "rsub", "subtract"}
+
+
+def likeliest(
+    recorder: Recorder, flowing: set[Event], place: Place, names: dict[int, str]
+) -> Place:
+    """The last call in the module at fault that loses a graph, or sets a hook."""
+    suspects = [e for e in recorder.events if e.is_cut or e.name == "register_hook"]
+    suspects.sort(key=lambda e: (e in flowing, e.index), reverse=True)
+    path = (place.module or "(root)").split(" (")[0]
+    for event in suspects:
+        found = event.place(names)
+        inside = found.module and f"{found.module.split(' (')[0]}.".startswith(f"{path}.")
+        if found.line and (inside or path == "(root)"):
+            return found if path == "(root)" else Place(place.module, found.line)
+    for event in recorder.events:
+        position = event.stack.checkpoint()
+        if position and re.search("dropout|rand|bernoulli|multinomial|noise", event.name):
+            return Place(place.module, text_of(position))  # the recomputation drew other numbers
+    return place
+
+
+def stand_in(recorder: Recorder, *, is_flat: bool) -> Event | None:
+    """The call that gives a step function a made-up slope (straight-through)."""
+    for event in recorder.events:
+        if event.name in _STRAIGHT_THROUGH and _is_hard(event):
+            return event
+        if event.stack.in_custom_function and (
+            event.name in _STEP_CALLS or (is_flat and event.name in _COMPARISONS)
+        ):
+            return event
+        if event.name in ("detach", "data.__get__") and event.is_cut:
+            maker = recorder.made.get(id(event.inputs[0]))
+            if maker is not None and maker.name in _SUBTRACTIONS and _steps(event):
+                return event
+    return None
+
+
+def _is_hard(event: Event) -> bool:
+    """Whether what came out lies on steps; for a softmax, on 0 and 1."""
+    values = [t.detach() for t in event.outputs if t.requires_grad]
+    soft = event.name == "gumbel_softmax"
+    return bool(values) and not (
+        soft and any(bool(((t - t.round()).abs() > 1e-5).any()) for t in values)
+    )
+
+
+def flowing_into(cuts: Cuts) -> set[Event]:
+    """The cuts, and those that flowed into them."""
+    found: set[Event] = set()
+    waiting = list(cuts)
+    while waiting:
+        event = waiting.pop()
+        if event not in found:
+            found.add(event)
+            waiting.extend(event.sources)
+    return found
+
+
+def _steps(event: Event) -> bool:
+    """Whether the values that a call cuts come from a step function."""
+    graph = (node.name() for root in event.roots for node in nodes(root))
+    discrete = _STEP_CALLS | _COMPARISONS | _DISCRETE
+    return any(name.startswith(STEPS[:5]) for name in graph) or any(
+        source.name in discrete for source in flowing_into(event.sources)
+    )
+
+
+def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
+    """The cuts nearest to the loss that the wanted parameters flowed into, largest first."""
+    culprits: list[Event] = []
+    seen: set[Event] = set()
+    while cuts and wanted:
+        found: set[int] = set()
+        for event in sorted(cuts, key=lambda e: (-e.size, e.index)):
+            hit = wanted & event.reaches()
+            if hit:
+                culprits.append(event)
+                found |= hit
+        wanted = wanted - found
+        seen |= cuts
+        cuts = frozenset().union(*(e.sources for e in cuts)) - seen
+    return culprits
+
+
+def overwriting(recorder: Recorder, text: str, names: dict[int, str]) -> Place:
+    """The write in place to a tensor that the named node had saved."""
+    makers = [e for e in recorder.events if any(_made_by(t, text) for t in e.outputs)]
+    saved = {address(t) for e in makers for t in (*e.inputs, *e.outputs)}
+    writers = [e for e in recorder.events if e.writes and e.inputs and e.stack.position]
+    exact = [e for e in writers if address(e.inputs[0]) in saved]
+    for event in reversed(exact or writers):
+        return event.place(names)
+    return NOWHERE
+
+
+def misdeclared(losses: Tensor | None, text: str) -> Place | None:
+    """The backward of the custom function that an error of the graph names."""
+    for node in nodes(None if losses is None else losses.grad_fn):
+        function = getattr(type(node), "_forward_cls", None)
+        if function is not None and node.name() in text:
+            return Place(None, definition(function.backward))
+    return None
+
+
+def earlier_backward(recorder: Recorder, names: dict[int, str]) -> Place:
+    """The forward's own call of backward, which frees the graph."""
+    calls = [e for e in recorder.events if e.name == "backward" and e.stack.position]
+    return calls[0].place(names) if calls else NOWHERE
+
+
+def _made_by(tensor: Tensor, text: str) -> bool:
+    return tensor.grad_fn is not None and tensor.grad_fn.name() in text
+
+
+def address(tensor: Tensor) -> int:
+    """Where the memory of a tensor begins; -1 for one that has none."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return -1

@@ -1,0 +1,62 @@
+"""One recorded torch call: where it was made, and what lost its graph in it."""
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.gradients.graph import leaf_of, nodes
+from cog_adapt.runner.gradients.report import Place
+from cog_adapt.runner.gradients.sources import Stack, above, text_of
+
+Cuts = frozenset["Event"]
+
+
+class Event:
+    """One torch call."""
+
+    def __init__(self, name: str, stack: Stack, inputs: list[Tensor], index: int) -> None:
+        self.name = name
+        self.stack = stack
+        self.inputs = inputs
+        self.index = index
+        self.outputs: list[Tensor] = []
+        self.grad_enabled = torch.is_grad_enabled()
+        self.sources: Cuts = frozenset()
+        needed = [t for t in inputs if t.requires_grad]
+        self.leaves = {id(t) for t in needed if t.is_leaf}
+        self.roots = [t.grad_fn for t in needed if t.grad_fn is not None]
+        self.is_cut = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether the call changes its first argument."""
+        return _writes(self.name)
+
+    @property
+    def size(self) -> int:
+        """How many values came out."""
+        return max((t.numel() for t in self.outputs), default=1)
+
+    def reaches(self) -> set[int]:
+        """The ids of the leaves that the cut values were computed from."""
+        found = (leaf_of(node) for root in self.roots for node in nodes(root))
+        return self.leaves | {id(leaf) for leaf in found if leaf is not None}
+
+    def place(self, names: dict[int, str]) -> Place:
+        """The innermost module that ran, and the line; of a block without gradients, its head."""
+        position = self.stack.position
+        if self.is_cut and not self.grad_enabled:
+            position = self.stack.checkpoint() or self.stack.grad_off() or position
+        if self.name == "rewrap" and position:
+            position = above(position, r"Parameter\(|from_numpy|Tensor\(|dlpack|frombuffer")
+        module = next((names[owner] for owner in self.stack.owners if owner in names), None)
+        return Place(module, text_of(position) if position else None)
+
+
+def _writes(name: str) -> bool:
+    in_place = name.endswith("_") and not name.endswith("__")
+    return (
+        in_place
+        or name in ("__setitem__", "data.__set__")
+        or name.startswith("__i")
+        and (name not in ("__index__", "__int__", "__invert__"))
+    )

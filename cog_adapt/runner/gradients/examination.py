@@ -1,0 +1,81 @@
+"""The ledger of one self-test: which checks ran, how they ended, and what they found."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from cog_adapt.runner.gradients.report import Check, Finding, Status
+
+Numbers = Mapping[str, float]
+
+
+class Examination:
+    """Runs checks in order. Checks lay `grounds`; one whose ground is missing is skipped."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.checks: list[Check] = []
+        self.grounds: set[str] = set()
+
+    def check(
+        self,
+        name: str,
+        function: Callable[[], Numbers | None],
+        needs: Collection[str] = (),
+    ) -> bool:
+        """Run one check unless a ground that it stands on is missing; whether it passed.
+
+        An exception that the check did not expect is a finding too: the code under test may
+        raise anything.
+        """
+        if not self.grounds.issuperset(needs):
+            self.checks.append(Check(name, "skipped", 0.0))
+            return False
+        began, known = time.perf_counter(), len(self.findings)
+        numbers: Numbers = {}
+        try:
+            numbers = function() or {}
+        except Exception as error:  # noqa: BLE001 - the code under test may raise anything
+            self.fail(name, f"the check was stopped by {describe(error)}")
+        new = self.findings[known:]
+        status: Status = "passed"
+        if new:
+            status = "failed" if any(f.level == "FAIL" for f in new) else "warned"
+        self.checks.append(Check(name, status, time.perf_counter() - began, dict(numbers)))
+        return status != "failed"
+
+    def add(self, finding: Finding) -> None:
+        """Note a finding, once."""
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def fail(
+        self,
+        code: str,
+        message: str,
+        parameters: Collection[str] = (),
+        module: str | None = None,
+        line: str | None = None,
+    ) -> None:
+        """Note what is wrong."""
+        self.add(Finding(code, "FAIL", message, tuple(parameters), module, line))
+
+    def warn(
+        self,
+        code: str,
+        message: str,
+        parameters: Collection[str] = (),
+        module: str | None = None,
+        line: str | None = None,
+    ) -> None:
+        """Note what is worth knowing."""
+        self.add(Finding(code, "WARN", message, tuple(parameters), module, line))
+
+    def has(self, *codes: str) -> bool:
+        """Whether one of these codes was found."""
+        return any(finding.code in codes for finding in self.findings)
+
+
+def describe(error: BaseException) -> str:
+    """The class and the first line of an exception's text."""
+    first = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {first[0][:240]}" if first else type(error).__name__

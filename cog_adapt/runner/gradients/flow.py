@@ -1,0 +1,115 @@
+"""Step 7: a training forward and its backward, taken as a step takes them; judges the forward."""
+
+import math
+
+from torch import Tensor
+
+from cog_adapt.runner.errors import ModeError
+from cog_adapt.runner.gradients.diagnosis import Diagnosis
+from cog_adapt.runner.gradients.differences import Limits
+from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
+from cog_adapt.runner.gradients.graph import reached_leaves
+from cog_adapt.runner.gradients.guard import Guard
+from cog_adapt.runner.gradients.probe_loss import LossShapeError
+from cog_adapt.runner.gradients.subject import Subject
+
+
+class GradientFlow:
+    """The gradients of one training step, taken and judged."""
+
+    def __init__(
+        self, subject: Subject, guard: Guard, exam: Examination, limits: Limits, unused: list[str]
+    ) -> None:
+        self.subject = subject
+        self.guard = guard
+        self.exam = exam
+        self.limits = limits
+        self.unused = unused
+        self.diagnosis = Diagnosis(subject, guard)
+        self.loss = math.nan
+        self.spread = 0.0
+        self.has_graph = False
+        self.reached: dict[int, Tensor] = {}
+        self.backward_error: Exception | None = None
+        self.gradient_norms: dict[str, float] = {}
+
+    def run_forward(self) -> Numbers:
+        """A forward and backward as a step takes them; judges the forward."""
+        subject, exam = self.subject, self.exam
+        try:
+            self.loss = subject.gradients(self._observe)
+        except LossShapeError as error:
+            place = self.diagnosis.escape()
+            exam.fail(
+                "loss-shape",
+                f"{error}. Return a float tensor: a scalar, or one loss for each example.",
+                module=place.module,
+                line=place.line,
+            )
+            return {}
+        except Exception as error:  # noqa: BLE001 - the code under test may raise anything
+            self._judge_error(error)
+        self._judge_tampering()
+        if subject.loss.finished:
+            self._judge_loss()
+        if subject.loss.finished and math.isfinite(self.loss):
+            exam.grounds.add("loss")
+        return {"loss": self.loss}
+
+    def _observe(self, losses: Tensor) -> None:
+        self.has_graph = losses.requires_grad
+        self.loss = float(losses.detach().double().mean())
+        self.reached = reached_leaves(losses)
+        own = {id(p) for p in self.subject.replica.parameters()}
+        self.guard.remember(t for i, t in self.reached.items() if i not in own)
+
+    def _judge_error(self, error: Exception) -> None:
+        if self.subject.loss.finished:
+            if self.has_graph:
+                self.backward_error = error
+            return
+        if isinstance(error, ModeError):  # the forward before this one froze every parameter
+            return
+        place = self.diagnosis.raised(error)
+        hint = ""
+        if "nference tensor" in str(error):
+            hint = (
+                " A tensor made by an inference is kept somewhere and used in training"
+                f"{self.diagnosis.kept_tensors()}: keep none, or serve under no_grad "
+                "(serve_mode, or SERVE_MODE in the environment)."
+            )
+        self.exam.fail(
+            "train-forward",
+            f"the training forward raised {describe(error)}.{hint}",
+            module=place.module,
+            line=place.line,
+        )
+
+    def _judge_tampering(self) -> None:
+        for name, text in self.subject.loss.tampering.items():
+            code = "thread-mode" if name in ("grad mode", "inference mode", "autocast") else None
+            place = self.diagnosis.tampering(name)
+            self.exam.fail(
+                code or "flags-changed",
+                f"the forward changed what it must leave alone: {text}. Use a context manager "
+                "that ends inside the forward.",
+                module=place.module,
+                line=place.line,
+            )
+
+    def _judge_loss(self) -> None:
+        if not self.subject.loss.shape_fits:
+            self.exam.fail(
+                "loss-shape",
+                f"the losses have shape {self.subject.loss.shape}; allowed: () or one loss for "
+                "each example. Reduce over everything but the examples.",
+            )
+        if not math.isfinite(self.loss):
+            place = self.diagnosis.nonfinite_value()
+            self.exam.fail(
+                "loss-nonfinite",
+                f"the loss is {self.loss} before any update. Look for a division, logarithm or "
+                "root of zero, or an overflow.",
+                module=place.module,
+                line=place.line,
+            )

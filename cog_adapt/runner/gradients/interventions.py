@@ -1,0 +1,141 @@
+"""What if it were not there? Culprits proven by leaving them out.
+
+A `detach`, a `.data` or a hook that is left out, and after that the gradient is right: then it
+was the cause. A detach that does no harm (a softmax's shift) changes nothing and is not blamed.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from typing import Any
+
+from torch import Tensor
+
+from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.event import Event
+from cog_adapt.runner.gradients.noise import real
+from cog_adapt.runner.gradients.recording import Recorder
+from cog_adapt.runner.gradients.report import NOWHERE, Place
+from cog_adapt.runner.gradients.sources import definition
+from cog_adapt.runner.gradients.subject import Subject, gradient_hooks
+
+_SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
+_MOST = 24
+_Pairs = list[tuple[Tensor, Tensor]]
+
+
+class Interventions:
+    """Leaves one suspect out at a time."""
+
+    def __init__(self, subject: Subject, modules: dict[int, str]) -> None:
+        self.subject = subject
+        self.modules = modules
+
+    def cure(self, names: Collection[str]) -> Place:
+        """The place of the first suspect without which these gradients are right."""
+        own = self.subject.parameters
+        kept = {n: p.grad for n, p in own.items()}
+        try:
+            for place, hooks in self._hooks():
+                if self._is_cured_without(hooks, names):
+                    return place
+            for events in self._suspects():
+                if self._is_cured(names, [event.index for event in events]):
+                    return events[0].place(self.modules)
+        finally:
+            for name, parameter in own.items():
+                parameter.grad = kept[name]
+        return NOWHERE
+
+    def _suspects(self) -> Iterator[list[Event]]:
+        """Calls that can be left out, line by line, the last line first."""
+        recorder = Recorder()
+        self._run(recorder)
+        found = [
+            e
+            for e in recorder.events
+            if e.name in _SKIPPABLE and e.stack.position and (e.is_cut or e.name == "register_hook")
+        ]
+        lines: dict[object, list[Event]] = {}
+        for event in found:
+            lines.setdefault(event.stack.position, []).append(event)
+        yield from list(lines.values())[-_MOST:][::-1]
+
+    def _hooks(self) -> Iterator[tuple[Place, Callable[[], Callable[[], None]]]]:
+        """Each backward hook of a module or parameter, and how to take it away for a while."""
+        for part in self.subject.replica.modules():
+            for table in (part._backward_hooks, part._backward_pre_hooks):
+                for key, hook in list(table.items()):
+                    place = Place(self.modules.get(id(part)), definition(hook))
+                    yield place, _remover(table, key)
+        for name, parameter in self.subject.parameters.items():
+            for hook in list(gradient_hooks(parameter)):
+                module = self.subject.replica.get_submodule(name.rpartition(".")[0])
+                place = Place(self.modules.get(id(module)), definition(hook))
+                hooks = parameter._backward_hooks or {}
+                key = next(k for k, v in hooks.items() if v is hook)
+                yield place, _remover(hooks, key)
+
+    def _is_cured_without(
+        self, remove: Callable[[], Callable[[], None]], names: Collection[str]
+    ) -> bool:
+        put_back = remove()
+        try:
+            return self._is_cured(names, ())
+        finally:
+            put_back()
+
+    def _is_cured(self, names: Collection[str], skip: Collection[int]) -> bool:
+        loss = self._run(Recorder(skip) if skip else None)
+        if not math.isfinite(loss):
+            return False
+        own = self.subject.parameters
+        found = [(own[n].detach(), own[n].grad) for n in names]
+        pairs = [(real(t), real(g.to_dense())) for t, g in found if g is not None and bool(g.any())]
+        if len(pairs) < len(found):
+            return False
+        limits = differences.FLOAT32
+        if self.subject.options.precision.autocasts:
+            limits = differences.SIXTEEN_BIT
+        verdict = differences.compare(
+            self.subject.forward,
+            [t for t, _ in pairs],
+            [g for _, g in pairs],
+            limits.block,
+            limits,
+            loss=loss,
+            bent=True,
+        )
+        return (
+            not verdict.wrong and not verdict.rough and not self._partly_zero(pairs, loss, limits)
+        )
+
+    def _partly_zero(self, pairs: _Pairs, loss: float, limits: differences.Limits) -> bool:
+        tensors = [t for t, _ in pairs]
+        views, directions = differences.zero_entries(tensors, [g for _, g in pairs])
+        noise = limits.noise * abs(loss)
+        forward = self.subject.forward
+        return bool(views) and differences.depends_linearly(forward, views, directions, noise)
+
+    def _run(self, recorder: Recorder | None) -> float:
+        self.subject.loss.recorder = recorder
+        try:
+            with suppress(Exception):
+                return self.subject.gradients()
+            return math.nan
+        finally:
+            self.subject.loss.recorder = None
+
+
+def _remover(table: dict[int, Any], key: int) -> Callable[[], Callable[[], None]]:
+    def remove() -> Callable[[], None]:
+        before = dict(table)
+        del table[key]
+
+        def put_back() -> None:
+            table.clear()
+            table.update(before)
+
+        return put_back
+
+    return remove

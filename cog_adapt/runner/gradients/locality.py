@@ -1,0 +1,171 @@
+"""Which module is at fault: each is checked on its own, with the inputs that it got.
+
+The innermost module whose own gradient disagrees with its own central differences, while those of
+its children agree, is the culprit.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.graph import nodes
+from cog_adapt.runner.gradients.noise import real, tiled
+from cog_adapt.runner.gradients.report import NOWHERE, Place
+from cog_adapt.runner.gradients.sources import definition
+from cog_adapt.runner.gradients.subject import Subject
+from cog_adapt.runner.modes import casting, run_adaptation
+from cog_adapt.runner.randomness import seeded
+
+_MOST_MODULES = 250
+
+
+@dataclass
+class _Call:
+    """How a module was called."""
+
+    part: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def innermost_wrong(subject: Subject, modules: dict[int, str]) -> Place:
+    """The culprit, its custom backward's line if it has one."""
+    calls = _record_calls(subject)
+    wrong: set[int] = set()
+    for identity, call in calls.items():  # in order of completion: children come first
+        if any(id(child) in wrong for child in call.part.modules() if child is not call.part):
+            continue
+        with suppress(Exception):
+            local = _LocalCheck(subject, call)
+            if local.is_wrong():
+                wrong.add(identity)
+                return Place(modules.get(identity), local.custom_backward())
+    return _custom_backward_anywhere(subject)
+
+
+def _record_calls(subject: Subject) -> dict[int, _Call]:
+    calls: dict[int, _Call] = {}
+
+    def note(part: nn.Module, args: Any, kwargs: Any, output: Any) -> None:  # noqa: ANN401
+        if id(part) not in calls and len(calls) < _MOST_MODULES:
+            copied = tree_map_only(Tensor, lambda t: t.detach().clone(), (args, kwargs))
+            calls[id(part)] = _Call(part, *copied)
+
+    handles = [
+        part.register_forward_hook(note, with_kwargs=True) for part in subject.replica.modules()
+    ]
+    try:
+        with suppress(Exception):
+            subject.forward()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+class _LocalCheck:
+    """Gradients of one module's call against its own differences."""
+
+    def __init__(self, subject: Subject, call: _Call) -> None:
+        self.subject = subject
+        self.call = call
+        inputs = [t for t in tree_leaves((call.args, call.kwargs)) if _floats(t)]
+        self.inputs = [t for t in inputs if t.numel()]
+        self.parameters = [p for p in call.part.parameters() if p.requires_grad]
+        self.functions: list[Any] = []
+        self.scale = 1.0
+
+    def is_wrong(self) -> bool:
+        """Whether the gradient of an input or of the parameters is disproved."""
+        gradients = run_adaptation(self._gradients, self.subject.replica, self.subject.training)
+        count = len(self.inputs)
+        return self._disproved(self.inputs, gradients[:count]) or self._disproved(
+            [real(p.detach()) for p in self.parameters], [real(g) for g in gradients[count:]]
+        )
+
+    def custom_backward(self) -> str | None:
+        """The backward of the last custom function in the call's graph."""
+        return definition(self.functions[0].backward) if self.functions else None
+
+    def _disproved(self, tensors: list[Tensor], gradients: list[Tensor]) -> bool:
+        if not tensors:
+            return False
+        limits = differences.FLOAT32
+        if self.subject.options.precision.autocasts:
+            limits = differences.SIXTEEN_BIT
+        verdict = differences.compare(
+            self._forward, tensors, gradients, limits.block, limits, loss=self.scale, bent=True
+        )
+        if verdict.wrong:
+            return True
+        views, directions = differences.zero_entries(tensors, gradients)
+        noise = limits.noise * self.scale
+        return bool(views) and differences.depends_linearly(self._forward, views, directions, noise)
+
+    def _forward(self) -> float:
+        forward: Callable[..., Any] = self._projected
+        subject = self.subject
+        return float(run_adaptation(lambda _: forward(), subject.replica, subject.training))
+
+    def _gradients(self, _: nn.Module) -> list[Tensor]:
+        inputs = [t.requires_grad_() for t in self.inputs]
+        try:
+            value = self._projected()
+            self.functions = [
+                type(n)._forward_cls
+                for n in nodes(value.grad_fn)
+                if hasattr(type(n), "_forward_cls")
+            ]
+            wanted = [*inputs, *self.parameters]
+            found = torch.autograd.grad(value, wanted, allow_unused=True)
+        finally:
+            for tensor in inputs:
+                tensor.requires_grad_(False)
+        return [torch.zeros_like(t) if g is None else g for t, g in zip(wanted, found, strict=True)]
+
+    def _projected(self) -> Tensor:
+        """The call's outputs, multiplied by fixed weights and added up."""
+        precision = self.subject.options.precision
+        with seeded(self.subject.seed, precision.device), casting(precision):
+            inputs = iter(self.inputs)
+            args, kwargs = tree_map_only(
+                Tensor,
+                lambda t: next(inputs).clone() if _floats(t) and t.numel() else t,
+                (self.call.args, self.call.kwargs),
+            )
+            output = self.call.part(*args, **kwargs)
+        tensors = [t for t in tree_leaves(output) if _floats(t)]
+        total: Tensor = tensors[0].new_zeros((), dtype=torch.float64)
+        size = 0.0
+        for number, tensor in enumerate(tensors):
+            weighed = tensor.double() * tiled(tensor, number).double()
+            total = total + weighed.sum()
+            size += float(weighed.detach().square().sum())
+        self.scale = max(size**0.5, 1e-12)
+        return total
+
+
+def _custom_backward_anywhere(subject: Subject) -> Place:
+    """If exactly one custom function is in the whole graph, it is the suspect."""
+    found: set[Any] = set()
+
+    def note(losses: Tensor) -> None:
+        kinds = (type(n) for n in nodes(losses.grad_fn))
+        found.update(k._forward_cls for k in kinds if hasattr(k, "_forward_cls"))
+
+    subject.loss.observer = note
+    try:
+        subject.forward()
+    finally:
+        subject.loss.observer = None
+    return Place(None, definition(found.pop().backward)) if len(found) == 1 else NOWHERE
+
+
+def _floats(value: object) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()

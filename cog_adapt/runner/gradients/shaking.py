@@ -1,0 +1,45 @@
+"""The shake test: does the loss depend on parameters that get no gradient?
+
+A missing gradient alone cannot tell a cut graph from a parameter that is not used.
+"""
+
+import math
+from collections.abc import Sequence
+
+from cog_adapt.runner.gradients.differences import SIXTEEN_BIT, Limits
+from cog_adapt.runner.gradients.subject import Subject
+
+_FRACTIONS = (0.05, 0.5)
+_LIMIT = 1e-5
+_LIMIT_16_BIT = 1e-3
+
+
+class Shaking:
+    """Moves parameters of the replica, runs a forward, and puts them back."""
+
+    def __init__(self, subject: Subject, loss: float, limits: Limits, spread: float) -> None:
+        self.subject = subject
+        self.loss = subject.forward() if math.isnan(loss) else loss
+        share = _LIMIT_16_BIT if limits is SIXTEEN_BIT else _LIMIT
+        self.limit = share * abs(self.loss) + 3 * spread
+
+    def dependent(self, names: Sequence[str]) -> list[str]:
+        """Those of the parameters that the loss depends on."""
+        if not names or not self._moves(names):
+            return []
+        if len(names) == 1:
+            return list(names)
+        middle = len(names) // 2
+        return self.dependent(names[:middle]) + self.dependent(names[middle:])
+
+    def is_asleep(self, name: str) -> bool:
+        """Whether the loss does not notice a small move of a parameter."""
+        return not self._moves_by([name], _FRACTIONS[0])
+
+    def _moves(self, names: Sequence[str]) -> bool:
+        return any(self._moves_by(names, fraction) for fraction in _FRACTIONS)
+
+    def _moves_by(self, names: Sequence[str], fraction: float) -> bool:
+        with self.subject.moved(names, fraction):
+            moved = abs(self.subject.forward() - self.loss)
+        return not moved <= self.limit  # NaN counts as moved

@@ -1,0 +1,214 @@
+"""Step 10: whether the gradients are the slopes of the loss, by central differences."""
+
+import re
+import time
+from collections.abc import Collection
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.differences import Verdict
+from cog_adapt.runner.gradients.examination import Numbers
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.noise import real
+from cog_adapt.runner.gradients.report import some
+from cog_adapt.runner.gradients.subject import group_by_block
+
+_MOST_BLOCKS = 16
+_SECONDS = 0.3  # that testing each parameter on its own may take
+_FLAT = 0.01
+_POINTS = 2
+_LIBRARYS_STOP = r"(site|dist)-packages.*\bdetach\b"
+
+
+class GradientSlopes:
+    """Judges the gradients that a flow has taken."""
+
+    def __init__(self, flow: GradientFlow) -> None:
+        self.flow = flow
+        self.subject = flow.subject
+        self.exam = flow.exam
+        self.limits = flow.limits
+        self.diagnosis = flow.diagnosis
+        self.verdicts: dict[str, Verdict] = {}
+        self.groups: dict[str, list[str]] = {}
+        self.forward_seconds = 0.0
+
+    def judge_repeatability(self) -> Numbers:
+        """The same seed must give the same loss, or differences measure the noise."""
+        began = time.perf_counter()
+        self.flow.spread = abs(self.subject.forward() - self.flow.loss)
+        self.forward_seconds = time.perf_counter() - began
+        relative = self.flow.spread / max(abs(self.flow.loss), 1e-30)
+        if relative > self.limits.noise:
+            self.exam.warn(
+                "nondeterministic",
+                f"two training forwards with the same seed differ by {relative:.1e} of the loss; "
+                "below that, wrong gradients cannot be seen.",
+            )
+        return {"spread": relative}
+
+    def judge_whole(self) -> Numbers:
+        """Central differences along the gradient of all parameters."""
+        named = self._with_gradient(self.subject.names)
+        verdict = self._compare(named, self.limits.whole, bent=False)
+        self.verdicts["(all)"] = verdict
+        return {"error": verdict.error}
+
+    def judge_blocks(self) -> Numbers:
+        """Central differences block by block, or parameter by parameter where that is quick."""
+        self.groups = self._grouped()
+        for block, names in self.groups.items():
+            named = self._with_gradient(names)
+            if named:
+                self.verdicts[block] = self._compare(named, self.limits.block, bent=True)
+        wrong = self._confirmed([b for b, verdict in self.verdicts.items() if verdict.wrong])
+        rough = [block for block, verdict in self.verdicts.items() if verdict.rough]
+        if wrong:
+            self._report_wrong(wrong)
+        elif rough:
+            self.exam.warn(
+                "rough",
+                f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
+                "prove nothing there (rounding, a straight-through estimator, sampling?).",
+            )
+        return {"worst error": max((v.error for v in self.verdicts.values()), default=0.0)}
+
+    def _confirmed(self, wrong: list[str]) -> list[str]:
+        """Those blocks that are wrong at other points near by as well.
+
+        Next to a kink (a maximum between two equals, say) a difference takes the mean of two
+        slopes, at one point but not at another.
+        """
+        for number in range(1, _POINTS + 1):
+            if wrong:
+                with self.subject.elsewhere(number) as loss:
+                    wrong = [block for block in wrong if self._is_wrong(block, loss)]
+        return wrong
+
+    def _is_wrong(self, block: str, loss: float) -> bool:
+        named = self._with_gradient(self.groups.get(block, self.subject.names))
+        is_whole = block == "(all)"
+        limit = self.limits.whole if is_whole else self.limits.block
+        return self._compare(named, limit, bent=not is_whole, loss=loss).wrong
+
+    def _grouped(self) -> dict[str, list[str]]:
+        names = self.subject.names
+        seconds = 2 * len(names) * self.forward_seconds
+        if self.limits is differences.FLOAT32 and seconds < _SECONDS:
+            return {name: [name] for name in names}
+        return _merged(group_by_block(self.subject.replica, names))
+
+    def judge_zero_entries(self) -> Numbers:
+        """Entries without gradient, of parameters with one, must not move the loss."""
+        if self.limits is differences.SIXTEEN_BIT or self.exam.has("gradient-wrong"):
+            return {}
+        names = [n for n, norm in self.flow.gradient_norms.items() if norm > 0]
+        moving = (
+            [n for n in names if self._moves_without_gradient([n])]
+            if (self._moves_without_gradient(names))
+            else []
+        )
+        if moving:
+            with self.subject.elsewhere(1):
+                moving = [n for n in moving if self._moves_without_gradient([n])]
+        if moving:
+            place = self.diagnosis.wrong(moving)
+            self.exam.fail(
+                "gradient-wrong",
+                f"a part of the gradients of {some(moving)} is exactly 0 although the loss "
+                "depends on those entries. Something cuts the graph for a part of a tensor.",
+                moving,
+                place.module,
+                place.line,
+            )
+        return {"moving": len(moving)}
+
+    def _moves_without_gradient(self, names: Collection[str]) -> bool:
+        own = self.subject.parameters
+        tensors = [real(own[n].detach()) for n in names]
+        gradients = [real(_ignoring_padding(self.subject.replica, n, own[n])) for n in names]
+        views, directions = differences.zero_entries(tensors, gradients)
+        noise = self.limits.noise * abs(self.flow.loss) + self.flow.spread
+        return bool(views) and differences.depends_linearly(
+            self.subject.forward, views, directions, noise
+        )
+
+    def _report_wrong(self, wrong: list[str]) -> None:
+        blocks = [b for b in wrong if b != "(all)"] or wrong
+        worst = max(blocks, key=lambda b: self.verdicts[b].error)
+        right = [b for b in self.verdicts if b not in wrong and b != "(all)"]
+        names = [n for b in blocks for n in self.groups.get(b, [])] or self.subject.names
+        ratio = self.verdicts[worst].ratio
+        place = self.diagnosis.surrogate(is_flat=abs(ratio) < _FLAT)
+        if place.line:
+            self.exam.warn(
+                "surrogate",
+                f"the gradient of {some(blocks)} is not the loss's slope but a stand-in for that "
+                "of a step function (straight-through); it cannot be checked.",
+                names,
+                place.module,
+                place.line,
+            )
+            return
+        place = self.diagnosis.wrong(names)
+        if re.search(_LIBRARYS_STOP, place.line or ""):
+            self.exam.warn(
+                "stop-gradient",
+                f"a library leaves a part of the gradient of {some(blocks)} out on purpose: the "
+                f"loss changes {ratio:.3g} times as much as it says.",
+                names,
+                place.module,
+                place.line,
+            )
+            return
+        self.exam.fail(
+            "gradient-wrong",
+            f"the loss changes {ratio:.3g} times as much as the gradient "
+            f"of {worst} says (allowed: 1 +- {self.limits.block:g}); wrong: {some(blocks)}; "
+            f"right: {some(right) or 'none'}. Correct the backward that is named, or the cut.",
+            names,
+            place.module,
+            place.line,
+        )
+
+    def _with_gradient(self, names: Collection[str]) -> dict[str, nn.Parameter]:
+        own = self.subject.parameters
+        return {n: own[n] for n in names if self.flow.gradient_norms.get(n, 0.0) > 0}
+
+    def _compare(
+        self, named: dict[str, nn.Parameter], limit: float, *, bent: bool, loss: float | None = None
+    ) -> Verdict:
+        loss = self.flow.loss if loss is None else loss
+        noise = self.limits.noise + self.flow.spread / max(abs(loss), 1e-30)
+        limits = replace(self.limits, noise=noise)
+        tensors = [real(p.detach()) for p in named.values()]
+        gradients = [real(p.grad.to_dense()) for p in named.values() if p.grad is not None]
+        forward = self.subject.forward
+        return differences.compare(forward, tensors, gradients, limit, limits, loss=loss, bent=bent)
+
+
+def _merged(groups: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The groups, at most sixteen of them: of a deep model, neighbours are tested together."""
+    size = -(-len(groups) // _MOST_BLOCKS)
+    names = list(groups)
+    chunks = (names[first : first + size] for first in range(0, len(names), size))
+    return {
+        chunk[0] if len(chunk) == 1 else f"{chunk[0]} to {chunk[-1]}": [
+            parameter for name in chunk for parameter in groups[name]
+        ]
+        for chunk in chunks
+    }
+
+
+def _ignoring_padding(module: nn.Module, name: str, parameter: nn.Parameter) -> Tensor:
+    """The gradient; an embedding's padding row, which torch leaves out, counts as having one."""
+    assert parameter.grad is not None
+    gradient = parameter.grad.to_dense()
+    owner = module.get_submodule(name.rpartition(".")[0])
+    padding = getattr(owner, "padding_idx", None)
+    if isinstance(owner, nn.Embedding | nn.EmbeddingBag) and padding is not None:
+        gradient = gradient.clone()
+        gradient[padding] = 1.0
+    return gradient

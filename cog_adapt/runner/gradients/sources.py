@@ -1,0 +1,196 @@
+"""Source lines: where in the caller's code something happened.
+
+A frame counts as the caller's unless it is PyTorch's or the machinery of the self-test.
+"""
+
+import ast
+import contextlib
+import functools
+import linecache
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator
+from types import CodeType, FrameType, TracebackType
+
+import torch
+from torch import nn
+
+from cog_adapt.runner.gradients.report import NOWHERE, Place
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_RUNNER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OWN = (
+    os.path.join(_RUNNER, "gradients") + os.sep,
+    *(os.path.join(_RUNNER, name) for name in ("gradient_step.py", "modes.py", "randomness.py")),
+)
+_CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
+_FUNCTION = os.path.join("torch", "autograd", "function.py")
+_GRAD_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
+Position = tuple[str, int]
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+_SCOPES = ast.With | _FUNCTIONS
+
+
+def is_callers(filename: str) -> bool:
+    """Whether a file belongs to the code under test."""
+    return not filename.startswith((_TORCH, *_OWN, contextlib.__file__, "<frozen", "<string>"))
+
+
+def text_of(position: Position) -> str:
+    """`file:line: code`, the file relative to the working directory where it lies below it."""
+    filename, number = position
+    relative = os.path.relpath(filename) if os.path.isabs(filename) else filename
+    shown = filename if relative.startswith("..") else relative
+    return f"{shown}:{number}: {linecache.getline(filename, number).strip()}"
+
+
+def definition(function: Callable[..., object]) -> str | None:
+    """The `def` line of a function, or a lambda's line."""
+    function = getattr(function, "func", function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None:
+        return None
+    filename, number = code.co_filename, code.co_firstlineno
+    while linecache.getline(filename, number).lstrip().startswith("@"):
+        number += 1
+    return text_of((filename, number))
+
+
+class Stack:
+    """The frames of one moment, innermost first, without the self-test's own."""
+
+    def __init__(self, frame: FrameType | None) -> None:
+        self.frames: list[tuple[CodeType, int]] = []
+        self.owners: list[int] = []
+        self.depths: list[int] = []
+        while frame is not None and not frame.f_code.co_filename.startswith(_OWN):
+            self.frames.append((frame.f_code, frame.f_lineno))
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, nn.Module):
+                self.owners.append(id(owner))
+                self.depths.append(len(self.frames))
+            frame = frame.f_back
+
+    @property
+    def callers(self) -> list[Position]:
+        """The positions in the caller's code."""
+        return [(c.co_filename, n) for c, n in self.frames if is_callers(c.co_filename)]
+
+    @property
+    def position(self) -> Position | None:
+        """The innermost position in the caller's code."""
+        return next(iter(self.callers), None)
+
+    def entry_from(self, modules: Collection[int]) -> Position | None:
+        """The caller's line at which control left the innermost of these modules for another."""
+        first = 0
+        for owner, depth in zip(self.owners, self.depths, strict=True):
+            if owner in modules:
+                frames = ((c.co_filename, n) for c, n in self.frames[first:depth])
+                return next((f for f in frames if is_callers(f[0])), None)
+            first = depth
+        return None
+
+    @property
+    def in_custom_function(self) -> bool:
+        """Whether this is the forward of a `torch.autograd.Function`, whose graph is its own."""
+        inner = ""
+        for code, _ in self.frames:
+            if code.co_filename.endswith(_FUNCTION) and code.co_name == "apply":
+                return not inner.endswith(_CHECKPOINT)
+            inner = code.co_filename
+        return False
+
+    def checkpoint(self) -> Position | None:
+        """The caller's line that called a checkpoint round this moment."""
+        inside = False
+        for code, number in self.frames:
+            inside = inside or code.co_filename.endswith(_CHECKPOINT)
+            if inside and is_callers(code.co_filename):
+                return code.co_filename, number
+        return None
+
+    def grad_off(self) -> Position | None:
+        """The line that switched gradients off: a `with`, a decorator or a call."""
+        return next(filter(None, (switched_off(*position) for position in self.callers)), None)
+
+
+def stack_here() -> Stack:
+    """The stack of whoever called the recorder."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return Stack(frame)
+
+
+def above(position: Position, pattern: str, reach: int = 12) -> Position:
+    """The nearest line at or above a position that matches, else the position itself."""
+    filename, number = position
+    for candidate in range(number, max(number - reach, 0), -1):
+        if re.search(pattern, linecache.getline(filename, candidate)):
+            return filename, candidate
+    return position
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(filename: str) -> ast.Module | None:
+    try:
+        return ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def switched_off(filename: str, number: int) -> Position | None:
+    """The line that has gradients off at a position, looking at its own function only."""
+    tree = _parsed(filename)
+    if tree is None:
+        return None
+    around = [n for n in ast.walk(tree) if isinstance(n, _SCOPES) and _surrounds(n, number)]
+    around.sort(key=lambda n: n.lineno, reverse=True)
+    for node in around:
+        line = next(_switches(node, number), None)
+        if line is not None:
+            return filename, line
+        if isinstance(node, _FUNCTIONS):
+            return None
+    return None
+
+
+def _surrounds(node: ast.stmt, number: int) -> bool:
+    return node.lineno <= number <= (node.end_lineno or node.lineno)
+
+
+def _switches(node: ast.AST, number: int) -> Iterator[int]:
+    if isinstance(node, ast.With):
+        yield from (i.context_expr.lineno for i in node.items if _matches(i.context_expr))
+    elif isinstance(node, _FUNCTIONS):
+        yield from (d.lineno for d in node.decorator_list if _matches(d))
+        statements = (s for s in ast.walk(node) if isinstance(s, ast.Expr))
+        yield from (s.lineno for s in statements if s.lineno < number and _matches(s.value))
+
+
+def _matches(expression: ast.expr) -> bool:
+    return bool(_GRAD_OFF.search(ast.unparse(expression)))
+
+
+def raised_at(trace: TracebackType | None, names: dict[int, str]) -> Place:
+    """The innermost module that ran when an exception was raised, and the caller's last line."""
+    module, line = None, None
+    while trace is not None:
+        frame, number = trace.tb_frame, trace.tb_lineno
+        owner = frame.f_locals.get("self")
+        if id(owner) in names:
+            module = names[id(owner)]
+        if is_callers(frame.f_code.co_filename):
+            line = text_of((frame.f_code.co_filename, number))
+        trace = trace.tb_next
+    return Place(module, line) if line else NOWHERE
+
+
+def module_names(module: nn.Module) -> dict[int, str]:
+    """`path (Class)` of every module by its id."""
+    return {
+        id(part): f"{name or '(root)'} ({type(part).__name__})"
+        for name, part in module.named_modules()
+    }

@@ -1,0 +1,37 @@
+"""Parameters in the graph that the module does not hold: no optimizer and no adapter has them."""
+
+from torch import nn
+
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.leftovers import unregistered
+from cog_adapt.runner.gradients.report import count, some
+
+
+def judge_strangers(flow: GradientFlow) -> None:
+    """Report leaves that get a gradient although neither the module nor its loss registers them."""
+    subject, module = flow.subject, flow.guard.module
+    loss: object = subject.loss.loss
+    holders = [subject.replica, subject.base, module]
+    holders += [loss] if isinstance(loss, nn.Module) else []
+    known = {id(p) for holder in holders for p in holder.parameters()}
+    strangers = {i for i, leaf in flow.reached.items() if isinstance(leaf, nn.Parameter)} - known
+    if not strangers:
+        return
+    paths = unregistered(module) | unregistered(subject.base) | unregistered(subject.replica)
+    hidden = [paths[i] for i in strangers if i in paths]
+    everything = {n for n, p in module.named_parameters() if p.is_floating_point()}
+    if hidden:
+        (flow.exam.fail if everything.issubset(subject.names) else flow.exam.warn)(
+            "unregistered",
+            f"{count(hidden)} with a gradient but registered nowhere: "
+            f"{some(sorted(hidden))}. No optimizer and no state dict gets them. Use nn.ModuleList, "
+            "nn.ModuleDict or nn.ParameterList instead of plain lists and dicts, or freeze them.",
+            sorted(hidden),
+            flow.diagnosis.names.get(id(subject.replica)),
+        )
+    else:
+        flow.exam.warn(
+            "unregistered",
+            f"{count(strangers)} with a gradient in neither the module nor a "
+            "loss module (globals, closures?). See that your optimizer is given them.",
+        )

@@ -1,0 +1,242 @@
+"""What is tested: a private base, its template, a perturbed replica and the gradient step.
+
+They are made by the very functions that serving and adaptation use. This module knows how to run
+them, and judges nothing.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from cog_adapt.runner.checkpointing import recompute_blocks
+from cog_adapt.runner.config import Precision, ServeMode
+from cog_adapt.runner.gradient_step import GradientStep, MakeOptimizer
+from cog_adapt.runner.gradients.noise import add_noise, real, spread
+from cog_adapt.runner.gradients.probe_loss import ProbeLoss
+from cog_adapt.runner.modes import casting, run_adaptation, run_inference
+from cog_adapt.runner.randomness import derive_seed, seeded
+from cog_adapt.runner.replicas import (
+    changed_buffers,
+    make_template,
+    modules_in_training,
+    serving_replica,
+    trained_tensors,
+    training_replica,
+)
+
+Selection = str | Callable[[str, nn.Parameter], bool] | None
+
+_PERTURBATION = 0.02
+_MOST_SCALINGS = 30
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the caller wants the test."""
+
+    precision: Precision
+    serve_mode: ServeMode
+    make_optimizer: MakeOptimizer
+    checkpointing: bool
+    seed: int
+
+
+class Subject:
+    """The things under test.
+
+    Attributes:
+        base: a private copy of the caller's module, frozen, in eval; it is what serves.
+        replica: a training replica of the base, moved off the base's values.
+        step: the gradient step on it.
+        names: the trained parameters' names; `parameters` are the replica's own.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        probe: Any,  # noqa: ANN401 - any pytree
+        loss: ProbeLoss,
+        names: list[str],
+        options: Options,
+    ) -> None:
+        self.probe = probe
+        self.loss = loss
+        self.options = options
+        self.names = names
+        self.seed = derive_seed(options.seed, "gradients")
+        copied = {n: p.detach().clone() for n, p in module.named_parameters()}
+        self.base = serving_replica(module, copied)
+        self.template = make_template(self.base)
+        own = dict(self.template.named_parameters())
+        self.replica = training_replica(self.template, {name: own[name] for name in names})
+        trained = dict(self.replica.named_parameters())
+        self.parameters = {name: trained[name] for name in names}
+        self.training = modules_in_training(self.replica)
+        if options.checkpointing:
+            recompute_blocks(self.replica)
+        self.step = GradientStep(
+            self.replica, loss, options.make_optimizer, options.precision, self.training
+        )
+        self.buffers: dict[str, Tensor] = {}
+        _carry_hooks(module, self.replica, names)
+
+    def serve(
+        self, module: nn.Module, seed: int | None = None, mode: ServeMode | None = None
+    ) -> Tensor:
+        """The losses of `module` in the inference phase."""
+        self.loss.seed = seed
+        options = self.options
+        call = (self.loss, module, options.precision, mode or options.serve_mode)
+        if seed is None:
+            return run_inference(*call, self.probe).double()
+        with seeded(seed, options.precision.device):
+            return run_inference(*call, self.probe).double()
+
+    def serve_adapted(self) -> Tensor:
+        """The losses of the replica's values as an adapter is served: in a replica that serves."""
+        tensors = trained_tensors(self.replica) | changed_buffers(self.replica, self.template)
+        adapted = serving_replica(self.template, tensors)
+        return self.serve(adapted, self.seed)
+
+    def evaluate(self) -> Tensor:
+        """The replica's losses in eval mode, with gradients on."""
+        self.loss.seed = self.seed
+        self._thaw()
+        return run_adaptation(self._evaluate, self.replica, (), self.probe).double()
+
+    def _evaluate(self, module: nn.Module, probe: Any) -> Tensor:  # noqa: ANN401 - any pytree
+        precision = self.options.precision
+        with seeded(self.seed, precision.device), casting(precision):
+            return self.loss(module, probe)
+
+    def forward(self) -> float:
+        """The mean loss of a training forward; always the same random numbers and buffers."""
+        self._ready()
+        return float(self.step.forward(self.probe, self.seed))
+
+    def gradients(self, observer: Callable[[Tensor], None] | None = None) -> float:
+        """Forward and backward; a float16 scale that overflows is lowered first."""
+        self.loss.observer = observer
+        try:
+            for _ in range(_MOST_SCALINGS):
+                self._ready()
+                loss = float(self.step.gradients(self.probe, self.seed))
+                scaler = self.step.scaler
+                if not scaler.is_enabled():
+                    return loss
+                scale = scaler.get_scale()
+                scaler.update()
+                if scaler.get_scale() >= scale:
+                    return loss
+        finally:
+            self.loss.observer = None
+        return loss
+
+    def _ready(self) -> None:
+        """Undo what an earlier forward may have done: buffers, frozen parameters."""
+        self.put_back_buffers()
+        self.loss.seed = self.seed
+        self._thaw()
+
+    def _thaw(self) -> None:
+        for parameter in self.parameters.values():
+            parameter.requires_grad_(True)
+
+    def keep_buffers(self) -> None:
+        """Remember the replica's buffers as they are now."""
+        self.buffers = {n: b.detach().clone() for n, b in self.replica.named_buffers()}
+
+    def put_back_buffers(self) -> None:
+        """Undo what forwards did to the buffers (running statistics, power iterations)."""
+        for name, buffer in self.replica.named_buffers():
+            kept = self.buffers.get(name)
+            if kept is not None and kept.shape == buffer.shape:
+                buffer.detach().copy_(kept)
+
+    @contextmanager
+    def elsewhere(self, number: int) -> Iterator[float]:
+        """For a while the replica is at another point near by, with its gradients; their loss."""
+        kept = {n: (p.detach().clone(), p.grad) for n, p in self.parameters.items()}
+        try:
+            self.perturb(self.names, salt=number)
+            for parameter in self.parameters.values():
+                parameter.grad = None
+            yield self.gradients()
+        finally:
+            for name, (values, gradient) in kept.items():
+                self.parameters[name].detach().copy_(values)
+                self.parameters[name].grad = gradient
+
+    def perturb(self, names: Iterable[str], fraction: float = _PERTURBATION, salt: int = 0) -> None:
+        """Move parameters by a fraction of their spread, with noise that is always the same."""
+        own = self.parameters
+        for number, name in enumerate(names):
+            tensor = real(own[name].detach())
+            add_noise(
+                tensor, fraction * spread(tensor), derive_seed(self.options.seed, salt, number)
+            )
+
+    @contextmanager
+    def moved(self, names: Iterable[str], fraction: float) -> Iterator[None]:
+        """For a while these parameters are moved by a fraction of their spread."""
+        kept = {name: self.parameters[name].detach().clone() for name in names}
+        try:
+            self.perturb(kept, fraction)
+            yield
+        finally:
+            for name, values in kept.items():
+                self.parameters[name].detach().copy_(values)
+
+
+def select(module: nn.Module, selection: Selection) -> list[str]:
+    """The names of the parameters that `selection` takes, never of integers; ties once."""
+    named = [
+        (n, p) for n, p in module.named_parameters() if p.is_floating_point() or p.is_complex()
+    ]
+    if selection is None:
+        return [name for name, _ in named]
+    if isinstance(selection, str):
+        pattern = re.compile(selection)
+        return [name for name, _ in named if pattern.search(name)]
+    return [name for name, parameter in named if selection(name, parameter)]
+
+
+def group_by_block(module: nn.Module, names: Sequence[str]) -> dict[str, list[str]]:
+    """Parameter names by block: the items of the longest list of modules, else the children."""
+    lists = [
+        (name, part)
+        for name, part in module.named_modules()
+        if isinstance(part, nn.ModuleList | nn.Sequential) and len(part) > 1
+    ]
+    prefix = max(lists, key=lambda pair: len(pair[1]), default=("", None))[0]
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_block_of(name, prefix), []).append(name)
+    return groups
+
+
+def _block_of(name: str, prefix: str) -> str:
+    if prefix and name.startswith(f"{prefix}."):
+        return f"{prefix}.{name.removeprefix(f'{prefix}.').split('.')[0]}"
+    parts = name.split(".")
+    depth = 1
+    while prefix.startswith(".".join(parts[:depth]) + ".") and depth < len(parts) - 1:
+        depth += 1
+    return ".".join(parts[: min(depth, max(len(parts) - 1, 1))])
+
+
+def _carry_hooks(module: nn.Module, replica: nn.Module, names: Iterable[str]) -> None:
+    """Give the replica's parameters the gradient hooks of the caller's."""
+    theirs, own = dict(module.named_parameters()), dict(replica.named_parameters())
+    for name in names:
+        for hook in gradient_hooks(theirs[name]):
+            own[name].register_hook(hook)  # type: ignore[no-untyped-call]
+
+
+def gradient_hooks(tensor: Tensor) -> Iterator[Callable[[Tensor], Tensor | None]]:
+    """The functions that `tensor.register_hook` was given."""
+    yield from (tensor._backward_hooks or {}).values()

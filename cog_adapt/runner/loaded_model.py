@@ -1,0 +1,223 @@
+"""A loaded model, and the work that can be done with it; for the model thread only.
+
+Each method that ends in `ing` is a generator for the scheduler. The base is never written: a
+census taken in setup is compared with it after every adaptation, and once they differ no more
+work is done. This module knows no thread and no caller.
+"""
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from cog_adapt.runner.adaptation import adapt, out_of_memory
+from cog_adapt.runner.adapter_fit import check_fits
+from cog_adapt.runner.adapters import Adapter, base_digest
+from cog_adapt.runner.census import Census, heal
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings, name_of
+from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.errors import ConfigError, InputError, UnavailableError
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.inference import ServedAdapters, predict_batch
+from cog_adapt.runner.methods import automatic_learning_rate, start_tensors
+from cog_adapt.runner.modes import run_inference, run_setup
+from cog_adapt.runner.replicas import freeze, make_template
+from cog_adapt.runner.report import AdaptationReport, Step
+from cog_adapt.runner.start import Start
+from cog_adapt.runner.task import Task, on_device
+from cog_adapt.runner.training_state import TrainingState
+
+_CPU = torch.device("cpu")
+logger = logging.getLogger(__name__)
+_SIXTEEN_BIT = (torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """The outcome of an adaptation."""
+
+    adapter: Adapter
+    report: AdaptationReport
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where an adaptation leaves its state, and where it goes on from."""
+
+    load: Callable[[], TrainingState | None]
+    save: Callable[[TrainingState], None]
+    every: int
+
+
+class LoadedModel:
+    """The base, its template and its census.
+
+    Args:
+        task: what the user wrote.
+        settings: device, precision and limits.
+
+    Raises:
+        SetupError: the device, the precision or the module cannot be used.
+    """
+
+    def __init__(self, task: Task, settings: RunnerSettings) -> None:
+        self.task = task
+        self.serve_mode = settings.serve_mode
+        self.batch_size = settings.batch_size
+        precision = choose_precision(settings)
+        self.base = run_setup(task.load)
+        self.healed = heal(self.base)
+        if self.healed:
+            logger.warning("tensors born in inference mode were copied: %s", self.healed)
+        self.base = run_setup(self.base.to, precision.device)
+        self.precision = _fit(precision, self.base, settings.precision)
+        if any(is_lazy(parameter) for parameter in self.base.parameters()):
+            self._materialize()
+        freeze(self.base)
+        self.template = make_template(self.base)
+        self.census = Census.of(self.base)
+        self.digest = base_digest(dict(self.base.named_parameters()))
+        self.served = ServedAdapters(self.template, self.precision, settings.served_adapters)
+        self.damage: tuple[str, ...] = ()
+
+    def predicting(
+        self, inputs: Sequence[Any], adapter: Adapter | None, labels: Sequence[str]
+    ) -> Generator[None, None, list[Any]]:
+        """Answer inputs, a batch a tick."""
+        self._refuse_when_damaged()
+        predictions: list[Any] = []
+        for first in range(0, len(inputs), self.batch_size):
+            served = self._serve(adapter, labels)
+            batch = inputs[first : first + self.batch_size]
+            predictions += predict_batch(self.task, served, batch, self.precision, self.serve_mode)
+            if first + self.batch_size < len(inputs):
+                yield None
+        return predictions
+
+    def adapting(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe,
+        begin: Adapter | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> Generator[Step | None, None, Adaptation]:
+        """Adapt to examples, a step a tick; whatever happens, the base is checked at the end."""
+        self._refuse_when_damaged()
+        try:
+            start = self.start(examples, recipe, begin, checkpoints)
+            tensors, report = yield from adapt(start)
+        except (RuntimeError, MemoryError) as error:
+            refusal = out_of_memory(error)
+            if refusal is None:
+                raise
+            raise refusal from error
+        finally:
+            self._check_base()
+        adapter = Adapter(tensors, tuple(start.labels), start.recipe.method, self.digest)
+        return Adaptation(adapter, report)
+
+    def start(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe,
+        begin: Adapter | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> Start:
+        """Everything the adaptation begins with; adaptations and the self-test share it."""
+        if not examples:
+            raise InputError("no examples: send at least one for each label.")
+        if begin is not None:
+            recipe = replace(recipe, method=begin.method)
+        labels = begin.labels if begin else self.task.labels(examples)
+        rate = recipe.learning_rate or automatic_learning_rate(
+            self.template, self.task, recipe.method
+        )
+        return Start(
+            task=self.task,
+            template=self.template,
+            tensors=self._first_tensors(labels, recipe, begin),
+            labels=labels,
+            examples=examples,
+            recipe=recipe,
+            precision=self.precision,
+            learning_rate=rate,
+            resume=checkpoints.load() if checkpoints else None,
+            keep=checkpoints.save if checkpoints else None,
+            keep_every=checkpoints.every if checkpoints else 1,
+        )
+
+    def start_adapter(self, labels: Sequence[str]) -> Adapter:
+        """The adapter of a label set without any training."""
+        return Adapter(
+            _moved(self._label_tensors(labels), _CPU), tuple(labels), "start", self.digest
+        )
+
+    def checked(self, adapter: Adapter) -> Adapter:
+        """The adapter itself, if it fits this base (else WeightsError)."""
+        check_fits(adapter, self.digest, self.template, self.task.head)
+        return adapter
+
+    def _first_tensors(
+        self, labels: Sequence[str], recipe: Recipe, begin: Adapter | None
+    ) -> dict[str, Tensor]:
+        if begin is not None:
+            return _moved(self.checked(begin).tensors, self.precision.device)
+        own = start_tensors(self.template, self.task, recipe)
+        return own | self._label_tensors(labels)
+
+    def _label_tensors(self, labels: Sequence[str]) -> dict[str, Tensor]:
+        return run_inference(_start, self.base, self.precision, self.serve_mode, self.task, labels)
+
+    def _serve(self, adapter: Adapter | None, labels: Sequence[str]) -> Any:  # noqa: ANN401
+        if adapter is None:
+            return self.served.get(f"start/{tuple(labels)!r}", lambda: self.start_adapter(labels))
+        return self.served.get(adapter.id, lambda: self.checked(adapter))
+
+    def _materialize(self) -> None:
+        probe = self.task.probe()
+        batch = on_device(self.task.encode([e.input for e in probe]), self.precision.device)
+        labels = self.task.labels(probe)
+        run_inference(self.task.predict, self.base, self.precision, "no_grad", batch, labels)
+
+    def _check_base(self) -> None:
+        changes = self.census.changes(self.base)
+        if changes:
+            self.damage = tuple(changes)
+            self._refuse_when_damaged()
+
+    def _refuse_when_damaged(self) -> None:
+        if self.damage:
+            raise UnavailableError(
+                f"the base model changed: {'; '.join(self.damage[:5])}. No answer of this process "
+                "can be trusted; restart it, and let the model write to nothing but itself."
+            )
+
+
+def _start(module: nn.Module, task: Task, labels: Sequence[str]) -> dict[str, Tensor]:
+    return task.start(module, labels)
+
+
+def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
+
+
+def _fit(precision: Precision, module: nn.Module, asked: str) -> Precision:
+    """A base of 16-bit weights computes in their dtype; trained tensors are float32 anyway."""
+    dtypes = _dtypes(module.parameters())
+    if precision.autocasts or not dtypes:
+        return precision
+    dtype = dtypes.pop()
+    if asked != "auto":
+        raise ConfigError(
+            f"PRECISION is {asked!r}, but the model's weights are {name_of(dtype)}. Load them as "
+            f"float32, or set PRECISION={name_of(dtype)}."
+        )
+    return Precision(precision.device, dtype)
+
+
+def _dtypes(parameters: Iterable[nn.Parameter]) -> set[torch.dtype]:
+    return {p.dtype for p in parameters if p.dtype in _SIXTEEN_BIT}

@@ -1,0 +1,94 @@
+"""Which tensors a recipe's method trains, and how fast.
+
+A method gives named start tensors: copies of the base's parameters, or fresh LoRA pairs. This
+module knows no examples and takes no steps.
+"""
+
+import re
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+from cog_adapt.runner.config import MATCH_PREFIX, Recipe
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.lora import lora_tensors
+from cog_adapt.runner.randomness import generator
+from cog_adapt.runner.replicas import is_norm
+from cog_adapt.runner.task import Task
+
+_LORA_RATE = 5e-4  # at 2,000 columns, from the sweep behind Tinker's rule; its exponent is 0.78
+_REFERENCE_WIDTH = 2000
+_EXPONENT = 0.78
+
+
+def start_tensors(template: nn.Module, task: Task, recipe: Recipe) -> dict[str, Tensor]:
+    """The tensors that `recipe.method` trains, at their values before the first step.
+
+    Raises:
+        InputError: the method finds nothing to train in this model.
+    """
+    head: dict[str, Tensor] = {
+        n: p for n, p in template.named_parameters() if re.fullmatch(task.head, n)
+    }
+    if recipe.method == "lora":
+        chosen = dict(_lora(template, task, recipe))
+    elif recipe.method == "head":
+        chosen = head
+    else:
+        names = _names(template, recipe.method)
+        chosen = {n: p for n, p in template.named_parameters() if n in names}
+    if not chosen:
+        raise InputError(
+            f"method {recipe.method!r} finds nothing to train in {type(template).__name__}. Choose "
+            "another: 'all' trains every parameter."
+        )
+    return chosen | head
+
+
+def _lora(template: nn.Module, task: Task, recipe: Recipe) -> Iterator[tuple[str, Tensor]]:
+    for name, layer in lora_layers(template, task):
+        pair = lora_tensors(layer, recipe.rank, generator(recipe.seed, "lora", name))
+        for leaf, tensor in pair.items():
+            yield f"{name}.{leaf}", tensor
+
+
+def lora_layers(template: nn.Module, task: Task) -> list[tuple[str, nn.Linear]]:
+    """The linear layers that `task.lora_targets` names.
+
+    Exactly `nn.Linear`: a subclass may be one whose `forward` nobody calls (the output
+    projection of `nn.MultiheadAttention`), where a pair would never act.
+    """
+    return [
+        (name, layer)
+        for name, layer in template.named_modules()
+        if type(layer) is nn.Linear
+        and re.fullmatch(task.lora_targets, name)
+        and not re.fullmatch(task.head, f"{name}.weight")
+    ]
+
+
+def _names(template: nn.Module, method: str) -> set[str]:
+    names = {name for name, p in template.named_parameters() if p.is_floating_point()}
+    if method == "bias":
+        return {name for name in names if name.rpartition(".")[2].endswith("bias")}
+    if method == "norms":
+        norms = {name for name, part in template.named_modules() if is_norm(part)}
+        return {name for name in names if name.rpartition(".")[0] in norms}
+    if method.startswith(MATCH_PREFIX):
+        pattern = re.compile(method.removeprefix(MATCH_PREFIX))
+        return {name for name in names if pattern.fullmatch(name)}
+    return names
+
+
+def automatic_learning_rate(template: nn.Module, task: Task, method: str) -> float:
+    """The rule: LoRA, norms, biases and heads 5e-4 (2000 / width)^0.78, other weights a tenth.
+
+    `width` is the median number of columns of the layers that LoRA would adapt (or of all
+    matrices, where it has none). LoRA's best rate does not depend on its rank, and is about ten
+    times that of the weights themselves (Schulman et al. 2025, "LoRA without regret").
+    """
+    widths = sorted(layer.in_features for _, layer in lora_layers(template, task))
+    widths = widths or sorted(p.shape[1] for p in template.parameters() if p.dim() > 1) or [1]
+    rate = _LORA_RATE * (_REFERENCE_WIDTH / widths[len(widths) // 2]) ** _EXPONENT
+    whole_weights = method == "all" or method.startswith(MATCH_PREFIX)
+    return float(f"{rate / 10 if whole_weights else rate:.1e}")

@@ -1,0 +1,189 @@
+"""`ModelRunner`: the shared object that owns the model, for callers on any thread.
+
+It hands work to the model thread and waits for it by short polls. What a caller gets is plain
+values, adapters with CPU tensors, and reports.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cog_adapt.runner.adapters import Adapter, load_adapter
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.files import write_whole
+from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
+from cog_adapt.runner.report import Step
+from cog_adapt.runner.scheduler import Scheduler, Ticket, once
+from cog_adapt.runner.selftest import SelfTestReport, run_self_test
+from cog_adapt.runner.store import AdapterStore
+from cog_adapt.runner.task import Task
+from cog_adapt.runner.training_state import load_state, save_state
+
+OnStep = Callable[[Step], None]
+_KEEP_EVERY = 20
+
+
+class ModelRunner:
+    """One model, one thread.
+
+    Args:
+        task: what the user wrote for the model.
+        settings: read once, at the door.
+
+    Attributes:
+        self_test_report: of the last self-test; None before the first.
+
+    Raises:
+        SetupError: the model cannot be loaded here.
+    """
+
+    def __init__(self, task: Task, settings: RunnerSettings | None = None) -> None:
+        self.settings = settings or RunnerSettings()
+        self.store = AdapterStore(self.settings.weights_dir / "adapters")
+        self.self_test_report: SelfTestReport | None = None
+        self._scheduler = Scheduler()
+        try:
+            loading = self._scheduler.submit_long(once(LoadedModel, task, self.settings))
+            self._model = loading.wait()
+        except BaseException:
+            self._scheduler.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the model thread; whoever waits gets `UnavailableError`."""
+        self._scheduler.close()
+
+    def health(self) -> tuple[str, ...]:
+        """Why this runner must not be used; empty while all is well."""
+        return self._model.damage
+
+    @property
+    def base(self) -> str:
+        """The digest of the base's weights."""
+        return self._model.digest
+
+    @property
+    def adapter_cache_entries(self) -> int:
+        """How many adapters are ready in memory."""
+        return len(self._model.served)
+
+    @property
+    def precision(self) -> Precision:
+        """The device and compute dtype in use."""
+        return self._model.precision
+
+    def self_test(self, entry: Callable[..., object] | None = None) -> SelfTestReport:
+        """Run the gradient self-test on the model thread; `raise_if_failed` on what it returns.
+
+        Args:
+            entry: the door's function, checked for mode decorators that do nothing on `async`.
+        """
+        report = self._scheduler.submit_long(once(run_self_test, self._model, entry)).wait()
+        self.self_test_report = report
+        return report
+
+    def predict(
+        self, inputs: Sequence[Any], adapter: Adapter | None = None, labels: Sequence[str] = ()
+    ) -> list[Any]:
+        """Answer inputs with the base, or with an adapter's weights.
+
+        Args:
+            inputs: what the task encodes; any number.
+            adapter: an adapter of this base, or None.
+            labels: for a task with labels and no adapter: the label names to score.
+
+        Raises:
+            InputError: an input cannot be encoded.
+            WeightsError: the adapter is another model's.
+        """
+        return self._predicting(inputs, adapter, labels).wait()
+
+    async def predict_async(
+        self, inputs: Sequence[Any], adapter: Adapter | None = None, labels: Sequence[str] = ()
+    ) -> list[Any]:
+        """As `predict`, from an event loop."""
+        return await self._predicting(inputs, adapter, labels).wait_async()
+
+    def adapt(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe | None = None,
+        on_step: OnStep | None = None,
+        *,
+        begin: Adapter | None = None,
+        checkpoint: Path | None = None,
+    ) -> Adaptation:
+        """Train an adapter on examples; the base stays as it is.
+
+        Args:
+            examples: what to learn from.
+            recipe: how; the defaults suit a few examples a label.
+            on_step: called on this thread with each step taken.
+            begin: an adapter to go on from, with its label set and method.
+            checkpoint: a file for the state of an unfinished run; where it exists, the run goes on
+                from it. It stays until the caller, who has stored the adapter, removes it.
+
+        Raises:
+            InputError: the examples or the recipe do not fit.
+            AdaptationError: a step could not be taken.
+        """
+        ticket = self._adapting(examples, recipe, begin, checkpoint)
+        return ticket.wait(_steps_only(on_step))
+
+    async def adapt_async(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe | None = None,
+        on_step: OnStep | None = None,
+        *,
+        begin: Adapter | None = None,
+        checkpoint: Path | None = None,
+    ) -> Adaptation:
+        """As `adapt`, from an event loop."""
+        ticket = self._adapting(examples, recipe, begin, checkpoint)
+        return await ticket.wait_async(_steps_only(on_step))
+
+    def save_adapter(self, adapter: Adapter, path: Path) -> None:
+        """Write an adapter as safetensors, whole or not at all (StoreError)."""
+        write_whole(path, adapter.to_bytes())
+
+    def load_adapter(self, path: Path) -> Adapter:
+        """Read an adapter file and check that it fits this base (WeightsError)."""
+        return self._model.checked(load_adapter(path))
+
+    def _predicting(
+        self, inputs: Sequence[Any], adapter: Adapter | None, labels: Sequence[str]
+    ) -> Ticket[list[Any]]:
+        return self._scheduler.submit_short(self._model.predicting(inputs, adapter, labels))
+
+    def _adapting(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe | None,
+        begin: Adapter | None,
+        checkpoint: Path | None,
+    ) -> Ticket[Adaptation]:
+        checkpoints = checkpoint and Checkpoints(
+            load=lambda: load_state(checkpoint),
+            save=lambda state: save_state(state, checkpoint),
+            every=_KEEP_EVERY,
+        )
+        work = self._model.adapting(examples, recipe or Recipe(), begin, checkpoints or None)
+        return self._scheduler.submit_long(work)
+
+
+def _steps_only(on_step: OnStep | None) -> Callable[[Step | None], None] | None:
+    return None if on_step is None else lambda step: on_step(step) if step else None

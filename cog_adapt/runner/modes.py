@@ -1,0 +1,225 @@
+"""The one place that switches modes: grad, inference mode, autocast, eval and train.
+
+A phase is one synchronous call in which every mode is set afresh. Nothing about the caller's
+modes is assumed, and nothing is held over a `yield` or an `await`: a mode held there is on in
+somebody else's code. `torch.enable_grad()` alone cannot undo `torch.inference_mode()`: inside it
+autograd says that it is on and records nothing. This module knows no task and no adapter.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from cog_adapt.runner.config import Precision, ServeMode
+from cog_adapt.runner.errors import ModeError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class ThreadModes:
+    """What autograd and autocast are set to on the calling thread."""
+
+    grad: bool
+    inference: bool
+    autocast: bool
+
+    @classmethod
+    def current(cls) -> "ThreadModes":
+        """Read them."""
+        return cls(
+            grad=torch.is_grad_enabled(),
+            inference=torch.is_inference_mode_enabled(),
+            autocast=any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")),
+        )
+
+
+def run_inference(
+    function: Callable[Concatenate[M, P], T],
+    module: M,
+    precision: Precision,
+    serve_mode: ServeMode,
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Call `function(module, *args)` in the inference phase: eval, no graph.
+
+    Tensors in the result are copied out of inference mode, so that nothing born in it outlives
+    the call.
+
+    Raises:
+        ModeError: `function` is or returns a coroutine or generator, whose body would run after
+            the modes were closed.
+    """
+    _refuse_suspendable(function)
+    if any(part.training for part in module.modules()):
+        module.eval()
+    with ExitStack() as modes:
+        modes.enter_context(torch.inference_mode(serve_mode == "inference_mode"))
+        modes.enter_context(torch.no_grad())
+        modes.enter_context(casting(precision))
+        result = _refuse_suspended(function(module, *args, **kwargs), function)
+    return run_setup(_released, result)
+
+
+def run_adaptation(
+    function: Callable[Concatenate[M, P], T],
+    module: M,
+    training: Collection[str],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Call `function(module, *args)` in the adaptation phase: gradients on.
+
+    Exactly the modules named in `training` are in training mode. Inference tensors among the
+    arguments are copied into normal ones, and the result is detached. Autocast is off: the
+    function opens `casting` for its forward and closes it before its backward.
+
+    Raises:
+        ModeError: gradients could not flow through `module`, or `function` is or returns a
+            coroutine or generator.
+    """
+    _refuse_suspendable(function)
+    _refuse_untrainable(module)
+    module.eval()
+    for name, part in module.named_modules():
+        part.training = name in training
+    with ExitStack() as modes:
+        modes.enter_context(torch.inference_mode(False))
+        modes.enter_context(torch.enable_grad())
+        modes.enter_context(casting(None))
+        args, kwargs = tree_map_only(Tensor, _normal, (args, kwargs))
+        result = _refuse_suspended(function(module, *args, **kwargs), function)
+    return cast(T, tree_map_only(Tensor, Tensor.detach, result))
+
+
+def run_setup(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function` where tensors may be made that outlive every phase: no mode is on."""
+    with torch.inference_mode(False), torch.no_grad(), casting(None):
+        return function(*args, **kwargs)
+
+
+@contextmanager
+def casting(precision: Precision | None) -> Iterator[None]:
+    """Autocast as `precision` has it, or off; for one forward, never round a `yield`.
+
+    The cast cache is off: it is shared by all threads, and it hides an optimizer's in-place
+    updates from the next forward. A region that code inside opened and never closed is closed.
+    """
+    depth = _nesting()
+    try:
+        with ExitStack() as regions:
+            for kind in ("cpu", "cuda"):
+                regions.enter_context(_autocast(kind, precision))
+            yield
+    finally:
+        _close_regions(depth)
+
+
+def _autocast(kind: str, precision: Precision | None) -> AbstractContextManager[Any]:
+    if precision is None or not precision.autocasts or precision.device.type != kind:
+        return torch.autocast(kind, enabled=False, cache_enabled=False)
+    return torch.autocast(kind, dtype=precision.compute, cache_enabled=False)
+
+
+def put_in_eval(module: nn.Module) -> None:
+    """Put a whole module in eval, where it stays unless it is a replica that trains."""
+    module.eval()
+
+
+def scrub_thread() -> None:
+    """Set this thread's modes to PyTorch's defaults, whatever earlier work left behind."""
+    torch.set_grad_enabled(True)
+    for kind in ("cpu", "cuda"):
+        torch.set_autocast_enabled(kind, False)
+    _close_regions(0)
+    torch.clear_autocast_cache()
+
+
+def _nesting() -> int:
+    """How many autocast regions are open on this thread."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def _close_regions(depth: int) -> None:
+    """Count open autocast regions down to `depth`.
+
+    An interrupted exit leaks the count, and then no later region would ever clear the
+    process-wide cast cache.
+    """
+    for _ in range(_nesting() - depth):
+        torch.autocast_decrement_nesting()
+
+
+def under_inference_mode(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function` inside an ambient inference mode, as a decorated door would.
+
+    For the self-test: the phases must not care.
+    """
+    with torch.inference_mode():
+        return function(*args, **kwargs)
+
+
+def unsuspendable(function: Callable[..., object]) -> bool:
+    """Whether a call of `function` runs its whole body: no coroutine, no generator."""
+    innermost = inspect.unwrap(function)
+    while isinstance(innermost, functools.partial):
+        innermost = innermost.func
+    return not (
+        inspect.iscoroutinefunction(innermost)
+        or inspect.isasyncgenfunction(innermost)
+        or inspect.isgeneratorfunction(innermost)
+    )
+
+
+def _refuse_suspendable(function: Callable[..., object]) -> None:
+    if not unsuspendable(function):
+        raise ModeError(
+            f"{function!r} is a coroutine or generator function; its body would run after the "
+            "modes were closed. Pass a plain function, and yield or await outside it."
+        )
+
+
+def _refuse_suspended(result: T, function: Callable[..., object]) -> T:
+    if inspect.iscoroutine(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        result.close() if not inspect.isasyncgen(result) else None
+        raise ModeError(
+            f"{function!r} returned a {type(result).__name__}; its body would run after the modes "
+            "were closed. Return values, and yield or await outside."
+        )
+    return result
+
+
+def _refuse_untrainable(module: nn.Module) -> None:
+    trainable = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+    if not trainable:
+        raise ModeError(
+            "no parameter of the module requires grad, so no gradient could flow. Make a training "
+            "replica, whose trainable tensors do."
+        )
+    for name, parameter in trainable:
+        if parameter.is_inference():
+            raise ModeError(
+                f"parameter {name} was born in inference mode, so no gradient could flow. Build or "
+                "load the module outside it, or heal it (cog_adapt.runner.census.heal)."
+            )
+
+
+def _normal(tensor: Tensor) -> Tensor:
+    return tensor.clone() if tensor.is_inference() else tensor
+
+
+def _released(result: T) -> T:
+    return cast(T, tree_map_only(Tensor, lambda t: _normal(t).detach(), result))

@@ -1,0 +1,161 @@
+"""Private replicas of an immutable base.
+
+A template is a structural copy of the base that nobody executes. A replica is copied from it:
+frozen tensors share the base's storage, buffers are its own, and the named tensors that it is
+given replace or join the module's parameters. Whatever happens to a replica, nothing has to be
+undone. This module knows no task, no recipe and no optimizer.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from cog_adapt.runner.errors import SetupError, WeightsError
+from cog_adapt.runner.lora import LORA_A, LORA_B, wrap_linear
+from cog_adapt.runner.modes import put_in_eval, run_setup
+
+Tensors = dict[str, Tensor]
+_NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+
+
+def freeze(module: nn.Module) -> None:
+    """Make `module` a base: eval, no parameter requires grad, no gradient kept."""
+    put_in_eval(module)
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+        parameter.grad = None
+
+
+def is_norm(part: nn.Module) -> bool:
+    """Whether `part` normalises: PyTorch's own layers, and others by their class name.
+
+    Parametrizations do not count: spectral norm's vectors must follow the weights they measure.
+    """
+    if type(part).__module__ == parametrizations.__name__:
+        return False
+    return isinstance(part, _NORMS) or "norm" in type(part).__name__.lower()
+
+
+def make_template(base: nn.Module) -> nn.Module:
+    """Copy the structure of `base`, sharing every parameter's storage.
+
+    Raises:
+        SetupError: the module holds something that cannot be copied.
+    """
+    return run_setup(_copy, base, {})
+
+
+def training_replica(template: nn.Module, tensors: Mapping[str, Tensor]) -> nn.Module:
+    """A replica whose parameters named in `tensors` are float32 copies of them and require grad."""
+    return run_setup(_replica, template, tensors, _trained)
+
+
+def serving_replica(template: nn.Module, tensors: Mapping[str, Tensor]) -> nn.Module:
+    """A replica that holds `tensors` and is frozen, in eval."""
+    replica = run_setup(_replica, template, tensors, _frozen)
+    freeze(replica)
+    return replica
+
+
+def _replica(
+    template: nn.Module,
+    tensors: Mapping[str, Tensor],
+    make: Callable[[Tensor], nn.Parameter],
+) -> nn.Module:
+    parameters = dict(template.named_parameters(remove_duplicate=False))
+    buffers = dict(template.named_buffers(remove_duplicate=False))
+    swaps = {id(parameters[n]): make(t) for n, t in tensors.items() if n in parameters}
+    replica = _copy(template, swaps)
+    for name, tensor in tensors.items():
+        if name in buffers:
+            _owner(replica, name)._buffers[_leaf(name)] = tensor.detach().clone()
+        elif name not in parameters:
+            _join(replica, name, make(tensor))
+    return replica
+
+
+def _copy(module: nn.Module, swaps: Mapping[int, nn.Parameter]) -> nn.Module:
+    memo: dict[int, object] = {
+        id(p): swaps.get(id(p), nn.Parameter(p.detach(), requires_grad=False))
+        for p in module.parameters()
+    }
+    try:
+        return copy.deepcopy(module, memo)
+    except (TypeError, RuntimeError, AttributeError) as error:
+        raise SetupError(
+            f"{type(module).__name__} cannot be copied: {error}. Keep locks, sessions, files and "
+            "tensors with a graph out of the module's attributes."
+        ) from error
+
+
+def _join(replica: nn.Module, name: str, parameter: nn.Parameter) -> None:
+    """Register a parameter that the template does not have."""
+    if _leaf(name) in (LORA_A, LORA_B):
+        wrap_linear(_owner(replica, name))
+    _owner(replica, name).register_parameter(_leaf(name), parameter)
+
+
+def _owner(module: nn.Module, name: str) -> nn.Module:
+    path = name.rpartition(".")[0]
+    try:
+        return module.get_submodule(path)
+    except AttributeError as error:
+        raise WeightsError(
+            f"tensor {name} has no place in {type(module).__name__}: it has no module {path!r}. "
+            "Use an adapter that was made with this model."
+        ) from error
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _trained(tensor: Tensor) -> nn.Parameter:
+    dtype = torch.promote_types(tensor.dtype, torch.float32)  # 16 bits would lose small updates
+    return nn.Parameter(tensor.detach().to(dtype, copy=True), requires_grad=True)
+
+
+def _frozen(tensor: Tensor) -> nn.Parameter:
+    return nn.Parameter(tensor.detach(), requires_grad=False)
+
+
+def trained_tensors(replica: nn.Module) -> Tensors:
+    """Copies of the replica's trainable parameters by name; a tie is listed once."""
+    return run_setup(
+        lambda: {n: p.detach().clone() for n, p in replica.named_parameters() if p.requires_grad}
+    )
+
+
+def changed_buffers(replica: nn.Module, template: nn.Module) -> Tensors:
+    """Copies of the persistent buffers that training changed (spectral norm's vectors, say)."""
+    before = dict(template.named_buffers())
+    kept = replica.state_dict(keep_vars=True).keys()
+    return run_setup(
+        lambda: {
+            name: buffer.detach().clone()
+            for name, buffer in replica.named_buffers()
+            if name in kept and name in before and not torch.equal(buffer, before[name])
+        }
+    )
+
+
+def modules_in_training(replica: nn.Module) -> frozenset[str]:
+    """The modules that belong in training mode: those round trainable parameters, norms never.
+
+    A module without parameters (dropout) follows the module that holds it. Frozen parts stay in
+    eval, so their dropout and their statistics rest.
+    """
+    names = {""}
+    for name, part in replica.named_modules():
+        if name and not is_norm(part) and _trains(replica, name, part):
+            names.add(name)
+    return frozenset(names)
+
+
+def _trains(replica: nn.Module, name: str, part: nn.Module) -> bool:
+    if next(part.parameters(), None) is None:
+        part = replica.get_submodule(name.rpartition(".")[0])
+    return any(p.requires_grad for p in part.parameters())

@@ -1,0 +1,172 @@
+"""The gradient self-test of a task: the gate that a process passes before it serves.
+
+    python -m cog_adapt.runner.selftest [FILE:CLASS] [--json FILE]
+
+It joins the base with what an adaptation would start from (LoRA pairs, a head), and has
+`check_gradients` prove that every parameter gets its gradient, in each precision. Then it takes
+the same gradient where others may call from: another thread, an ambient inference mode, and with
+checkpointing on. The model is left bit for bit as it was.
+"""
+
+import argparse
+import importlib.util
+import json
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console, ConsoleOptions, RenderResult
+
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.errors import ConfigError, GradientFlowError, RunnerError
+from cog_adapt.runner.gradients import GradientReport, check_gradients
+from cog_adapt.runner.gradients.display import render
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.methods import automatic_learning_rate, lora_layers
+from cog_adapt.runner.modes import run_setup
+from cog_adapt.runner.replicas import serving_replica
+from cog_adapt.runner.start import Start, adamw, example_loss
+from cog_adapt.runner.surroundings import check_surroundings, probe_of
+from cog_adapt.runner.task import Task
+from task import TextClassification
+
+Entry = Callable[..., object]
+
+
+@dataclass(frozen=True)
+class SelfTestReport:
+    """The outcome of a self-test: one report for each precision, and one for the surroundings."""
+
+    reports: tuple[GradientReport, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed; warnings do not count."""
+        return all(report.passed for report in self.reports)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of all findings, each once."""
+        return tuple(dict.fromkeys(code for report in self.reports for code in report.codes))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers."""
+        return {"passed": self.passed, "reports": [report.to_json() for report in self.reports]}
+
+    def raise_if_failed(self) -> None:
+        """Raise GradientFlowError, whose message is this report, unless the test passed."""
+        if not self.passed:
+            raise GradientFlowError(str(self))
+
+    def __str__(self) -> str:
+        return "\n".join(str(report) for report in self.reports)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from (render(report) for report in self.reports)
+
+
+def run_self_test(model: LoadedModel, entry: Entry | None = None) -> SelfTestReport:
+    """Test a loaded model; call it on the thread that owns the model.
+
+    Args:
+        model: left bit for bit as it was.
+        entry: the door's function, checked for mode decorators that do nothing on `async`.
+    """
+    return run_setup(_run, model, entry)
+
+
+def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
+    start = model.start(model.task.probe(), _recipe(model))
+    precisions = dict.fromkeys((model.precision, _exact(model)))
+    reports = [_check(model, start, precision, entry) for precision in precisions]
+    if all(report.passed for report in reports):
+        reports.append(check_surroundings(start))
+    return SelfTestReport(tuple(reports))
+
+
+def _recipe(model: LoadedModel) -> Recipe:
+    """LoRA joins its pairs to the base; every other parameter is trained beside them."""
+    return Recipe(method="lora" if lora_layers(model.template, model.task) else "all")
+
+
+def _exact(model: LoadedModel) -> Precision:
+    """float32 checks the graph's logic exactly, where the weights allow it."""
+    halves = any(p.dtype != torch.float32 for p in model.template.parameters())
+    return model.precision if halves else Precision(model.precision.device)
+
+
+def _check(
+    model: LoadedModel, start: Start, precision: Precision, entry: Entry | None
+) -> GradientReport:
+    rate = automatic_learning_rate(model.template, model.task, "all")
+    return check_gradients(
+        serving_replica(model.template, start.tensors),
+        probe_of(start),
+        example_loss(model.task),
+        precision=precision,
+        serve_mode=model.serve_mode,
+        make_optimizer=adamw(start.recipe, rate),
+        learning_rate=rate,
+        unused=(model.task.unused,),
+        entry=entry,
+    )
+
+
+def load_task(reference: str) -> Task:
+    """The task that FILE:CLASS names.
+
+    Raises:
+        ConfigError: there is no such file or class, or it is no task.
+    """
+    path, _, name = reference.rpartition(":")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if not Path(path).is_file() or spec is None or spec.loader is None:
+        raise ConfigError(f"{reference!r} names no Python file. Write FILE.py:CLASS.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    kind = getattr(module, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, Task):
+        raise ConfigError(
+            f"{name!r} in {path} is no subclass of cog_adapt.runner.task.Task. Make it one."
+        )
+    return kind()
+
+
+def _environment(report: SelfTestReport) -> dict[str, str]:
+    on_cuda = report.reports[0].precision.startswith("cuda")
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": torch.cuda.get_device_name() if on_cuda else platform.machine(),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Test a task on the device of the settings; 0 if it passed, 1 if not."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cog_adapt.runner.selftest", description=main.__doc__
+    )
+    parser.add_argument("task", nargs="?", help="FILE:CLASS; by default text classification")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON too")
+    chosen = parser.parse_args(arguments)
+    console = Console()
+    try:
+        task = load_task(chosen.task) if chosen.task else TextClassification()
+        report = run_self_test(LoadedModel(task, RunnerSettings.from_environment()))
+    except RunnerError as error:
+        console.print(f"[red]{type(error).__name__}[/]: {error}", highlight=False)
+        return 1
+    console.print(report)
+    if chosen.json:
+        values = {"environment": _environment(report), **report.to_json()}
+        chosen.json.write_text(json.dumps(values, indent=2) + "\n")
+    return 0 if report.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

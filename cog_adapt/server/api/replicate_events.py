@@ -1,0 +1,31 @@
+"""Events as Replicate's platform names them, for its official clients.
+
+Text comes as text and not in JSON: `output` is a chunk, `logs` what was printed; `error` has the
+reason, and `done` is the last.
+"""
+
+from typing import Any
+
+import msgspec
+
+from cog_adapt.server.service.events import Event
+
+
+def translate(event: Event) -> Event | None:
+    """The event for such a client; None for what the platform does not tell."""
+    told: Any = msgspec.json.decode(event.data)
+    match event.name:
+        case "output":
+            chunk = told["chunk"]
+            text = chunk if isinstance(chunk, str) else msgspec.json.encode(chunk).decode()
+            return Event(event.number, "output", text.encode())
+        case "log":
+            return Event(event.number, "logs", told["data"].encode())
+        case "error":
+            return event
+        case "completed" if told["status"] == "failed":
+            return Event(event.number, "error", told["error"].encode())
+        case "completed":
+            reason = {"reason": "canceled"} if told["status"] == "canceled" else {}
+            return Event(event.number, "done", msgspec.json.encode(reason))
+    return None

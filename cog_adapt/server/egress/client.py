@@ -1,0 +1,235 @@
+"""Downloads of input files, and posts of webhooks, by URLs that callers name."""
+
+import asyncio
+import functools
+import ssl
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx2
+
+from cog_adapt.runner.errors import InputError
+from cog_adapt.server.egress.addresses import AddressRules, EgressError
+from cog_adapt.server.egress.connections import AsyncPinnedTransport, PinnedTransport, check_scheme
+
+_MOST_REDIRECTS = 10
+_PIECE = 2**20
+_MOST_BYTES_OF_ANSWER = 2**16
+
+
+class DownloadError(InputError):
+    """A file could not be had from a caller's URL."""
+
+
+class Answer(NamedTuple):
+    """What a receiver said; names of headers may be asked for in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+
+
+class Egress:
+    """Sends requests to callers' URLs, and only where the rules lead.
+
+    Proxies and passwords that the environment names are not used; the certificates that it
+    names (SSL_CERT_FILE) are.
+
+    Args:
+        allow: what may be reached beside public addresses; see `AddressRules`.
+
+    Raises:
+        ConfigError: an entry of `allow` is malformed.
+    """
+
+    def __init__(self, allow: Sequence[str] = ()) -> None:
+        self._rules = AddressRules(allow)
+
+    def download(
+        self,
+        url: str,
+        path: Path,
+        *,
+        most_bytes: int,
+        timeout: float = 10.0,
+        user_agent: str | None = None,
+    ) -> None:
+        """Write what a URL holds to a file; on an error there is no file.
+
+        Args:
+            url: http or https; redirects are followed.
+            path: of the file.
+            most_bytes: that may be sent, and that they may become decompressed.
+            timeout: seconds that a connection, or the next bytes, may take.
+            user_agent: named to the host.
+
+        Raises:
+            EgressError: the URL, or a redirect, leads where the server does not go.
+            DownloadError: no connection, an HTTP error, too slow, too large, or broken off.
+            OSError: the file cannot be written.
+        """
+        try:
+            with path.open("wb") as file:
+                for piece in self._fetch(url, most_bytes, timeout, user_agent):
+                    file.write(piece)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    def read(
+        self, url: str, *, most_bytes: int, timeout: float = 10.0, user_agent: str | None = None
+    ) -> bytes:
+        """What a URL holds; as `download`."""
+        return b"".join(self._fetch(url, most_bytes, timeout, user_agent))
+
+    def _fetch(
+        self, url: str, most_bytes: int, timeout: float, user_agent: str | None
+    ) -> Iterator[bytes]:
+        headers = {"accept-encoding": "identity"}
+        # a client for each file: no cookie of one caller's host is kept for another caller
+        with (
+            _telling(url),
+            httpx2.Client(
+                transport=PinnedTransport(self._rules, self._ssl_context),
+                headers=headers | ({"user-agent": user_agent} if user_agent else {}),
+                timeout=timeout,
+                trust_env=False,
+            ) as client,
+            _follow(client, url) as response,
+        ):
+            _check_status(response)
+            sent = _limit(response.iter_raw(_PIECE), most_bytes, url)
+            coding = response.headers.get("content-encoding", "identity").lower()
+            yield from _limit(_decode(sent, coding), most_bytes, url)
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        timeout: float,
+    ) -> Answer:
+        """Post to a URL; a redirect is not followed but returned.
+
+        Raises:
+            EgressError: the URL leads where the server does not go, or is none.
+            OSError: no connection, no answer within `timeout` seconds, or not HTTP.
+        """
+        try:
+            async with (
+                asyncio.timeout(timeout),
+                self._client.stream("POST", url, content=body, headers=headers) as response,
+            ):
+                await _skip_body(response)
+                return Answer(response.status_code, response.headers)
+        except TimeoutError as error:
+            raise TimeoutError(f"no answer within {timeout:g} s from {url}") from error
+        except httpx2.HTTPError as error:
+            raise ConnectionError(f"{type(error).__name__}: {error}") from error
+        except (httpx2.InvalidURL, UnicodeError) as error:
+            raise EgressError(f"{url!r} is not a URL: {error}") from error
+
+    def find_fault(self, url: str) -> str | None:
+        """Why a URL will surely not be reached; None where that only an attempt can tell."""
+        try:
+            place = httpx2.URL(url)
+            check_scheme(place)
+            self._rules.check_number(place.host)
+        except (httpx2.InvalidURL, UnicodeError, EgressError) as error:
+            return str(error)
+        return None if place.host else f"{url!r} names no host"
+
+    async def aclose(self) -> None:
+        """Close the connections that posts have left open."""
+        if "_client" in vars(self):
+            await self._client.aclose()
+
+    @functools.cached_property
+    def _client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            transport=AsyncPinnedTransport(self._rules, self._ssl_context),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            timeout=None,
+            trust_env=False,
+        )
+
+    @functools.cached_property
+    def _ssl_context(self) -> ssl.SSLContext:
+        return httpx2.create_ssl_context()
+
+
+@contextmanager
+def _telling(url: str) -> Iterator[None]:
+    try:
+        yield
+    except httpx2.TimeoutException as error:
+        raise DownloadError(f"{url} is too slow: {error}") from error
+    except httpx2.HTTPError as error:
+        raise DownloadError(f"{url} cannot be read: {error}") from error
+    except zlib.error as error:
+        raise DownloadError(f"{url} cannot be decompressed: {error}") from error
+    except (httpx2.InvalidURL, UnicodeError) as error:
+        raise DownloadError(f"{url!r} is not a URL: {error}") from error
+
+
+@contextmanager
+def _follow(client: httpx2.Client, url: str) -> Iterator[httpx2.Response]:
+    """The first answer that is no redirect; httpx2's own way reads the bodies of redirects."""
+    request = client.build_request("GET", url)
+    for _ in range(_MOST_REDIRECTS + 1):
+        with closing(client.send(request, stream=True)) as response:
+            if response.next_request is None:
+                yield response
+                return
+            request = response.next_request
+    raise DownloadError(f"{url} is redirected more than {_MOST_REDIRECTS} times")
+
+
+def _check_status(response: httpx2.Response) -> None:
+    if response.is_success:
+        return
+    whose = "Server" if response.is_server_error else "Client"
+    place = response.url.copy_with(userinfo=b"")
+    raise DownloadError(
+        f"{response.status_code} {whose} Error: {response.reason_phrase} for url: {place}"
+    )
+
+
+def _limit(pieces: Iterable[bytes], most_bytes: int, url: str) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > most_bytes:
+            raise DownloadError(f"{url} holds more than {most_bytes} bytes, the limit of a file")
+        yield piece
+
+
+def _decode(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
+    if coding == "identity":
+        yield from pieces
+        return
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise DownloadError(f"content-encoding {coding!r} is not known; gzip and deflate are")
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # a header of gzip or of zlib
+    for sent in pieces:
+        rest = sent
+        while rest:
+            if stream.eof:
+                stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            yield stream.decompress(rest, _PIECE)
+            rest = stream.unused_data or stream.unconsumed_tail
+    yield stream.flush()
+    if not stream.eof:
+        raise DownloadError(f"the {coding} data ends too early")
+
+
+async def _skip_body(response: httpx2.Response) -> None:
+    size = 0  # read so that the connection can be used again, unless that would take long
+    async for piece in response.aiter_raw():
+        size += len(piece)
+        if size > _MOST_BYTES_OF_ANSWER:
+            return

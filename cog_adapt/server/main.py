@@ -1,0 +1,209 @@
+"""From Cog's flags to a running server."""
+
+import argparse
+import asyncio
+import gc
+import math
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+import coglet
+import uvicorn
+
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.app import create_app, guarded
+from cog_adapt.server.cogfile import read_cogfile
+from cog_adapt.server.middleware.joined_writes import JoiningProtocol
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records import Records
+from cog_adapt.server.settings import COGFILE, Settings, read_settings
+from cog_adapt.server.telemetry.logs import configure_logs
+from cog_adapt.server.worker.config import Plan
+
+_STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
+_KEEP_ALIVE_SECONDS = 75
+_ANSWER_SECONDS = 1  # for those who wait for what was given up when the time to drain was over
+
+
+def serve(arguments: Sequence[str]) -> NoReturn:
+    """Serve until told to end; the exit code is Cog's."""
+    flags = _read_flags(arguments)
+    if flags.version:
+        sys.stdout.write(f"coglet (Python) {coglet.__version__}\n")
+        sys.exit(0)
+    try:
+        _take_variables_of_image()
+        settings = read_settings()
+        configure_logs(settings.log_format, settings.cog_log_level)
+        plans = make_plans(settings, flags.mode, flags.upload_url)
+        listener = _listen(flags.host, settings.port)
+        server = Server(settings, plans, flags)
+    except ConfigError as error:
+        sys.exit(f"ERROR: {error}")
+    with listener:
+        server.run(sockets=[listener])
+    if server.ended_by == signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    sys.exit(0 if server.started else 1)
+
+
+def _take_variables_of_image() -> None:
+    """Set what an image built from `cog.yaml` would have in its environment."""
+    if COGFILE.exists():
+        for name, value in read_cogfile(COGFILE).variables.items():
+            os.environ.setdefault(name, value)
+
+
+def _read_flags(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m server",
+        description="Cog HTTP server",
+        epilog="Commands instead of flags: predict, train, openapi, key (each with --help).",
+    )
+    parser.add_argument("-v", "--version", action="store_true", help="show version and exit")
+    parser.add_argument("--host", default="0.0.0.0", help="host to bind to")
+    parser.add_argument(
+        "--await-explicit-shutdown",
+        type=bool,
+        default=False,
+        help="ignore SIGTERM and wait for POST /shutdown or SIGINT",
+    )
+    parser.add_argument(
+        "--x-mode",
+        dest="mode",
+        choices=("predict", "train"),
+        default="predict",
+        help="what starts with the server",
+    )
+    parser.add_argument("--threads", type=int, help="accepted and ignored, as in Cog")
+    parser.add_argument("--upload-url", help="PUT output files below this URL")
+    return parser.parse_args(arguments)
+
+
+def make_plans(settings: Settings, mode: Kind, upload_url: str | None) -> dict[Kind, Plan]:
+    """What each model process loads.
+
+    Raises:
+        ConfigError: there is nothing for this mode.
+    """
+    stubs: dict[Kind, str | None] = {
+        "predict": settings.cog_predict_type_stub,
+        "train": settings.cog_train_type_stub,
+    }
+    if not stubs[mode]:
+        raise ConfigError(
+            f"{_STUBS[mode]} environment variable is not set, and cog.yaml names nothing for "
+            f"it. Set it to your code, such as {_STUBS[mode]}={mode}.py:Predictor."
+        )
+    plans: dict[Kind, Plan] = {}
+    for kind, reference in stubs.items():
+        if reference:
+            plans[kind] = Plan(
+                reference=reference,
+                kind=kind,
+                other=stubs["train" if kind == "predict" else "predict"],
+                concurrency=_concurrency(settings) if kind == mode else 1,
+                upload_url=upload_url,
+                user_agent=settings.cog_user_agent,
+                egress_allow=settings.egress_allow,
+                max_file_bytes=settings.max_file_bytes,
+            )
+    return plans
+
+
+def _concurrency(settings: Settings) -> int | None:
+    """What an image says; without one, what `cog build` would write into it (None: look)."""
+    is_image = any(os.environ.get(name) for name in _STUBS.values())
+    return settings.cog_max_concurrency or (1 if is_image else None)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host} port {port} cannot be listened on: {error.strerror}. "
+            "End what listens there, or set PORT."
+        ) from error
+    return listener
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else math.ceil(seconds) + _ANSWER_SECONDS
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with Cog's behaviour at signals.
+
+    Attributes:
+        ended_by: the signal that ended it.
+    """
+
+    def __init__(
+        self, settings: Settings, plans: dict[Kind, Plan], flags: argparse.Namespace
+    ) -> None:
+        records = Records.open(settings.database_url, settings.data_dir)
+        app = self._app = create_app(settings, plans, flags.mode, self._end, records)
+        self._drain_seconds = settings.drain_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        super().__init__(
+            uvicorn.Config(
+                guarded(app),
+                loop="uvloop",
+                http=JoiningProtocol,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_whole(settings.drain_seconds),
+            )
+        )
+        self._ignores_sigterm = flags.await_explicit_shutdown
+        self.ended_by: int | None = None
+
+    def _end(self) -> None:
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """What stays for ever is not looked through again and again for garbage."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """One limit for requests that are open and for work that nobody waits for."""
+        self._loop = asyncio.get_running_loop()
+        self._app.state.desk.drain(self._drain_seconds)
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT end the server; they are not raised again, as uvicorn would."""
+        signals = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self._take) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM and self._ignores_sigterm:
+            return
+        if self._loop is not None and number == signal.SIGINT:  # Ctrl-C once more
+            self._loop.call_soon_threadsafe(self._app.state.desk.give_up)
+        self.ended_by = number
+        self.should_exit = True

@@ -1,0 +1,1 @@
+"""Plain ASGI around the application: keys, rates, limits, counts."""

@@ -1,0 +1,45 @@
+"""Which key opens which route: what is not in the table needs `admin`."""
+
+from typing import Final, Literal
+
+from cog_adapt.server.middleware.keys import Scope
+
+ANY_KEY: Final = "any"
+Need = Scope | Literal["any"]
+
+OPEN = frozenset({"/healthz"})  # liveness: whoever restarts the container has no key
+
+NEEDS: dict[str, Need] = {
+    "GET /": ANY_KEY,
+    "GET /health-check": ANY_KEY,
+    "GET /readyz": ANY_KEY,
+    "GET /openapi.json": ANY_KEY,
+    "GET /docs": ANY_KEY,
+    "GET /docs/{id}": ANY_KEY,
+    "GET /selftest": ANY_KEY,
+    "GET /metrics": ANY_KEY,
+    "GET /predictions": "predict",
+    "POST /predictions": "predict",
+    "GET /predictions/{id}": "predict",
+    "PUT /predictions/{id}": "predict",
+    "POST /predictions/{id}/cancel": "predict",
+    "GET /predictions/{id}/events": "predict",
+    "GET /predictions/{id}/stream": "predict",
+    "GET /predictions/{id}/deliveries": "predict",
+    "GET /trainings": "train",
+    "POST /trainings": "train",
+    "GET /trainings/{id}": "train",
+    "PUT /trainings/{id}": "train",
+    "POST /trainings/{id}/cancel": "train",
+    "GET /trainings/{id}/events": "train",
+    "GET /trainings/{id}/stream": "train",
+    "GET /trainings/{id}/deliveries": "train",
+}
+
+
+def need_of(method: str, path: str) -> Need:
+    """What a key must have for this request."""
+    parts = path.split("/")
+    if len(parts) > 2 and parts[2]:
+        parts[2] = "{id}"
+    return NEEDS.get(f"{'GET' if method == 'HEAD' else method} {'/'.join(parts)}", "admin")

@@ -1,0 +1,146 @@
+"""Limits on a request's body: its size, and how slowly it may come."""
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cog_adapt.server.middleware.responses import CLOSE, Refusal
+
+CYCLE = "server.cycle"  # where our protocol puts uvicorn's request into the scope
+_MIN_BYTES_PER_SECOND = 1024
+_LINGER_SECONDS = 5.0
+_DISCONNECT: Message = {"type": "http.disconnect"}
+_COGS_TEXT = "Failed to buffer the request body: length limit exceeded"
+
+
+class BodyLimits:
+    """Answers 413 to a body that is too large and 408 to one that is too slow.
+
+    The connection is closed then. Only the time that the application waits for the client counts.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, max_bytes: int, pause_seconds: float, in_text: bool = False
+    ) -> None:
+        self._app = app
+        self.max_bytes = max_bytes
+        self.pause_seconds = pause_seconds
+        self.too_large = (
+            Refusal.in_text(413, _COGS_TEXT, CLOSE)
+            if in_text
+            else Refusal.in_json(
+                413,
+                f"The request's body is larger than {max_bytes} bytes. Send large files as URLs.",
+                CLOSE,
+            )
+        )
+        self.too_slow = Refusal.in_json(
+            408,
+            f"The request's body paused for more than {pause_seconds:g} s, or came at less than "
+            f"{_MIN_BYTES_PER_SECOND} bytes a second. Send it again.",
+            CLOSE,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a connection."""
+        length = _announced(scope)
+        if length == 0:
+            await self._app(scope, receive, send)
+            return
+        if length is not None and length <= self.max_bytes and _has_come(scope):
+            await self._app(scope, receive, send)
+            return
+        body = _Body(self, receive, send)
+        if length is not None and length > self.max_bytes:
+            await body.refuse_large()
+            return
+        try:
+            await self._app(scope, body.receive, body.send)
+        except ClientDisconnect:
+            if not body.refused:  # else it is the way in which the application heard of it
+                raise
+
+
+def _has_come(scope: Scope) -> bool:
+    """Whether the whole body is here already: nothing to wait for, and most bodies are."""
+    cycle = scope.get(CYCLE)
+    return cycle is not None and not cycle.more_body
+
+
+def _announced(scope: Scope) -> int | None:
+    """Bytes of the body by the headers; None for a chunked one."""
+    if scope["type"] != "http":
+        return 0
+    length: int | None = 0
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            length = int(value)  # digits: the parser has refused anything else
+        elif name == b"transfer-encoding":
+            return None
+    return length
+
+
+class _Body:
+    """One request's body on its way in; after a refusal the application is cut off."""
+
+    def __init__(self, limits: BodyLimits, receive: Receive, send: Send) -> None:
+        self._limits = limits
+        self._receive = receive
+        self._send = send
+        self._size = 0
+        self._waited = 0.0
+        self._more = True
+        self._answered = False
+        self.refused = False
+
+    async def receive(self) -> Message:
+        if not self._more:
+            return _DISCONNECT if self.refused else await self._receive()
+        message = await self._next_part()
+        if message is None:
+            return await self._refuse(self._limits.too_slow)
+        self._size += len(message.get("body", b""))
+        self._more = message.get("more_body", False)
+        if self._size > self._limits.max_bytes:
+            return await self.refuse_large()
+        return message
+
+    async def _next_part(self) -> Message | None:
+        pause = self._limits.pause_seconds
+        budget = pause + self._size / _MIN_BYTES_PER_SECOND - self._waited
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(min(pause, budget)):
+                return await self._receive()
+        except TimeoutError:
+            return None
+        finally:
+            self._waited += time.monotonic() - began
+
+    async def send(self, message: Any) -> None:  # noqa: ANN401 - ASGI's
+        if not self.refused:
+            self._answered = True
+            await self._send(message)
+
+    async def refuse_large(self) -> Message:
+        """Read on for a while: a close with unread bytes is a reset that can eat the answer."""
+        return await self._refuse(self._limits.too_large, _LINGER_SECONDS)
+
+    async def _refuse(self, refusal: Refusal, linger_seconds: float = 0) -> Message:
+        self.refused = True
+        self._more = False
+        if not self._answered:
+            await refusal.begin(self._send)
+            await self._drain(linger_seconds)
+            await refusal.end(self._send)
+        return _DISCONNECT
+
+    async def _drain(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while (await self._receive()).get("more_body", False):
+                    pass

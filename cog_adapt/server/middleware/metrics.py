@@ -1,0 +1,72 @@
+"""Counts and times every request, by route."""
+
+from time import perf_counter
+
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cog_adapt.server.telemetry.metrics import Metrics
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_GONE = 499  # what nginx writes for a client that left before its answer
+
+
+class Observed:
+    """An application, counted in `metrics`; route and method are `other` where unknown."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._templates: dict[tuple[object, str], str] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status, started = _GONE, perf_counter()
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.http(method, self._find_route(scope), status, perf_counter() - started)
+
+    def _find_route(self, scope: Scope) -> str:
+        endpoint = scope.get("endpoint")
+        key = endpoint, scope["method"]  # a wrong method has an endpoint, but no route
+        template = self._templates.get(key)
+        if template is None:
+            template = _find_route(scope)
+            if template != "other" and _is_of_one_route(endpoint, scope):
+                self._templates[key] = template
+        return template
+
+
+def _find_route(scope: Scope) -> str:
+    """The template of the route; Starlette's own routes note no more than their endpoint."""
+    route = scope.get("route") or _search_route(scope)
+    template = getattr(route, "path_format", None) or getattr(route, "path", None)
+    return template if isinstance(template, str) else "other"
+
+
+def _is_of_one_route(endpoint: object, scope: Scope) -> bool:
+    endpoints = [getattr(each, "endpoint", None) for each in scope["app"].routes]
+    return endpoints.count(endpoint) == 1
+
+
+def _search_route(scope: Scope) -> object:
+    endpoint = scope.get("endpoint")
+    if endpoint is None:
+        return None
+    candidates = (each for each in scope["app"].routes if getattr(each, "endpoint", 0) == endpoint)
+    return next((each for each in candidates if each.matches(scope)[0] is Match.FULL), None)

@@ -1,0 +1,108 @@
+"""What waits to be written in one transaction."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from cog_adapt.server.records.record import Delivery, Record
+
+Key = tuple[str, str]
+"""Kind and id of a record."""
+
+
+class Changes:
+    """The last state of each record and delivery."""
+
+    __slots__ = ("deliveries", "records")
+
+    def __init__(self) -> None:
+        self.records: dict[Key, Record] = {}
+        self.deliveries: dict[str, Delivery] = {}
+
+    def add(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
+        """A later state replaces an earlier one."""
+        if record is not None:
+            self.records[record.kind, record.id] = record
+        for delivery in deliveries:
+            self.deliveries[delivery.id] = delivery
+
+    def forget(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
+        """Drop the states that the given ones come after."""
+        if record is not None:
+            self.records.pop((record.kind, record.id), None)
+        for delivery in deliveries:
+            self.deliveries.pop(delivery.id, None)
+
+    def restore(self, older: "Changes", limit: int) -> int:
+        """Put back what could not be written, where nothing newer is here.
+
+        Returns:
+            how many of the oldest were given up to stay within the limit.
+        """
+        self.records = older.records | self.records
+        self.deliveries = older.deliveries | self.deliveries
+        return _trim(self.records, limit) + _trim(self.deliveries, limit)
+
+    def split(self) -> "Iterator[tuple[Key, Changes]]":
+        """Each record, and then each delivery, alone."""
+        for key, record in self.records.items():
+            single = Changes()
+            single.add(record, ())
+            yield key, single
+        for delivery in self.deliveries.values():
+            single = Changes()
+            single.add(None, (delivery,))
+            yield (delivery.kind, delivery.record_id), single
+
+    def __len__(self) -> int:
+        return len(self.records) + len(self.deliveries)
+
+
+def _trim(changes: dict[Any, Any], limit: int) -> int:
+    oldest = list(changes)[: max(0, len(changes) - limit)]
+    for key in oldest:
+        del changes[key]
+    return len(oldest)
+
+
+class Waiter(NamedTuple):
+    """Someone who waits until a change is committed; without a key, until all are."""
+
+    future: "asyncio.Future[None]"
+    key: Key | None
+
+
+class Call(NamedTuple):
+    """A function to run in a transaction of its own, after the changes."""
+
+    future: "asyncio.Future[Any]"
+    function: Callable[[Connection], Any]
+
+
+class Batch:
+    """Changes in the order they came, by who has to know when they fail.
+
+    `behind` is kept until it is written. `durable` is forgotten when it fails: its caller was
+    told, and will have refused the request.
+    """
+
+    __slots__ = ("behind", "calls", "durable", "waiters")
+
+    def __init__(self) -> None:
+        self.behind = Changes()
+        self.durable = Changes()
+        self.waiters: list[Waiter] = []
+        self.calls: list[Call] = []
+
+    def find(self, key: Key) -> Record | None:
+        """The newest state of a record, where it is in here."""
+        return self.durable.records.get(key) or self.behind.records.get(key)
+
+    def merge(self) -> Changes:
+        """All changes."""
+        changes = Changes()
+        changes.records = self.behind.records | self.durable.records
+        changes.deliveries = self.behind.deliveries | self.durable.deliveries
+        return changes

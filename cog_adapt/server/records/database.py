@@ -1,0 +1,108 @@
+"""A database of the given URL, connected and with the newest tables."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from cog_adapt.runner.errors import ConfigError
+
+_DRIVERS: Final = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg"}
+_BUSY_SECONDS: Final = 5
+_MIGRATION_LOCK: Final = 0x636F67  # any number that every server of this project uses
+_WRITES: Final = "writes"
+
+
+def open_database(url: str | None, data_dir: Path) -> Engine:
+    """Connect and migrate.
+
+    Args:
+        url: of SQLite or PostgreSQL; by default SQLite's `records.db` in data_dir.
+        data_dir: a folder that exists.
+
+    Raises:
+        ConfigError: the URL, the server or the tables will not do.
+    """
+    address = _read_url(url, data_dir)
+    engine = _create_engine(address)
+    try:
+        with for_writing(engine).begin() as connection:
+            _migrate(connection)
+    except (SQLAlchemyError, CommandError) as error:
+        engine.dispose()
+        cause = str(getattr(error, "orig", error)).strip()
+        raise ConfigError(
+            f"DATABASE_URL {address.render_as_string(hide_password=True)!r} cannot be used: "
+            f"{cause}; start that database, correct the URL, or unset it for SQLite in DATA_DIR"
+        ) from error
+    return engine
+
+
+def for_writing(engine: Engine) -> Engine:
+    """The same, where a transaction in SQLite waits for its turn at the start."""
+    return engine.execution_options(**{_WRITES: True})
+
+
+def _read_url(url: str | None, data_dir: Path) -> URL:
+    if url is None:
+        return URL.create(_DRIVERS["sqlite"], database=str(data_dir / "records.db"))
+    try:
+        address = make_url(url)
+    except (ArgumentError, ValueError) as error:  # ValueError: of the port
+        raise ConfigError(
+            "DATABASE_URL is no SQLAlchemy URL; write it as postgresql://user:password@host/name"
+        ) from error
+    backend = address.get_backend_name()
+    if backend not in _DRIVERS:
+        raise ConfigError(
+            f"DATABASE_URL has the scheme {address.drivername!r}; allowed: {', '.join(_DRIVERS)}"
+        )
+    if backend == "sqlite" and address.database in (None, "", ":memory:"):
+        raise ConfigError("DATABASE_URL is an SQLite without a file; write sqlite:///FILE")
+    return address.set(drivername=_DRIVERS[backend])
+
+
+def _create_engine(address: URL) -> Engine:
+    if address.get_backend_name() == "sqlite":
+        engine = create_engine(address, connect_args={"timeout": _BUSY_SECONDS})
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    options = {
+        "options": "-c timezone=UTC -c statement_timeout=60s -c lock_timeout=10s",
+        "connect_timeout": 10,
+        "keepalives_idle": 10,
+        "application_name": "cog-adapt",
+    }
+    wanted = {name: value for name, value in options.items() if name not in address.query}
+    return create_engine(address, connect_args=wanted, pool_pre_ping=True)
+
+
+def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite3's connection
+    connection.isolation_level = None  # BEGIN is ours, or reads would become writes half-way
+    connection.execute("PRAGMA synchronous=NORMAL")
+    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _migrate(connection: Connection) -> None:
+    """In one transaction that others wait for, so that two servers may start at once."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL statement_timeout = 0"))
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+    config = Config()
+    config.set_main_option(
+        "script_location", str(Path(__file__).parent / "migrations").replace("%", "%%")
+    )
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,127 @@
+"""Which servers live, and who goes on with the work of dead ones."""
+
+import os
+import socket
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records.record import UNFINISHED
+from cog_adapt.server.records.tables import deliveries, records, servers
+
+LEASE: Final = timedelta(seconds=10)
+BEAT_SECONDS: Final = 2.0
+_TAKE_OVER_LOCK: Final = 0x636F68  # any number but that of the migrations
+
+
+def beat(connection: Connection, server: str) -> None:
+    """Say that this server lives, for the length of a lease."""
+    lease_until = _now(connection) + LEASE
+    renewed = connection.execute(
+        update(servers).where(servers.c.id == server).values(lease_until=lease_until)
+    )
+    if renewed.rowcount == 0:
+        pid = os.getpid()
+        connection.execute(
+            insert(servers).values(
+                id=server,
+                host=_host(),
+                pid=pid,
+                started=_start_of(pid) or "",
+                lease_until=lease_until,
+            )
+        )
+
+
+def leave(connection: Connection, server: str) -> None:
+    """Say that this server is gone: others may go on with what it left."""
+    connection.execute(delete(servers).where(servers.c.id == server))
+
+
+def take_over(connection: Connection, server: str) -> list[dict[str, Any]]:
+    """Make the unfinished records and deliveries of dead servers this server's.
+
+    Returns:
+        the rows of the records, oldest first.
+    """
+    if connection.dialect.name == "postgresql":  # SQLite lets one in at a time anyway
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKE_OVER_LOCK})"))
+    dead = _find_dead(connection, server)
+    connection.execute(
+        update(deliveries)
+        .where(deliveries.c.state == "pending", _is_orphan(deliveries, server, dead))
+        .values(server=server)
+    )
+    taken = connection.execute(
+        update(records)
+        .where(
+            records.c.kind.in_(get_args(Kind)),  # for the index
+            records.c.status.in_(UNFINISHED),
+            _is_orphan(records, server, dead),
+        )
+        .values(server=server)
+        .returning(*records.c)
+    )
+    rows = [dict(row) for row in taken.mappings()]
+    connection.execute(delete(servers).where(servers.c.id.in_(dead)))
+    return sorted(rows, key=lambda row: (row["created_at"], row["id"]))
+
+
+def _is_orphan(table: Table, server: str, dead: list[str]) -> ColumnElement[bool]:
+    known = select(servers.c.id)
+    owner = table.c.server
+    return or_(owner.is_(None), owner.in_(dead), (owner != server) & owner.not_in(known))
+
+
+def _find_dead(connection: Connection, server: str) -> list[str]:
+    now = _now(connection)
+    others = connection.execute(select(servers).where(servers.c.id != server))
+    return [
+        other.id
+        for other in others
+        if other.lease_until < now
+        or (other.host == _host() and _start_of(other.pid) != other.started)
+    ]
+
+
+def _now(connection: Connection) -> datetime:
+    """By one clock for all servers."""
+    if connection.dialect.name == "postgresql":
+        now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+        return now
+    return datetime.now(UTC)
+
+
+@cache
+def _host() -> str:
+    """Where a process id means the same process: a container has ids of its own."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{socket.gethostname()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # no Linux: a dead server is known by its lease alone
+        return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process was started, in ticks since the boot; None when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else fields[18]

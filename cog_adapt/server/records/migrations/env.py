@@ -1,0 +1,13 @@
+"""Run by alembic with the connection that `cog_adapt.server.records.database` hands over."""
+
+from alembic import context
+
+from cog_adapt.server.records.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    transactional_ddl=True,  # all or nothing in SQLite too, which alembic does not expect
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,87 @@
+"""Reads in threads of its own, so that neither the event loop nor the writer waits."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Engine, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.record import Delivery, Record
+from cog_adapt.server.records.retention import find_used
+from cog_adapt.server.records.rows import to_delivery, to_record
+from cog_adapt.server.records.tables import deliveries, records
+from cog_adapt.server.records.transactions import to_records_error
+
+THREADS: Final = 2
+T = TypeVar("T")
+
+
+class Reader:
+    """What is committed. Every method raises `RecordsError` when it cannot be read."""
+
+    def __init__(self, engine: Engine, blobs: Blobs) -> None:
+        self._engine = engine
+        self._blobs = blobs
+        self._threads = ThreadPoolExecutor(THREADS, "records-reader")
+
+    async def run(self, function: Callable[[Connection], T]) -> T:
+        """Call a function with a connection."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._connect, function
+        )
+
+    async def find_record(self, id_: str, kind: Kind) -> Record | None:
+        """A record with its large texts."""
+        if "\0" in id_:  # PostgreSQL has no such texts
+            return None
+        query = select(records).where(records.c.kind == kind, records.c.id == id_)
+
+        def find(connection: Connection) -> Record | None:
+            row = connection.execute(query).mappings().first()
+            return None if row is None else to_record(row, self._blobs)
+
+        return await self.run(find)
+
+    async def find_deliveries(
+        self, *conditions: ColumnElement[bool], limit: int | None = None
+    ) -> list[Delivery]:
+        """Deliveries that meet all conditions, oldest first."""
+        query = (
+            select(deliveries)
+            .where(*conditions)
+            .order_by(deliveries.c.created_at, deliveries.c.id)
+            .limit(limit)
+        )
+
+        def find(connection: Connection) -> list[Delivery]:
+            rows = connection.execute(query).mappings()
+            return [to_delivery(row, self._blobs) for row in rows]
+
+        return await self.run(find)
+
+    async def restore(self, rows: list[dict[str, Any]]) -> list[Record]:
+        """Rows as records, with their large texts."""
+        return await self.run(lambda _: [to_record(row, self._blobs) for row in rows])
+
+    async def sweep(self, min_age: float) -> int:
+        """Remove the files that no row names."""
+        return await self.run(
+            lambda connection: self._blobs.sweep(
+                lambda names: find_used(connection, names), min_age
+            )
+        )
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
+    def _connect(self, function: Callable[[Connection], T]) -> T:
+        try:
+            with self._engine.connect() as connection:
+                return function(connection)
+        except (SQLAlchemyError, OSError) as error:
+            raise to_records_error(error) from error

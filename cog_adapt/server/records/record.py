@@ -1,0 +1,104 @@
+"""What is kept of a prediction or training, and of a webhook that is owed for it."""
+
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+
+from cog_adapt.runner.errors import RunnerError
+from cog_adapt.server.protocol import Kind
+
+RecordStatus = Literal["starting", "processing", "succeeded", "failed", "canceled"]
+DeliveryState = Literal["pending", "delivered", "failed"]
+UNFINISHED: Final = ("starting", "processing")
+FINISHED: Final = ("succeeded", "failed", "canceled")
+
+
+class RecordsError(RunnerError):
+    """The database cannot be read or written now; the same call may succeed later."""
+
+
+class TakenOverError(RecordsError):
+    """Another server has the record: do not run it, and say nothing more about it."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One prediction or training. Times are UTC, with a time zone.
+
+    Attributes:
+        id: unique within its kind.
+        input: the JSON of its inputs with secrets redacted; in a page, a large one is only a
+            reference: `{"stored":"sha256:…"}`. The same holds for output and logs.
+        payload: all that is needed to run it again, as JSON; None once it has finished.
+        input_digest: SHA-256 of its canonical input in hex: is a PUT the same request?
+        webhook_events: those that the webhook gets; None without a webhook.
+        server: that works on it; set by `Records`, what a caller puts here is not kept.
+        retries_left: how often it may run again when its server dies.
+        deadline: when it is to be canceled.
+    """
+
+    id: str
+    kind: Kind
+    status: RecordStatus
+    created_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    input: str | None = None
+    payload: str | None = None
+    input_digest: str | None = None
+    output: str | None = None
+    logs: str = ""
+    metrics: str = "{}"
+    error: str | None = None
+    webhook: str | None = None
+    webhook_events: tuple[str, ...] | None = None
+    server: str | None = None
+    attempts: int = 0
+    retries_left: int = 0
+    deadline: datetime | None = None
+    version: str | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing about it changes any more."""
+        return self.status in FINISHED
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One webhook that is owed, was received, or was given up.
+
+    Attributes:
+        id: a UUID, also the `webhook-id` header of each attempt.
+        record_id: with `kind`, the record it tells about.
+        event: start, output, logs or completed.
+        body: the JSON to send, byte for byte the same in each attempt.
+        headers: more request headers as a JSON object, such as `traceparent`.
+        next_attempt_at: not before this; None once it is no longer pending.
+        last_status: the HTTP status of the last answer.
+        last_error: why the last attempt failed.
+        server: that sends it; set by `Records`.
+    """
+
+    id: str
+    record_id: str
+    kind: Kind
+    event: str
+    url: str
+    body: str
+    created_at: datetime
+    headers: str = "{}"
+    state: DeliveryState = "pending"
+    attempts: int = 0
+    next_attempt_at: datetime | None = None
+    last_status: int | None = None
+    last_error: str | None = None
+    delivered_at: datetime | None = None
+    server: str | None = None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some records, newest first; a cursor is None where there is nothing more."""
+
+    records: list[Record]
+    next_cursor: str | None = None
+    previous_cursor: str | None = None

@@ -1,0 +1,78 @@
+"""Removes old records with all that belongs to them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Select, delete, exists, literal, select, tuple_
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records.record import FINISHED
+from cog_adapt.server.records.tables import BLOB_COLUMNS, Moment, deliveries, records
+
+ROWS_AT_ONCE: Final = 500
+_PLACE: Final = tuple_(records.c.created_at, records.c.id)
+
+
+def delete_old(connection: Connection, kind: Kind, before: datetime, max_count: int) -> int:
+    """Delete some finished records that no webhook is owed for.
+
+    Args:
+        connection: in a transaction.
+        kind: each has a count of its own: many predictions do not push a training out.
+        before: when those that are too old were finished.
+        max_count: newest records to keep.
+
+    Returns:
+        how many; 0 when there are no more.
+    """
+    ids = set(connection.scalars(_select(kind, *_is_older(before))))
+    surplus = connection.execute(_select_surplus(kind, max_count)).first()
+    if surplus is not None:
+        border = tuple_(literal(surplus.created_at, Moment), literal(surplus.id))
+        ids.update(connection.scalars(_select(kind, border >= _PLACE)))
+    _delete(connection, kind, list(ids))
+    return len(ids)
+
+
+def _is_older(before: datetime) -> tuple[ColumnElement[bool], ...]:
+    return records.c.completed_at < before, records.c.created_at < before  # which has an index
+
+
+def _select(kind: Kind, *conditions: ColumnElement[bool]) -> Select[Any]:
+    is_owed = exists().where(
+        deliveries.c.kind == records.c.kind,
+        deliveries.c.record_id == records.c.id,
+        deliveries.c.state == "pending",
+    )
+    return (
+        select(records.c.id)
+        .where(records.c.kind == kind, records.c.status.in_(FINISHED), ~is_owed, *conditions)
+        .limit(ROWS_AT_ONCE)
+    )
+
+
+def _select_surplus(kind: Kind, max_count: int) -> Select[Any]:
+    """The newest record beyond the count."""
+    return (
+        select(records.c.created_at, records.c.id)
+        .where(records.c.kind == kind, records.c.status.in_(FINISHED))
+        .order_by(records.c.created_at.desc(), records.c.id.desc())
+        .offset(max_count)
+        .limit(1)
+    )
+
+
+def _delete(connection: Connection, kind: Kind, ids: Sequence[Any]) -> None:
+    connection.execute(
+        delete(deliveries).where(deliveries.c.kind == kind, deliveries.c.record_id.in_(ids))
+    )
+    connection.execute(delete(records).where(records.c.kind == kind, records.c.id.in_(ids)))
+
+
+def find_used(connection: Connection, names: list[str]) -> set[str]:
+    """Those of the blobs that a row names."""
+    used: set[str] = set()
+    for column in BLOB_COLUMNS:
+        used.update(connection.scalars(select(column).where(column.in_(names))))
+    return used

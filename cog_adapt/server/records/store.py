@@ -1,0 +1,215 @@
+"""The records as the front process sees them."""
+
+import asyncio
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final, get_args
+
+from sqlalchemy import Connection, Engine
+
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records import leases as servers
+from cog_adapt.server.records import retention
+from cog_adapt.server.records.batch import Changes, Key
+from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.database import open_database
+from cog_adapt.server.records.pages import to_query
+from cog_adapt.server.records.reader import Reader
+from cog_adapt.server.records.record import Delivery, Page, Record
+from cog_adapt.server.records.rows import find_foreign, to_row, upsert
+from cog_adapt.server.records.tables import deliveries, records
+from cog_adapt.server.records.transactions import Transactions
+from cog_adapt.server.records.writer import Writer
+
+BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may be on its way
+
+
+class Records:
+    """Predictions, trainings and deliveries, in SQLite or PostgreSQL.
+
+    Methods that are coroutines raise `RecordsError` when the database cannot be used.
+
+    Attributes:
+        server: the id of this instance, which owns what it saves.
+    """
+
+    def __init__(self, engine: Engine, blobs: Blobs) -> None:
+        self.server = str(uuid.uuid4())
+        self._engine = engine
+        self._blobs = blobs
+        self._transactions = Transactions(engine, self._write)
+        self._writer = Writer(self._transactions)
+        self._reader = Reader(engine, blobs)
+
+    @classmethod
+    def open(cls, url: str | None, data_dir: Path, *, blob_bytes: int = 65536) -> "Records":
+        """Connect, and bring the tables up to date.
+
+        Args:
+            url: of the database; by default SQLite in data_dir.
+            data_dir: for large texts; servers that share a database share it.
+            blob_bytes: texts with more bytes are kept in files.
+
+        Raises:
+            ConfigError: the folder or the database cannot be used.
+        """
+        try:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            blobs = Blobs(data_dir / "blobs", blob_bytes)
+        except OSError as error:
+            raise ConfigError(
+                f"DATA_DIR {str(data_dir)!r} cannot be used: {error.strerror}; "
+                "name a folder that this process may write to"
+            ) from error
+        return cls(open_database(url, data_dir), blobs)
+
+    @property
+    def error(self) -> str | None:
+        """Why the last write failed; None when it did not."""
+        return self._transactions.error
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last write succeeded."""
+        return self.error is None
+
+    @property
+    def waiting(self) -> int:
+        """Changes that are not committed yet."""
+        return self._writer.waiting
+
+    @property
+    def lost(self) -> int:
+        """Changes that were given up: too many, or not fit for the database."""
+        return self._transactions.lost
+
+    def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
+        """Write within some 100 ms, and again and again if that fails.
+
+        Of several states of a record that wait, only the last one is written.
+        """
+        self._writer.put(record, deliveries)
+
+    def save_at_once(
+        self, record: Record, deliveries: Iterable[Delivery] = ()
+    ) -> "asyncio.Future[None]":
+        """Write at once, all in one transaction; `get` finds it from here on.
+
+        Returns:
+            resolved when it is committed; with a RecordsError where nothing was written or will
+            be, or where another server has taken it over.
+        """
+        return self._writer.put_durably(record, deliveries)
+
+    async def save_durably(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
+        """The same, and return when it is committed.
+
+        Raises:
+            RecordsError: nothing was written or will be; or another server has taken it over.
+        """
+        await self.save_at_once(record, deliveries)
+
+    async def get(self, id_: str, kind: Kind) -> Record | None:
+        """The newest state, committed or not."""
+        waiting = self._writer.find((kind, id_))
+        if waiting is not None:
+            return waiting
+        return await self._reader.find_record(id_, kind)
+
+    async def page(
+        self,
+        kind: Kind,
+        statuses: Sequence[str] = (),
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """Some records, newest first, with large texts as references.
+
+        Raises:
+            InputError: the cursor or the limit is not allowed.
+        """
+        query = to_query(kind, statuses, cursor, limit)
+        await self._writer.flush()
+        return await self._reader.run(query.read)
+
+    async def register(self) -> None:
+        """Say that this server lives, now and every two seconds; call it before the first save."""
+        beat = partial(servers.beat, server=self.server)
+        await self._writer.call(beat)
+        self._writer.start_beating(beat, servers.BEAT_SECONDS)
+
+    async def take_over(self) -> list[Record]:
+        """Make the unfinished records of dead servers this server's, and their deliveries too.
+
+        A server on this machine is known to be dead at once, another one when its lease of ten
+        seconds has run out: call it at the start, and every few seconds.
+        """
+        rows = await self._writer.call(partial(servers.take_over, server=self.server))
+        return await self._reader.restore(rows)
+
+    async def due_deliveries(self, now: datetime, limit: int) -> list[Delivery]:
+        """This server's pending deliveries whose time has come, oldest first."""
+        await self._writer.flush()
+        return await self._reader.find_deliveries(
+            deliveries.c.state == "pending",
+            deliveries.c.next_attempt_at <= now,
+            deliveries.c.server == self.server,
+            limit=limit,
+        )
+
+    async def update_delivery(self, delivery: Delivery) -> None:
+        """Write the state after an attempt; also adds a new delivery."""
+        await self._writer.put_durably(None, (delivery,))
+
+    async def deliveries(self, record_id: str, kind: Kind) -> list[Delivery]:
+        """All deliveries of a record, oldest first."""
+        await self._writer.flush()
+        return await self._reader.find_deliveries(
+            deliveries.c.kind == kind, deliveries.c.record_id == record_id
+        )
+
+    async def prune(self, max_age: timedelta, max_count: int) -> int:
+        """Delete finished records that are too old or, of each kind, too many.
+
+        Those that a webhook is still owed for stay. Files that no row names go an hour later.
+
+        Returns:
+            how many records were deleted.
+        """
+        before = datetime.now(UTC) - max_age
+        total = 0
+        for kind in get_args(Kind):
+            delete = partial(retention.delete_old, kind=kind, before=before, max_count=max_count)
+            while count := await self._writer.call(delete):
+                total += count
+        await self._reader.sweep(BLOB_GRACE_SECONDS)
+        return total
+
+    async def close(self) -> None:
+        """Write what waits; what is unfinished, others may take over at once.
+
+        Raises:
+            RecordsError: something could not be written, and is lost.
+        """
+        try:
+            await self._writer.close(partial(servers.leave, server=self.server))
+        finally:
+            self._reader.close()
+            self._engine.dispose()
+
+    def _write(self, connection: Connection, changes: Changes) -> set[Key]:
+        rows = [to_row(item, self.server, self._blobs) for item in changes.records.values()]
+        foreign: set[Key] = set()
+        if upsert(connection, records, rows) < len(rows):
+            foreign = find_foreign(connection, rows, self.server)
+        owed = [
+            to_row(item, self.server, self._blobs)
+            for item in changes.deliveries.values()
+            if (item.kind, item.record_id) not in foreign
+        ]
+        upsert(connection, deliveries, owed)
+        return foreign

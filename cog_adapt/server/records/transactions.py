@@ -1,0 +1,106 @@
+"""Runs functions in transactions; a failure is an answer and not an exception.
+
+So the thread that writes outlives whatever fails in it.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+
+from cog_adapt.server.records.batch import Changes, Key
+from cog_adapt.server.records.database import for_writing
+from cog_adapt.server.records.record import RecordsError, TakenOverError
+
+_TOO_LARGE: Final = "54"  # PostgreSQL's class of errors for values beyond a limit
+_log = logging.getLogger(__name__)
+
+
+class Write(Protocol):
+    """Writes changes; returns the keys of those that belong to another server."""
+
+    def __call__(self, connection: Connection, changes: Changes) -> set[Key]:
+        """In the transaction of the connection."""
+
+
+class Transactions:
+    """A database to write to.
+
+    Attributes:
+        error: why the last transaction failed; None when it did not.
+        lost: how many changes were given up.
+    """
+
+    def __init__(self, engine: Engine, write: Write) -> None:
+        self.error: str | None = None
+        self.lost = 0
+        self._engine = for_writing(engine)
+        self._write = write
+
+    def run(self, function: Callable[[Connection], Any]) -> tuple[Any, Exception | None]:
+        """What the function returned, or the error with which all that it did was undone."""
+        try:
+            with self._engine.begin() as connection:
+                result = function(connection)
+        except (SQLAlchemyError, OSError) as error:
+            told = to_records_error(error)
+            self.error = str(told)
+            return None, told
+        except Exception as error:  # noqa: BLE001 - goes to the caller; the thread lives on
+            return None, error
+        self.error = None
+        return result, None
+
+    def store(self, changes: Changes) -> tuple[dict[Key, RecordsError], Exception | None]:
+        """Write all changes, or nothing.
+
+        Returns:
+            the records that were refused for good, and why nothing at all was written.
+        """
+        refused, error = self.run(partial(self._write, changes=changes))
+        if error is None:
+            return {key: _taken_over(key) for key in refused}, None
+        if isinstance(error, RecordsError) and not _is_fault_of_data(error.__cause__):
+            return {}, error
+        return self._store_singly(changes)
+
+    def _store_singly(self, changes: Changes) -> tuple[dict[Key, RecordsError], Exception | None]:
+        """All but those that would fail for ever, and everything after them."""
+        refused: dict[Key, RecordsError] = {}
+        for key, single in changes.split():
+            taken, error = self.run(partial(self._write, changes=single))
+            if error is None:
+                refused.update((other, _taken_over(other)) for other in taken)
+            elif isinstance(error, RecordsError) and not _is_fault_of_data(error.__cause__):
+                return {}, error
+            else:
+                self.lost += 1
+                self.error = None  # the database is well
+                _log.error("record %s is lost, the database does not take it: %s", key, error)
+                refused[key] = RecordsError(f"{key[0]} {key[1]!r} cannot be stored: {error}")
+        return refused, None
+
+
+def _taken_over(key: Key) -> TakenOverError:
+    return TakenOverError(f"{key[0]} {key[1]!r} is in the hands of another server; do not run it")
+
+
+def _is_fault_of_data(cause: BaseException | None) -> bool:
+    if isinstance(cause, DataError | IntegrityError):
+        return True
+    state = getattr(getattr(cause, "orig", None), "sqlstate", None)
+    return isinstance(state, str) and state.startswith(_TOO_LARGE)
+
+
+def to_records_error(error: Exception) -> RecordsError:
+    """What a caller is told, with the cause and the remedy."""
+    cause = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    told = RecordsError(
+        f"the records cannot be read or written: {cause or type(error).__name__}; "
+        "make room or start the database, and try again"
+    )
+    told.__cause__ = error
+    return told

@@ -1,0 +1,195 @@
+"""The one thread that writes: whatever waits is committed together."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection
+
+from cog_adapt.server.records.batch import Batch, Call, Key, Waiter
+from cog_adapt.server.records.record import Delivery, Record, RecordsError
+from cog_adapt.server.records.transactions import Transactions
+
+PAUSE: Final = 0.1  # seconds in which states that nobody waits for may replace each other
+RETRY_PAUSE: Final = 0.5  # seconds after a failure
+MAX_KEPT: Final = 50_000  # changes kept in memory while the database cannot be written
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+_Answer = tuple["asyncio.Future[Any]", Any, Exception | None]
+
+
+class Writer:
+    """Commits changes in the order in which they were put."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        self._beat: Callable[[Connection], None] | None = None
+        self._beat_seconds = 0.0
+        self._next_beat = 0.0
+        self._lock = threading.Lock()  # held for a few instructions only
+        self._open = Batch()
+        self._writing = Batch()
+        self._waken = threading.Event()
+        self._urgent = threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="records", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many changes are not committed yet."""
+        return sum(len(batch.behind) + len(batch.durable) for batch in (self._open, self._writing))
+
+    def put(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
+        """Write soon; on the hot path of the event loop."""
+        with self._lock:
+            self._refuse_if_closing()
+            batch = self._open
+            batch.behind.add(record, deliveries)
+            if batch.durable:
+                batch.durable.forget(record, deliveries)
+        if not self._waken.is_set():
+            self._waken.set()
+
+    def put_durably(
+        self, record: Record | None, deliveries: Iterable[Delivery]
+    ) -> "asyncio.Future[None]":
+        """Write now; `find` knows it from here on.
+
+        Returns:
+            resolved when it is committed; with a RecordsError where it was not, and will not be.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        key = None if record is None else (record.kind, record.id)
+        with self._lock:
+            if self._closing:
+                future.set_exception(_closed())
+                return future
+            self._open.durable.add(record, deliveries)
+            self._open.waiters.append(Waiter(future, key))
+        self._hurry()
+        return future
+
+    async def flush(self) -> None:
+        """Return when all that was put has been written, or could not be."""
+        if self.waiting and not self._closing:
+            with contextlib.suppress(RecordsError):
+                await self.put_durably(None, ())
+
+    async def call(self, function: Callable[[Connection], T]) -> T:
+        """Run a function in a transaction of its own, after what was put."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._refuse_if_closing()
+            self._open.calls.append(Call(future, function))
+        self._hurry()
+        return await future
+
+    def find(self, key: Key) -> Record | None:
+        """A record that is not committed yet."""
+        with self._lock:
+            return self._open.find(key) or self._writing.find(key)
+
+    def start_beating(self, beat: Callable[[Connection], None], seconds: float) -> None:
+        """Run the function in this rhythm from now on."""
+        self._beat_seconds = seconds
+        self._next_beat = time.monotonic() + seconds
+        self._beat = beat
+        self._hurry()
+
+    async def close(self, last: Callable[[Connection], None]) -> None:
+        """Write what waits, run the last function, and end the thread.
+
+        Raises:
+            RecordsError: something could not be written, and is lost.
+        """
+        with self._lock:
+            self._closing = True
+        self._hurry()
+        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._transactions.run, last)
+        if self._open.behind:
+            raise RecordsError(
+                f"{len(self._open.behind)} changes are lost: {self._transactions.error}"
+            )
+
+    def _refuse_if_closing(self) -> None:
+        if self._closing:
+            raise _closed()
+
+    def _hurry(self) -> None:
+        self._urgent.set()
+        self._waken.set()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._waken.wait(self._seconds_to_beat())
+            if self._waken.is_set():
+                self._urgent.wait(PAUSE if self._transactions.error is None else RETRY_PAUSE)
+            self._commit_all()
+            if self._beat is not None and time.monotonic() >= self._next_beat:
+                self._next_beat = time.monotonic() + self._beat_seconds
+                self._transactions.run(self._beat)
+        self._commit_all()
+
+    def _seconds_to_beat(self) -> float | None:
+        return None if self._beat is None else max(0.0, self._next_beat - time.monotonic())
+
+    def _commit_all(self) -> None:
+        self._urgent.clear()
+        self._waken.clear()
+        with self._lock:
+            batch = self._writing = self._open
+            self._open = Batch()
+        answers = self._commit(batch)
+        answers += [(call.future, *self._transactions.run(call.function)) for call in batch.calls]
+        _tell(answers)
+
+    def _commit(self, batch: Batch) -> list[_Answer]:
+        changes = batch.merge()
+        refused, error = self._transactions.store(changes) if changes else ({}, None)
+        with self._lock:
+            self._writing = Batch()
+            if error is not None:
+                self._keep(batch)
+        return [
+            (waiter.future, None, error or (waiter.key and refused.get(waiter.key)) or None)
+            for waiter in batch.waiters
+        ]
+
+    def _keep(self, batch: Batch) -> None:
+        """What nobody waits for is tried again with what comes next."""
+        given_up = self._open.behind.restore(batch.behind, MAX_KEPT)
+        if given_up:
+            self._transactions.lost += given_up
+            _log.error("%d changes are lost: %s", given_up, self._transactions.error)
+        if self._open.behind:
+            self._waken.set()
+
+
+def _closed() -> RecordsError:
+    return RecordsError("the records are closed; nothing more can be saved")
+
+
+def _tell(answers: Iterable[_Answer]) -> None:
+    by_loop = defaultdict(list)
+    for answer in answers:
+        by_loop[answer[0].get_loop()].append(answer)
+    for loop, its in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, its)
+
+
+def _resolve(answers: list[_Answer]) -> None:
+    for future, result, error in answers:
+        if future.done():  # its caller was cancelled
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)

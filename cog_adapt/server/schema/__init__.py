@@ -1,0 +1,1 @@
+"""The OpenAPI document of a predictor, and inputs checked by it."""

@@ -1,0 +1,60 @@
+"""From the annotation of an input to its schema, as `cog build` writes it.
+
+Inputs are flat: a scalar, a list of scalars, or a union of those, each perhaps `| None`.
+"""
+
+from typing import get_args, get_origin
+
+import typing_extensions
+
+from cog_adapt.server.schema.types import (
+    OBJECT,
+    SCALAR_NAMES,
+    Schema,
+    is_list,
+    plain,
+    refusal,
+    scalar_schema,
+    union_members,
+)
+
+INPUT_TYPES = f"{SCALAR_NAMES}, list[one of these], a union of these, and each with | None"
+
+
+def input_schema(annotation: object) -> tuple[Schema, bool]:
+    """The schema of an input's type, and whether the type allows None.
+
+    Raises:
+        ConfigError: Cog has no such input type.
+    """
+    members, nullable = union_members(plain(annotation))
+    variants = [_flat_schema(member) for member in members]
+    if len(variants) == 1:
+        return variants[0], nullable
+    if any("format" in item_schema(variant) for variant in variants):
+        raise refusal(annotation, "an input", "cog.Path, cog.File and cog.Secret outside a union")
+    mark = {"nullable": True} if nullable else {}
+    return {"anyOf": [variant | mark for variant in variants]}, nullable
+
+
+def item_schema(schema: Schema) -> Schema:
+    """What a list holds; other schemas are their own."""
+    item: Schema = schema.get("items", schema)
+    return item
+
+
+def _flat_schema(annotation: object) -> Schema:
+    if not is_list(annotation):
+        return _scalar_schema(annotation)
+    if not get_args(annotation):
+        raise refusal(annotation, "an input", "list[str] and the like, which say of what")
+    return {"type": "array", "items": _scalar_schema(plain(get_args(annotation)[0]))}
+
+
+def _scalar_schema(annotation: object) -> Schema:
+    schema = scalar_schema(annotation)
+    if schema is not None:
+        return schema
+    if get_origin(annotation) is dict or typing_extensions.is_typeddict(annotation):
+        return dict(OBJECT)
+    raise refusal(annotation, "an input", INPUT_TYPES)

@@ -1,0 +1,1 @@
+"""Accepts, queues, dispatches and records predictions; knows no HTTP."""

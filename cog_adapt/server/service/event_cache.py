@@ -1,0 +1,67 @@
+"""What ended lately, for readers of events who come back after the end."""
+
+from collections import OrderedDict
+
+import msgspec
+
+from cog_adapt.server.service.events import EventLog
+from cog_adapt.server.service.prediction import Prediction
+
+_OWN_BYTES = 1024
+_LARGEST_SHARE = 8
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """The events of a prediction that has ended; a record no longer tells them one by one.
+
+    Attributes:
+        events: all but the last.
+        data: of the last.
+    """
+
+    events: EventLog
+    data: bytes
+
+    def completed(self) -> bytes:
+        """The data of the last event."""
+        return self.data
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self.events.size + len(self.data) + _OWN_BYTES
+
+
+class Recent:
+    """The predictions that ended last.
+
+    Args:
+        most_bytes: of all of them; the oldest go first, and what is very large does not come in.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._ended: OrderedDict[str, Ended] = OrderedDict()
+
+    def add(self, prediction: Prediction) -> None:
+        """Keep one; nobody can have followed one whose id was told with its end."""
+        self._forget(prediction.id)
+        order, events = prediction.order, prediction.events
+        if not (order.keeps or order.is_named or events.was_followed) or not self._most_bytes:
+            return
+        ended = Ended(events, prediction.completed())
+        if ended.size * _LARGEST_SHARE > self._most_bytes:
+            return
+        self._ended[prediction.id] = ended
+        self._bytes += ended.size
+        while self._bytes > self._most_bytes:
+            self._forget(next(iter(self._ended)))
+
+    def get(self, name: str) -> Ended | None:
+        """The one of this id."""
+        return self._ended.get(name)
+
+    def _forget(self, name: str) -> None:
+        ended = self._ended.pop(name, None)
+        self._bytes -= ended.size if ended else 0

@@ -1,0 +1,134 @@
+"""What the server says about itself: Cog's health check, liveness and readiness."""
+
+import platform
+from datetime import datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import coglet
+import msgspec
+import structlog
+
+from cog_adapt.server.protocol import AskHealth, Health
+from cog_adapt.server.service.service import Desk
+
+log = structlog.get_logger()
+USABLE = ("READY", "BUSY")
+_SETUP = {"starting": "starting", "setup failed": "failed"}
+_READY_FILE = Path("/var/run/cog/ready")
+_HEALTHCHECK_SECONDS = 5.0
+_TIMED_OUT = "Healthcheck failed: user-defined healthcheck timed out after 5.0 seconds"
+
+
+class Clinic:
+    """Answers for the health of the desk's main model process."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.self_test: dict[str, Any] | None = None
+
+    async def report(self) -> dict[str, Any]:
+        """The body of /health-check."""
+        complaint = await self._complaint() if self.status() in USABLE else None
+        process, status = self._desk.main.process, self.status()
+        setup: dict[str, Any] = {
+            "started_at": _nanoseconds(process.started_at),
+            "status": _SETUP.get(process.state, "succeeded"),
+        }
+        if process.completed_at is not None:
+            setup["completed_at"] = _nanoseconds(process.completed_at)
+            setup["logs"] = process.logs
+        body = {"status": status, "setup": setup, "version": versions()} | self._further()
+        if status in USABLE and complaint is not None:
+            body |= {"status": "UNHEALTHY", "user_healthcheck_error": complaint}
+        self._tell_kubernetes(is_ready=body["status"] in USABLE)
+        return body
+
+    def status(self) -> str:
+        """Cog's word for the state, user's health check aside."""
+        desk = self._desk
+        state = desk.main.process.state
+        if state == "ready":
+            return "READY" if desk.main.free_slots else "BUSY"
+        if state == "setup failed":
+            return "SETUP_FAILED"
+        return "DEFUNCT" if state == "defunct" else "STARTING"
+
+    async def readiness(self) -> tuple[bool, dict[str, Any]]:
+        """Whether to send requests here, and why not."""
+        body = await self.report()
+        self_test = self.last_self_test()
+        passed = self_test is None or self_test.get("passed") is True
+        ready = body["status"] in USABLE and passed and not self._desk.is_closing
+        reasons = {
+            name: value
+            for name, value in body.items()
+            if name in ("status", "user_healthcheck_error")
+        }
+        if not passed:
+            reasons["self_test"] = "failed"
+        if self._desk.records.error:
+            reasons["records"] = self._desk.records.error
+        return ready, {"ready": ready} | reasons
+
+    def last_self_test(self) -> dict[str, Any] | None:
+        """The latest report of the gradient self-test; None where there is none."""
+        if self.self_test is None:
+            ready = self._desk.main.ready
+            if ready is not None and ready.self_test is not None:
+                self.self_test = msgspec.json.decode(ready.self_test)
+        return self.self_test
+
+    def _further(self) -> dict[str, Any]:
+        """What Cog does not say."""
+        process = self._desk.main.process
+        further: dict[str, Any] = {}
+        if process.crashes:
+            further = {"crashes": process.crashes, "last_crash": process.last_crash}
+        report = self.last_self_test()
+        if report is not None:
+            further["self_test"] = {"passed": report.get("passed")}
+        return further
+
+    async def _complaint(self) -> str | None:
+        ready = self._desk.main.ready
+        if ready is None or not ready.has_healthcheck:
+            return None
+        try:
+            answer: Health = await self._desk.main.questions.ask(
+                AskHealth(), Health, _HEALTHCHECK_SECONDS + 0.5
+            )
+        except TimeoutError:
+            return _TIMED_OUT
+        return answer.error
+
+    def _tell_kubernetes(self, *, is_ready: bool) -> None:
+        if not self._desk.settings.kubernetes_service_host or _READY_FILE.exists() == is_ready:
+            return
+        try:
+            if is_ready:
+                _READY_FILE.parent.mkdir(parents=True, exist_ok=True)
+                _READY_FILE.touch()
+            else:
+                _READY_FILE.unlink()
+        except OSError as error:
+            log.warning("Kubernetes cannot be told", file=str(_READY_FILE), error=str(error))
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of Cog's parts and Python."""
+    build = coglet.__build__
+    return {
+        "coglet": coglet.__version__,
+        "git_sha": build.git_sha,
+        "build_time": build.build_time,
+        "python_sdk": version("cog"),
+        "python": platform.python_version(),
+    }
+
+
+def _nanoseconds(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%f}000+00:00"

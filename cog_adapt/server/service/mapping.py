@@ -1,0 +1,115 @@
+"""What the database keeps of a prediction, and what can be made of it again."""
+
+import uuid
+from datetime import datetime, timedelta
+
+import msgspec
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records import Record
+from cog_adapt.server.records.record import Delivery
+from cog_adapt.server.service.prediction import Order, Prediction, encode, now
+
+
+class Payload(msgspec.Struct):
+    """What a record keeps of an order so that it can be run after a restart."""
+
+    input: msgspec.Raw
+    context: dict[str, str]
+    headers: dict[str, str]
+
+
+def _delivery_id(kind: Kind, name: str, created_at: datetime) -> str:
+    """The same for every server that tells the end of one run, so that it is told once."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name} {created_at.timestamp():.6f}"))
+
+
+def debt_of(prediction: Prediction, url: str, headers: dict[str, str]) -> Delivery:
+    """The webhook that is owed for the end of a prediction."""
+    return Delivery(
+        id=_delivery_id(prediction.order.kind, prediction.id, prediction.created_at),
+        record_id=prediction.id,
+        kind=prediction.order.kind,
+        event="completed",
+        url=url,
+        body=encode(prediction.account()).decode(),
+        created_at=now(),
+        headers=encode(headers).decode(),
+        next_attempt_at=now(),
+    )
+
+
+def last_word(record: Record) -> Delivery:
+    """The same, of a prediction that is known only from its record."""
+    raw = {"logs": record.logs, "id": record.id, "status": record.status, "error": record.error}
+    body = raw | {"metrics": msgspec.Raw(record.metrics.encode())}
+    if record.output is not None:
+        body["output"] = msgspec.Raw(record.output.encode())
+    return Delivery(
+        id=_delivery_id(record.kind, record.id, record.created_at),
+        record_id=record.id,
+        kind=record.kind,
+        event="completed",
+        url=record.webhook or "",
+        body=encode(body).decode(),
+        created_at=now(),
+        next_attempt_at=now(),
+    )
+
+
+def to_record(prediction: Prediction) -> Record:
+    """A prediction as the database keeps it."""
+    order = prediction.order
+    output = prediction.output if prediction.outputs or prediction.is_list else None
+    shows_output = prediction.outputs or prediction.status == "succeeded"
+    deadline = prediction.created_at + timedelta(seconds=order.seconds) if order.seconds else None
+    return Record(
+        id=order.id,
+        kind=order.kind,
+        status=prediction.status,
+        created_at=prediction.created_at,
+        started_at=prediction.started_at,
+        completed_at=prediction.completed_at,
+        input=order.shown.decode(),
+        payload=None if prediction.is_final else _payload(order),
+        input_digest=order.digest,
+        output=encode(output).decode() if shows_output else None,
+        logs=prediction.logs,
+        metrics=encode(prediction.metrics).decode(),
+        error=prediction.error,
+        webhook=order.webhook,
+        webhook_events=tuple(sorted(order.events)) if order.webhook else None,
+        retries_left=prediction.retries_left,
+        deadline=deadline,
+    )
+
+
+def _payload(order: Order) -> str | None:
+    if not order.outlives:
+        return None
+    content = Payload(msgspec.Raw(order.input), order.context, dict(order.headers))
+    return msgspec.json.encode(content).decode()
+
+
+def to_order(record: Record) -> Order | None:
+    """What was asked for, from a record; None where the record does not hold enough."""
+    if record.payload is None:
+        return None
+    payload = msgspec.json.decode(record.payload, type=Payload)
+    seconds = None
+    if record.deadline is not None:
+        seconds = (record.deadline - record.created_at).total_seconds()
+    return Order(
+        record.id,
+        record.kind,
+        bytes(payload.input),
+        (record.input or "{}").encode(),
+        payload.context,
+        record.webhook,
+        frozenset(record.webhook_events or ()),
+        keeps=True,
+        retries=record.retries_left,
+        seconds=seconds,
+        headers=payload.headers,
+        created_at=record.created_at,
+    )

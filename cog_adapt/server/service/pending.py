@@ -1,0 +1,49 @@
+"""Questions to a model process that are not about a prediction: its health, its numbers."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from cog_adapt.server.protocol import Gauges, Health, Question, Report, SelfTested
+
+ANSWERS = (Health, SelfTested, Gauges)
+
+
+class Questions:
+    """What was asked and is not answered yet; who asks the same at once shares the answer.
+
+    Args:
+        send: says something to the model process.
+    """
+
+    def __init__(self, send: Callable[[Question], object]) -> None:
+        self._send = send
+        self._open: dict[type[Report], asyncio.Future[Report]] = {}
+
+    async def ask(self, request: Question, answer: type[Report], seconds: float) -> Any:  # noqa: ANN401
+        """Ask, and wait for an answer of a type.
+
+        Raises:
+            TimeoutError: there is none in time, or the process is gone.
+        """
+        future = self._open.get(answer)
+        if future is None or future.done():
+            future = self._open[answer] = asyncio.get_running_loop().create_future()
+            self._send(request)
+        done, _ = await asyncio.wait({future}, timeout=seconds)
+        if not done or future.cancelled():
+            self._open.pop(answer, None)
+            raise TimeoutError
+        return future.result()
+
+    def hear(self, report: Report) -> None:
+        """An answer has come."""
+        future = self._open.pop(type(report), None)
+        if future is not None and not future.done():
+            future.set_result(report)
+
+    def lose(self) -> None:
+        """None will come."""
+        for future in self._open.values():
+            future.cancel()
+        self._open.clear()

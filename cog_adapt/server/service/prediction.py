@@ -1,0 +1,219 @@
+"""One prediction or training in flight: what is known of it, and how it looks to a client."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from cog_adapt.server.api.body import ALL_EVENTS
+from cog_adapt.server.protocol import Finished, Kind, MetricMode
+from cog_adapt.server.service.events import EventLog
+
+State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
+FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def new_id() -> str:
+    """An id in Cog's style."""
+    return f"pred_{time.time_ns():x}"
+
+
+def digest_of(inputs: bytes) -> str:
+    """The SHA-256 of inputs as sorted JSON, in hex."""
+    return hashlib.sha256(inputs).hexdigest()
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a client asked for.
+
+    Attributes:
+        id: of the prediction.
+        kind: prediction or training.
+        input: the JSON that the model gets.
+        shown: the same with secrets starred out, for records.
+        context: strings for run().
+        webhook: where events go; None: nowhere.
+        events: which events.
+        keeps: whether it must survive this process, since nobody waits for the answer.
+        is_named: whether the client chose the id, and may ask for it again.
+        is_repeatable: whether the record may hold all that is needed to run it (no secrets).
+        retries: how often it may run again after a crash.
+        seconds: until it is cancelled; None: without limit.
+        headers: of the request, to pass on to webhooks (tracing).
+        created_at: when it was accepted; None: now. `seconds` count from then.
+    """
+
+    id: str
+    kind: Kind
+    input: bytes
+    shown: bytes
+    context: dict[str, str] = {}
+    webhook: str | None = None
+    events: frozenset[str] = ALL_EVENTS
+    keeps: bool = False
+    is_named: bool = False
+    is_repeatable: bool = True
+    retries: int = 0
+    seconds: float | None = None
+    headers: Mapping[str, str] = {}
+    created_at: datetime | None = None
+
+    @property
+    def outlives(self) -> bool:
+        """Whether its record holds all that another server needs to run it."""
+        return self.keeps and self.is_repeatable
+
+    @property
+    def digest(self) -> str:
+        """Of the input, to tell whether another request asks the same."""
+        return digest_of(self.input)
+
+
+class Prediction:
+    """One run of the model, from its acceptance to its end.
+
+    Attributes:
+        done: resolved when it has ended and its slot is free.
+    """
+
+    def __init__(self, order: Order, history: int) -> None:
+        self.order = order
+        self.id = order.id
+        self.status: State = "starting"
+        self.created_at = order.created_at or now()
+        self.started_at: datetime | None = None
+        self.completed_at: datetime | None = None
+        self.error: str | None = None
+        self.retries_left = order.retries
+        self.events = EventLog(history)
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_cancelled = False
+        self.written: asyncio.Task[None] | None = None
+        self._history = history
+        self._accepted = time.monotonic()
+        self.waited = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.outputs: list[msgspec.Raw] = []
+        self.is_list = False
+        self._logs: list[str] = []
+        self.metrics: dict[str, Any] = {}
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has ended."""
+        return self.status in FINAL
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was accepted."""
+        return time.monotonic() - self._accepted
+
+    @property
+    def logs(self) -> str:
+        """Everything printed so far."""
+        if len(self._logs) > 1:
+            self._logs = ["".join(self._logs)]
+        return self._logs[0] if self._logs else ""
+
+    def start(self) -> None:
+        """The model has begun."""
+        self.status, self.started_at, self.waited = "processing", now(), self.age
+        self.events.append("start", encode({"id": self.id, "status": "processing"}))
+
+    def begin_again(self) -> None:
+        """What a crash cut short runs once more; nothing of the first run is kept."""
+        self.status, self.started_at = "starting", None
+        self.retries_left -= 1
+        self._begin()
+
+    def add_log(self, source: str, data: str) -> None:
+        """The model printed."""
+        self._logs.append(data)
+        self.events.append("log", encode({"source": source, "data": data}))
+
+    def add_output(self, chunk: bytes) -> None:
+        """The model put out an item, as JSON."""
+        raw = msgspec.Raw(chunk)
+        self.events.append("output", encode({"chunk": raw, "index": len(self.outputs)}))
+        self.outputs.append(raw)
+
+    def add_metric(self, name: str, value: bytes, mode: MetricMode) -> Any:  # noqa: ANN401
+        """The model recorded a metric; what it recorded, decoded."""
+        decoded = msgspec.json.decode(value)
+        *path, leaf = name.split(".")
+        place = self.metrics
+        for part in path:
+            if not isinstance(place.get(part), dict):
+                place[part] = {}
+            place = place[part]
+        _record(place, leaf, decoded, mode)
+        self.events.append("metric", encode({"name": name, "value": decoded, "mode": mode}))
+        return decoded
+
+    def finish(self, end: Finished) -> None:
+        """It has ended; `done` is left to whoever frees its slot."""
+        self.status, self.error, self.is_list = end.status, end.error, end.is_list
+        self.completed_at = now()
+        self.metrics["predict_time"] = end.predict_time
+
+    @property
+    def output(self) -> msgspec.Raw | list[msgspec.Raw] | None:
+        """What it has put out: a list, one value, or None."""
+        if self.is_list or not self.is_final:
+            return self.outputs
+        return self.outputs[0] if self.outputs else None
+
+    def answer(self) -> dict[str, Any]:
+        """How it looks at its end to who waits: Cog's body."""
+        body: dict[str, Any] = {
+            "id": self.id,
+            "logs": self.logs,
+            "metrics": self.metrics,
+            "status": self.status,
+        }
+        if self.status == "succeeded":
+            body["output"] = self.output
+        if self.error is not None:
+            body["error"] = self.error
+        return body
+
+    def account(self) -> dict[str, Any]:
+        """How it looks at any time to who follows it: with what it has put out so far."""
+        return self.answer() | ({"output": self.output} if self.outputs else {})
+
+    def completed(self) -> bytes:
+        """The data of the event that ends its stream."""
+        return encode(self.account())
+
+    def progress(self) -> dict[str, Any]:
+        """How it looks while it runs: Cog's body of a PUT with a known id."""
+        return self.account() | {"input": msgspec.Raw(self.order.shown)}
+
+
+def _record(place: dict[str, Any], leaf: str, value: Any, mode: MetricMode) -> None:  # noqa: ANN401
+    if value is None:
+        place.pop(leaf, None)
+    elif mode == "increment" and isinstance(place.get(leaf), int | float):
+        place[leaf] += value
+    elif mode == "append":
+        before = place.get(leaf, [])
+        place[leaf] = [*(before if isinstance(before, list) else [before]), value]
+    else:
+        place[leaf] = value
+
+
+def encode(body: object) -> bytes:
+    """JSON with sorted keys, as Cog writes it."""
+    return _encoder.encode(body)

@@ -1,0 +1,58 @@
+"""The bounded queue in front of a lane's slots."""
+
+from collections import deque
+
+from cog_adapt.server.api.body import Refused
+from cog_adapt.server.service.prediction import Prediction, encode
+
+_AT_CAPACITY = "At capacity - all prediction slots busy"
+_POSITIONS_TOLD = 100
+_FEWEST_SECONDS_TO_WAIT = 1
+
+
+class Queue(deque[Prediction]):
+    """The predictions that wait for a slot; the first hundred are told their places.
+
+    Args:
+        most: how many may wait.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def has_room(self, excess: int) -> bool:
+        """Whether one more may come, with so many more predictions than slots; negative: fewer."""
+        return excess < self.most
+
+    def refusal(self, excess: int) -> Refused:
+        """What is said where there is no room."""
+        if not self.most:
+            return Refused(409, _AT_CAPACITY)
+        return Refused(
+            429,
+            f"{excess} predictions wait; at most {self.most} may (MAX_QUEUE). Try later.",
+            headers={"Retry-After": str(_FEWEST_SECONDS_TO_WAIT)},
+        )
+
+    def place(self, prediction: Prediction) -> int | None:
+        """Its place, from 1; None where it does not wait."""
+        try:
+            return self.index(prediction) + 1
+        except ValueError:
+            return None
+
+    def tell_last(self) -> None:
+        """Tell the one that came last its place."""
+        _tell(self[-1], len(self))
+
+    def tell_all(self) -> None:
+        """Tell each its place, where that is among the first hundred."""
+        for place, prediction in enumerate(self, 1):
+            if place > _POSITIONS_TOLD:
+                break
+            _tell(prediction, place)
+
+
+def _tell(prediction: Prediction, place: int) -> None:
+    prediction.events.append("queued", encode({"position": place}))

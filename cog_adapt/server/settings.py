@@ -1,0 +1,163 @@
+"""What an operator sets: read once at start-up from the environment, and frozen.
+
+The names without a word on them are Cog's. An image's environment and `cog.yaml` both count;
+the environment wins.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.cogfile import read_cogfile
+
+COGFILE = Path("cog.yaml")
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+class _CogfileSource(PydanticBaseSettingsSource):
+    """What `cog.yaml` names; its `environment` is set before settings are read."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False  # asked field by field only by sources that have no call
+
+    def __call__(self) -> dict[str, Any]:
+        if not COGFILE.exists():
+            return {}
+        cogfile = read_cogfile(COGFILE)
+        values = {
+            "cog_predict_type_stub": cogfile.predict_reference,
+            "cog_train_type_stub": cogfile.train,
+            "cog_max_concurrency": cogfile.concurrency and cogfile.concurrency.max,
+        }
+        return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+class Settings(BaseSettings):
+    """Every setting of the server; a field is the variable of its name in capitals."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        case_sensitive=False,
+        allow_inf_nan=False,
+    )
+
+    port: int = Field(default=5000, ge=0, le=65535, description="port to listen on")
+    cog_predict_type_stub: str | None = Field(
+        default=None, description="FILE.py:NAME of the predictor"
+    )
+    cog_train_type_stub: str | None = Field(
+        default=None, description="FILE.py:NAME of the training"
+    )
+    cog_max_concurrency: int | None = Field(default=None, ge=1, description="predictions at once")
+    cog_setup_timeout: float = Field(
+        default=0, ge=0, description="seconds for setup(); 0: no limit"
+    )
+    cog_throttle_response_interval: float = Field(
+        default=0.5, ge=0, description="seconds between two `logs` webhooks"
+    )
+    cog_stream_history_capacity: int = Field(
+        default=1024, ge=0, description="events kept for the replay of a stream"
+    )
+    cog_user_agent: str | None = Field(default=None, description="User-Agent of downloads")
+    webhook_auth_token: str | None = Field(
+        default=None, description="bearer token sent with webhooks"
+    )
+    log_format: Literal["json", "console"] = Field(
+        default="json", description="of the server's own log"
+    )
+    cog_log_level: str = Field(default="info", description="debug, info, warning or error")
+    kubernetes_service_host: str | None = Field(
+        default=None, description="set by Kubernetes: touch /var/run/cog/ready when ready"
+    )
+
+    strict_cog: bool = Field(default=False, description="give Cog's behaviour where ours differs")
+    max_queue: int = Field(
+        default=1000, ge=0, description="predictions that may wait; 0: 409, as Cog"
+    )
+    data_dir: Path = Field(default=Path(".data"), description="folder of records and large values")
+    database_url: str | None = Field(
+        default=None, description="postgresql://… or sqlite:///FILE; by default SQLite in DATA_DIR"
+    )
+    retention_days: float = Field(
+        default=30, gt=0, le=100_000, description="finished records are kept so long"
+    )
+    retention_count: int = Field(
+        default=100_000, ge=1, description="and at most so many of each kind"
+    )
+    drain_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        description="on SIGTERM, wait so long for what is in flight; unset: without limit",
+    )
+    max_crashes: int = Field(
+        default=5, ge=1, description="crashes in a row until health is DEFUNCT"
+    )
+    egress_allow: Names = Field(
+        default=(),
+        description="hosts and CIDRs that input files and webhooks may reach beside public ones",
+    )
+    webhook_secret: str | None = Field(
+        default=None, description="whsec_… that signs webhooks (Standard Webhooks)"
+    )
+    max_body_bytes: int = Field(default=100 * 2**20, ge=1, description="of a request; more is 413")
+    max_file_bytes: int = Field(default=2**30, ge=1, description="of one input file")
+    max_string_length: int = Field(
+        default=64 * 2**20, ge=1, description="characters of one string in an input"
+    )
+    body_seconds: float = Field(
+        default=30, gt=0, description="a body that pauses for longer is refused"
+    )
+    api_keys_file: Path | None = Field(
+        default=None, description="file of hashed API keys, read again when it changes"
+    )
+    rate_limit: str | None = Field(
+        default=None, description="per key or address, such as 100/minute"
+    )
+    cors_origins: Names = Field(default=(), description="origins that browsers may call from")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment, and below it `cog.yaml`."""
+        return init_settings, env_settings, _CogfileSource(settings_cls)
+
+
+def read_settings() -> Settings:
+    """The settings of this process.
+
+    Raises:
+        ConfigError: a value is not allowed, or `cog.yaml` is wrong; one line for each.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        lines = [
+            f"{str(detail['loc'][0]).upper()} is {detail['input']!r}: {detail['msg']}"
+            for detail in error.errors()
+        ]
+        raise ConfigError("\n".join(["settings are not allowed; correct:", *lines])) from error

@@ -1,0 +1,142 @@
+"""Where spans go: OpenTelemetry's variables, and the ones Cog writes into an image."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.telemetry.propagation import TraceHeaders
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.sdk.trace.sampling import Sampler
+
+_TRUE = frozenset({"1", "true", "yes"})
+_FALSE = frozenset({"0", "false", "no"})
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+def are_traces_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether the operator asked for traces and said where to.
+
+    Cog's images ask by `COG_TRACE_CONFIGURED`, others by an endpoint or `OTEL_TRACES_EXPORTER`.
+
+    Raises:
+        ConfigError: a switch is neither true nor false, or the exporter is unknown.
+    """
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "")
+    if exporter not in ("", "otlp", "console", "none"):
+        raise ConfigError(
+            f"OTEL_TRACES_EXPORTER is {exporter!r}; choose from otlp, console and none"
+        )
+    off = _is_on(environment, "OTEL_SDK_DISABLED", False) or exporter == "none"
+    if off or not _is_on(environment, "COG_TRACE_ENABLED", True):
+        return False
+    return any(environment.get(name) for name in (*_ENDPOINTS, "OTEL_TRACES_EXPORTER"))
+
+
+def read_trace_headers(environment: Mapping[str, str]) -> TraceHeaders:
+    """The headers that carry a trace.
+
+    Raises:
+        ConfigError: COG_TRACE_HEADER_FORMAT is unknown.
+    """
+    header = environment.get("COG_TRACE_HEADER", "").lower() or None
+    match environment.get("COG_TRACE_HEADER_FORMAT", "") or "w3c":
+        case "w3c":
+            return TraceHeaders(header)
+        case "jaeger":
+            return TraceHeaders(header, "jaeger")
+        case other:
+            raise ConfigError(f"COG_TRACE_HEADER_FORMAT is {other!r}; choose w3c or jaeger")
+
+
+def open_provider(environment: Mapping[str, str] = os.environ) -> "TracerProvider":
+    """A provider that exports in batches, from a thread of its own.
+
+    The SDK reads the rest of `OTEL_*` (headers, certificates, resource, batches) itself.
+
+    Raises:
+        ConfigError: sampler or protocol is unknown.
+    """
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    name = environment.get("OTEL_SERVICE_NAME") or "cog"
+    resource = Resource.create({"service.name": name, "cog.process.role": "parent"})
+    sampler, exporter = _choose_sampler(environment), _choose_exporter(environment)
+    provider = TracerProvider(resource=resource, sampler=sampler, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def _is_on(environment: Mapping[str, str], name: str, default: bool) -> bool:
+    value = environment.get(name, "").lower()
+    if not value:
+        return default
+    if value not in _TRUE | _FALSE:
+        raise ConfigError(f"{name} is {value!r}; choose true or false")
+    return value in _TRUE
+
+
+def _choose_exporter(environment: Mapping[str, str]) -> "SpanExporter":
+    if environment.get("OTEL_TRACES_EXPORTER") == "console":
+        import sys
+
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)
+    protocol = (
+        environment.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+        or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+        or "http/protobuf"
+    )
+    if protocol not in ("http", "http/protobuf"):
+        raise ConfigError(
+            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}; only http/protobuf is spoken here: "
+            "set it, and the collector's HTTP endpoint (usually port 4318)"
+        )
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
+
+
+def _choose_sampler(environment: Mapping[str, str]) -> "Sampler":
+    from opentelemetry.sdk.trace import sampling
+
+    # Cog's default starts no trace of its own, OpenTelemetry's does.
+    asked = _is_on(environment, "COG_TRACE_CONFIGURED", False)
+    default = "parentbased_always_off" if asked else "parentbased_always_on"
+    name = environment.get("OTEL_TRACES_SAMPLER") or environment.get("COG_TRACE_SAMPLER") or default
+    fixed: dict[str, Sampler] = {
+        "always_on": sampling.ALWAYS_ON,
+        "always_off": sampling.ALWAYS_OFF,
+        "parentbased_always_on": sampling.DEFAULT_ON,
+        "parentbased_always_off": sampling.DEFAULT_OFF,
+    }
+    ratio = {
+        "traceidratio": sampling.TraceIdRatioBased,
+        "parentbased_traceidratio": sampling.ParentBasedTraceIdRatio,
+    }
+    if name in fixed:
+        return fixed[name]
+    if name not in ratio:
+        raise ConfigError(f"the sampler is {name!r}; choose from {', '.join([*fixed, *ratio])}")
+    return ratio[name](_read_ratio(environment))
+
+
+def _read_ratio(environment: Mapping[str, str]) -> float:
+    text = (
+        environment.get("OTEL_TRACES_SAMPLER_ARG")
+        or environment.get("COG_TRACE_SAMPLER_ARG")
+        or "1"
+    )
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1
+    if not 0 <= ratio <= 1:
+        raise ConfigError(f"the sampler's argument is {text!r}; give a share from 0 to 1")
+    return ratio

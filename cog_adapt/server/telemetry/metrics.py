@@ -1,0 +1,212 @@
+"""The numbers at `GET /metrics`.
+
+Every method may be called from any thread and costs a microsecond or two. The number of time
+series is bounded whatever clients send: see `_Labeled`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Generic, TypeVar
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from cog_adapt.server.telemetry.durations import Durations
+
+# fmt: off
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+           1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+# fmt: on
+MAX_SERIES = 200
+_MODEL_GAUGES = {
+    "device_memory_bytes": "Memory that the model process holds on its device.",
+    "process_memory_bytes": "Resident memory of the model process.",
+    "adapter_cache_entries": "Adapters held ready by the model process.",
+}
+
+_M = TypeVar("_M")
+
+
+class _Labeled(Generic[_M]):
+    """A metric's time series by label values, kept because `labels()` takes a microsecond.
+
+    Past `MAX_SERIES` of them, whatever is new counts as `other`: a caller's value that
+    slipped into a label must not fill the memory.
+    """
+
+    def __init__(self, labels: Callable[..., _M]) -> None:
+        self._labels = labels
+        self._series: dict[tuple[str, ...], _M] = {}
+
+    def __getitem__(self, values: tuple[str, ...]) -> _M:
+        series = self._series.get(values)
+        if series is None:
+            if len(self._series) >= MAX_SERIES:
+                return self._labels(*("other" for _ in values))
+            series = self._series[values] = self._labels(*values)
+        return series
+
+
+class _ModelGauges(Collector):
+    """The last numbers of the model process, none while there is no such process."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        for name, value in self.values.items():
+            told = _MODEL_GAUGES.get(name, "A number reported by the model process.")
+            yield GaugeMetricFamily(f"cog_model_{name}", told, value=value)
+
+
+class Metrics:
+    """The server's counters, gauges and histograms, on a registry of their own.
+
+    `kind` is `predict` or `train` throughout; times are in seconds.
+    """
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they only double the series
+        self.registry = CollectorRegistry()
+        self._of_model = _ModelGauges()
+        self.registry.register(self._of_model)
+        ProcessCollector(registry=self.registry)
+        self._count_predictions()
+        self._count_model()
+        self._count_surroundings()
+
+    def _count_predictions(self) -> None:
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self._accepted = _Labeled(
+            counter("cog_predictions_accepted", "Accepted to run or wait.", ["kind"]).labels
+        )
+        self._rejected = _Labeled(
+            counter("cog_predictions_rejected", "Refused, by reason.", ["reason"]).labels
+        )
+        self._finished = _Labeled(
+            counter("cog_predictions_finished", "Ended, by status.", ["kind", "status"]).labels
+        )
+        self._durations = self._add_durations(
+            "cog_prediction_duration_seconds",
+            "Time of a prediction in a phase: queue, run, total.",
+            ["kind", "phase"],
+        )
+        self._depth = gauge("cog_queue_depth", "Predictions that wait for a slot.")
+        self._running = gauge("cog_predictions_running", "Predictions that run.")
+
+    def _count_model(self) -> None:
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self._steps = counter("cog_adaptation_steps", "Gradient steps that were reported.")
+        self._loss = gauge("cog_adaptation_loss", "Loss last reported; NaN: none was.")
+        self._crashes = counter("cog_model_process_crashes", "Unexpected ends of the process.")
+        self._restarts = counter("cog_model_process_restarts", "Starts of it after a crash.")
+        self._self_test = gauge(
+            "cog_self_test_passed", "1: the last self-test passed, 0: it failed, NaN: none ran."
+        )
+        self._self_test.set(math.nan)
+        self._loss.set(math.nan)
+
+    def _count_surroundings(self) -> None:
+        counter = partial(Counter, registry=self.registry)
+        self._webhooks = _Labeled(
+            counter("cog_webhooks", "Webhook requests.", ["event", "outcome"]).labels
+        )
+        self._record_errors = counter("cog_record_errors", "Records that were not written.")
+        self._requests = _Labeled(
+            counter("cog_http_requests", "Answered requests.", ["method", "route", "status"]).labels
+        )
+        self._request_durations = self._add_durations(
+            "cog_http_request_duration_seconds",
+            "Time from a request's headers to the last byte of its answer.",
+            ["method", "route"],
+        )
+
+    def _add_durations(self, name: str, told: str, labels: list[str]) -> Durations:
+        durations = Durations(name, told, labels, SECONDS, MAX_SERIES)
+        self.registry.register(durations)
+        return durations
+
+    def accepted(self, kind: str) -> None:
+        """A prediction will run, now or after waiting."""
+        self._accepted[(kind,)].inc()
+
+    def rejected(self, reason: str) -> None:
+        """A prediction was refused; reason is one of the server's words, such as `queue_full`."""
+        self._rejected[(reason,)].inc()
+
+    def queued(self, depth: int) -> None:
+        """So many wait now."""
+        self._depth.set(depth)
+
+    def running(self, count: int) -> None:
+        """So many run now."""
+        self._running.set(count)
+
+    def started(self, kind: str, waited: float) -> None:
+        """A prediction left the queue; `finished` need not tell its `queue` phase again."""
+        self._durations.observe((kind, "queue"), waited)
+
+    def finished(self, kind: str, status: str, phases: Mapping[str, float]) -> None:
+        """A prediction ended; phases are seconds by name, such as `run` and `total`."""
+        self._finished[kind, status].inc()
+        for phase, seconds in phases.items():
+            self._durations.observe((kind, phase), seconds)
+
+    def metric(self, name: str, value: object) -> None:
+        """A model recorded a metric; only `adaptation.step` and `adaptation.loss` count here."""
+        if name == "adaptation.step":
+            self._steps.inc()
+        elif name == "adaptation.loss" and isinstance(value, int | float):
+            self._loss.set(value)
+
+    def crashed(self) -> None:
+        """The model process ended unexpectedly; its gauges are gone with it."""
+        self._crashes.inc()
+        self._of_model.values = {}
+
+    def restarted(self) -> None:
+        """The model process was started again after a crash."""
+        self._restarts.inc()
+
+    def self_test(self, passed: bool) -> None:
+        """A gradient self-test ended."""
+        self._self_test.set(passed)
+
+    def gauges(self, values: Mapping[str, float]) -> None:
+        """Numbers of the model process, in place of the last; shown as `cog_model_<name>`."""
+        self._of_model.values = {
+            name: value for name, value in values.items() if name.isidentifier() and name.isascii()
+        }
+
+    def webhook(self, event: str, outcome: str) -> None:
+        """A webhook request ended; outcome is such as `delivered`, `failed`, `refused`."""
+        self._webhooks[event, outcome].inc()
+
+    def record_error(self) -> None:
+        """A record could not be written."""
+        self._record_errors.inc()
+
+    def http(self, method: str, route: str, status: int, seconds: float) -> None:
+        """A request was answered; route is a template, never a path."""
+        self._requests[method, route, str(status)].inc()
+        self._request_durations.observe((method, route), seconds)
+
+    def expose(self, accept: str = "") -> tuple[bytes, str]:
+        """The body and content type of `/metrics`.
+
+        Args:
+            accept: the request's header; OpenMetrics where it asks for that, else text.
+        """
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type

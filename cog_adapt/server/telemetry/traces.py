@@ -1,0 +1,236 @@
+"""A trace for each prediction: its time in the queue, its run, its adaptation steps.
+
+Off unless the operator asks; then every method of a `Trace` is empty. FastAPI itself makes the
+HTTP span, which a prediction's span has for its parent. Names and limits are Cog's.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from fastapi.telemetry import TelemetryConfig
+from opentelemetry import propagate
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    Span,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+)
+
+from cog_adapt.server.telemetry.exporting import (
+    are_traces_wanted,
+    open_provider,
+    read_trace_headers,
+)
+from cog_adapt.server.telemetry.propagation import TraceHeaders
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+_NAMES = {"predict": "cog.prediction", "train": "cog.train"}
+_TAG = re.compile(r"trace\.([A-Za-z0-9._-]{1,64})")
+_MAX_TAGS = 16
+_MAX_VALUE_BYTES = 128
+_MAX_ERROR = 256
+_FLUSH_SECONDS = 5
+_UNTRACED = frozenset({"/", "/health-check", "/healthz", "/readyz", "/metrics"})
+
+
+class Trace:
+    """The trace of one prediction where none is recorded: it only passes headers on."""
+
+    __slots__ = ("_headers", "_names")
+
+    def __init__(self, names: TraceHeaders, headers: Mapping[str, str]) -> None:
+        self._names = names
+        self._headers = headers
+
+    def queued(self) -> None:
+        """It waits for a slot."""
+
+    def started(self) -> None:
+        """The model has it."""
+
+    def step(self, name: str, value: object) -> None:
+        """A metric was recorded; `adaptation.step` and `adaptation.loss` make step spans."""
+
+    def ended(self, status: str, error: str | None = None) -> None:
+        """It has its final status; nothing may follow, and a second call does nothing."""
+
+    def headers(self) -> dict[str, str]:
+        """The headers for requests on its behalf, such as webhooks."""
+        return self._names.copy(self._headers)
+
+
+class _RecordedTrace(Trace):
+    """The trace of one prediction."""
+
+    __slots__ = ("_boundary", "_loss", "_name", "_phase", "_span", "_step", "_tracer")
+
+    def __init__(self, names: TraceHeaders, tracer: Tracer, name: str, span: Span) -> None:
+        super().__init__(names, {})
+        self._tracer = tracer
+        self._name = name
+        self._span = span
+        self._phase: Span | None = None
+        self._step: Span | None = None
+        self._boundary = 0  # when the last step ended, ns
+        self._loss: float | None = None  # told before its step
+
+    def queued(self) -> None:
+        self._close_phase()
+        self._phase = self._open(f"{self._name}.queue")
+
+    def started(self) -> None:
+        self._close_phase()
+        self._phase = self._open(f"{self._name}.execute")
+        self._boundary = time_ns()
+
+    def step(self, name: str, value: object) -> None:
+        if self._phase is None or not isinstance(value, int | float):
+            return
+        if name == "adaptation.step":
+            self._open_step(value)
+        elif name == "adaptation.loss":
+            self._tell_loss(value)
+
+    def ended(self, status: str, error: str | None = None) -> None:
+        if not self._span.is_recording():
+            return
+        self._close_phase()
+        self._span.set_attribute("cog.prediction.status", status)
+        if status == "failed":
+            self._span.set_attribute("error.type", "prediction_failed")
+            self._span.set_status(StatusCode.ERROR, (error or "")[:_MAX_ERROR])
+        self._span.end()
+
+    def headers(self) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        self._names.inject(headers, set_span_in_context(self._span))
+        return headers
+
+    def _open(self, name: str, start: int | None = None) -> Span:
+        return self._tracer.start_span(name, set_span_in_context(self._span), start_time=start)
+
+    def _close_phase(self) -> None:
+        self._close_step()
+        if self._phase is not None:
+            self._phase.end()
+            self._phase = None
+
+    def _open_step(self, number: float) -> None:
+        self._close_step()
+        parent = set_span_in_context(self._phase) if self._phase else None
+        self._step = self._tracer.start_span("adaptation.step", parent, start_time=self._boundary)
+        self._step.set_attribute("adaptation.step", number)
+        self._boundary = time_ns()
+        if self._loss is not None:
+            self._step.set_attribute("adaptation.loss", self._loss)
+
+    def _tell_loss(self, loss: float) -> None:
+        # A model may tell a step's loss before or after its number.
+        if self._step is None or self._loss is not None:
+            self._close_step()
+            self._loss = loss
+        else:
+            self._step.set_attribute("adaptation.loss", loss)
+            self._close_step()
+
+    def _close_step(self) -> None:
+        # The step ended when it was told; it stayed open for its loss.
+        if self._step is not None:
+            self._step.end(self._boundary)
+            self._step = self._loss = None
+
+
+class Traces:
+    """Begins the trace of each prediction.
+
+    Attributes:
+        enabled: whether traces are recorded at all.
+        fastapi: give it to `FastAPI(telemetry=...)`, which makes the HTTP spans.
+    """
+
+    def __init__(self, names: TraceHeaders, provider: "TracerProvider | None" = None) -> None:
+        self.enabled = provider is not None
+        self._names = names
+        self._provider = provider
+        self._tracer = provider.get_tracer("server") if provider else None
+        self.fastapi: TelemetryConfig = {
+            "tracing": self.enabled,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+            "exclude": lambda scope: scope["path"] in _UNTRACED,
+        }
+        if provider is not None:
+            self.fastapi["tracer_provider"] = provider
+            propagate.set_global_textmap(names)  # FastAPI reads requests by it
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Traces":
+        """Traces as the operator asked for them.
+
+        Raises:
+            ConfigError: a variable has a value that is not allowed.
+        """
+        names = read_trace_headers(environment)
+        if not are_traces_wanted(environment):
+            if environment.get("COG_TRACE_CONFIGURED"):
+                structlog.get_logger().info(
+                    "no traces: disabled, or no OTEL_EXPORTER_OTLP_ENDPOINT"
+                )
+            return cls(names)
+        return cls(names, open_provider(environment))
+
+    def begin(
+        self, headers: Mapping[str, str], kind: str, id: str, context: Mapping[str, str]
+    ) -> Trace:
+        """The trace of a prediction, below the HTTP span of the running request.
+
+        Args:
+            headers: of the request, by lower-case names; they are read without a running
+                request too, so that a prediction that is found after a restart goes on in its
+                trace when it is given what `Trace.headers` said before.
+            kind: `predict` or `train`.
+            id: of the prediction.
+            context: of the request; its `trace.*` become tags of the span.
+        """
+        if self._tracer is None:
+            return Trace(self._names, headers)
+        in_request = get_current_span().get_span_context().is_valid
+        name = _NAMES[kind]
+        span = self._tracer.start_span(
+            name,
+            None if in_request else self._names.extract(headers, Context()),
+            attributes={
+                "cog.prediction.id": id,
+                "cog.prediction.kind": kind,
+                **_read_tags(context),
+            },
+        )
+        return _RecordedTrace(self._names, self._tracer, name, span)
+
+    def close(self) -> None:
+        """Send what is left, for at most five seconds. It blocks: call it from a thread."""
+        if self._provider is not None:
+            closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+            closing.start()
+            closing.join(_FLUSH_SECONDS)
+
+
+def _read_tags(context: Mapping[str, str]) -> dict[str, Any]:
+    """The caller's tags, bounded as Cog does: a caller is not trusted with the size of a span."""
+    tags: dict[str, str] = {}
+    for key in sorted(context):
+        if (match := _TAG.fullmatch(key)) and len(tags) < _MAX_TAGS:
+            value = context[key].encode(errors="replace")[:_MAX_VALUE_BYTES]
+            tags[f"caller.{match[1]}"] = value.decode(errors="ignore")
+    return tags

@@ -1,0 +1,14 @@
+"""Webhooks: in order for each prediction, signed, and the last one until it is received.
+
+`start`, `output` and `logs` are tried once and kept nowhere. `completed` is a `Delivery` in the
+database, written with the final record; it is sent again until the receiver has it, across
+restarts of the server too. It may come twice, with the same `webhook-id`: when the server is
+killed after the receiver's answer and before that is noted, for one.
+"""
+
+from cog_adapt.server.webhooks.queue import Announcement
+from cog_adapt.server.webhooks.sender import Webhooks
+from cog_adapt.server.webhooks.signing import Envelope
+from cog_adapt.server.webhooks.throttle import LogThrottle
+
+__all__ = ["Announcement", "Envelope", "LogThrottle", "Webhooks"]

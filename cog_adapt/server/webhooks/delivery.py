@@ -1,0 +1,128 @@
+"""One attempt at a webhook, and what it changes."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+import structlog
+
+from cog_adapt.server.egress import Answer, Egress, EgressError
+from cog_adapt.server.records.record import Delivery, RecordsError
+from cog_adapt.server.webhooks.attempt import note_attempt
+from cog_adapt.server.webhooks.queue import Announcement
+from cog_adapt.server.webhooks.signing import Envelope
+
+_AT_ONCE = 64
+_PAUSE_WITHOUT_RECORDS = 1.0
+Count = Callable[[str, str], None]
+_log = structlog.get_logger(__name__)
+
+
+class DeliveryRecords(Protocol):
+    """What is needed of `Records`."""
+
+    async def due_deliveries(self, now: datetime, limit: int) -> list[Delivery]:
+        """Pending ones whose time has come, oldest first."""
+        ...
+
+    async def update_delivery(self, delivery: Delivery) -> None:
+        """Keep the state after an attempt."""
+        ...
+
+
+class Deliverer:
+    """Posts webhooks; a delivery is claimed first, so that it is never tried twice at once.
+
+    Args:
+        records: where deliveries are kept.
+        egress: the way out.
+        envelope: makes the headers.
+        timeout: seconds that a receiver has for its answer.
+        count: called with the event and the outcome of each attempt.
+    """
+
+    def __init__(
+        self,
+        records: DeliveryRecords,
+        egress: Egress,
+        envelope: Envelope,
+        timeout: float,
+        count: Count,
+    ) -> None:
+        self._records, self._egress, self._envelope = records, egress, envelope
+        self._timeout, self._count = timeout, count
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._claimed: set[str] = set()
+        self._claimed_since: set[str] = set()
+
+    def claim(self, delivery: Delivery) -> bool:
+        """Whether the delivery is the caller's to try; it must then call `deliver`."""
+        if delivery.id in self._claimed:
+            return False
+        self._claimed.add(delivery.id)
+        self._claimed_since.add(delivery.id)
+        return True
+
+    async def find_due(self, limit: int) -> list[Delivery]:
+        """Deliveries whose time has come, and that nobody had claimed while they were read."""
+        # the answer may show a state from before an attempt that has ended meanwhile
+        self._claimed_since = set(self._claimed)
+        try:
+            due = await self._records.due_deliveries(datetime.now(UTC), limit + len(self._claimed))
+        except RecordsError:
+            return []
+        return [each for each in due if each.id not in self._claimed_since][:limit]
+
+    async def announce(self, announcement: Announcement) -> None:
+        """Try an announcement."""
+        _, record_id, event, url, body, headers = announcement
+        outcome = await self._post(str(uuid.uuid4()), url, body, headers)
+        is_received = isinstance(outcome, Answer) and 200 <= outcome.status < 300
+        self._count(event, "delivered" if is_received else "failed")
+        if not is_received:
+            _log.info("a webhook was not received", prediction_id=record_id, webhook_event=event)
+
+    async def deliver(self, delivery: Delivery, delays: Sequence[float]) -> Delivery:
+        """Try a delivery that was claimed, and keep what has become of it.
+
+        Args:
+            delivery: the latest state.
+            delays: seconds until each further attempt.
+        """
+        try:
+            headers = json.loads(delivery.headers)
+            outcome = await self._post(delivery.id, delivery.url, delivery.body.encode(), headers)
+            noted = note_attempt(delivery, outcome, datetime.now(UTC), delays)
+            self._count(noted.event, "retry" if noted.state == "pending" else noted.state)
+            await self._save(noted)
+        finally:
+            self._claimed.discard(delivery.id)
+        if noted.state == "failed":
+            _log.warning(
+                "a webhook was given up",
+                prediction_id=noted.record_id,
+                attempts=noted.attempts,
+                error=noted.last_error,
+            )
+        return noted
+
+    async def _post(
+        self, webhook_id: str, url: str, body: bytes, more: Mapping[str, str]
+    ) -> Answer | Exception:
+        async with self._slots:
+            headers = self._envelope.write_headers(webhook_id, body, datetime.now(UTC), more)
+            try:
+                return await self._egress.post(url, body, headers, timeout=self._timeout)
+            except (OSError, EgressError) as error:
+                return error
+
+    async def _save(self, delivery: Delivery) -> None:
+        # claimed until it is saved, so that it is not sent a second time
+        while True:
+            try:
+                return await self._records.update_delivery(delivery)
+            except RecordsError:
+                await asyncio.sleep(_PAUSE_WITHOUT_RECORDS)

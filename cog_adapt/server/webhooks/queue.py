@@ -1,0 +1,77 @@
+"""What waits to be told about one prediction."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records.record import Delivery
+
+# A receiver that keeps up gets every webhook. For one that does not, the newest is enough, since
+# each holds all output and logs so far.
+_MOST_WAITING = 256
+_MOST_BYTES = 8 * 2**20
+
+
+class Announcement(NamedTuple):
+    """A webhook that is tried once.
+
+    Attributes:
+        event: start, output or logs.
+        headers: more request headers.
+    """
+
+    kind: Kind
+    record_id: str
+    event: str
+    url: str
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
+class Line:
+    """The announcements of one prediction that are still to be sent, and its delivery."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Announcement] = deque()
+        self._bytes = 0
+        self._end = float("inf")
+        self._deliveries: deque[Delivery] = deque()
+
+    def put(self, announcement: Announcement) -> None:
+        """Let one more wait; older ones go where too much waits, but never `start`."""
+        self._waiting.append(announcement)
+        self._bytes += len(announcement.body)
+        while len(self._waiting) > _MOST_WAITING or self._bytes > _MOST_BYTES:
+            oldest = next((each for each in self._waiting if each.event != "start"), announcement)
+            if oldest is announcement:
+                return
+            self._waiting.remove(oldest)
+            self._bytes -= len(oldest.body)
+
+    def finish(self, delivery: Delivery, end: float) -> None:
+        """Let the delivery go out as the last one.
+
+        Args:
+            delivery: of `completed`.
+            end: when it no longer waits for others, in seconds of a monotonic clock.
+        """
+        self._deliveries.append(delivery)
+        self._end = end
+
+    def take(self, now: float) -> Announcement | None:
+        """The next announcement; None where there is none, or no more time for one."""
+        if not self._waiting or now >= self._end:
+            self._waiting.clear()
+            self._bytes = 0
+            return None
+        announcement = self._waiting.popleft()
+        self._bytes -= len(announcement.body)
+        return announcement
+
+    def take_last(self) -> Delivery | None:
+        """The next delivery; a second one belongs to a later run of the same id."""
+        delivery = self._deliveries.popleft() if self._deliveries else None
+        if not self._deliveries:
+            self._end = float("inf")
+        return delivery

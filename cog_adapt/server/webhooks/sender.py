@@ -1,0 +1,121 @@
+"""Webhooks in order: one at a time for each prediction, many predictions at once."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from cog_adapt.server.egress import Egress
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records.record import Delivery
+from cog_adapt.server.webhooks.attempt import DELAYS
+from cog_adapt.server.webhooks.delivery import Count, Deliverer, DeliveryRecords
+from cog_adapt.server.webhooks.queue import Announcement, Line
+from cog_adapt.server.webhooks.retries import Retries
+from cog_adapt.server.webhooks.signing import Envelope
+
+
+class Webhooks:
+    """The webhooks of one server.
+
+    Args:
+        records: where deliveries are kept.
+        egress: the way out.
+        envelope: makes the headers.
+        timeout: seconds that a receiver has for its answer, and that a delivery waits for the
+            announcements before it.
+        delays: seconds until each further attempt at a delivery.
+        count: called with the event and the outcome of each attempt: delivered, retry or failed.
+    """
+
+    def __init__(  # noqa: PLR0913 - three have defaults
+        self,
+        records: DeliveryRecords,
+        egress: Egress,
+        envelope: Envelope,
+        *,
+        timeout: float = 10.0,
+        delays: Sequence[float] = DELAYS,
+        count: Count = lambda event, outcome: None,
+    ) -> None:
+        self._egress = egress
+        self._deliverer = Deliverer(records, egress, envelope, timeout, count)
+        self._retries = Retries(self._deliverer, delays)
+        self._timeout, self._delays = timeout, delays
+        self._lines: dict[tuple[Kind, str], Line] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def find_fault(self, url: str) -> str | None:
+        """Why webhooks to a URL would never leave, as far as it shows without a look-up."""
+        return self._egress.find_fault(url)
+
+    async def start(self) -> None:
+        """Take up the deliveries in the database that are due, now and from now on."""
+        self._retries.start()
+
+    def announce(self, announcement: Announcement) -> None:
+        """Send a webhook once, after the earlier ones of its prediction; does not wait."""
+        self._line(announcement.kind, announcement.record_id).put(announcement)
+
+    def complete(self, delivery: Delivery) -> None:
+        """Send a delivery that was saved, after the announcements; does not wait.
+
+        Save it as pending with a `next_attempt_at` of now: so it is found after a restart.
+        """
+        if self._deliverer.claim(delivery):
+            end = time.monotonic() + self._timeout
+            self._line(delivery.kind, delivery.record_id).finish(delivery, end)
+
+    async def redeliver(self, delivery: Delivery) -> Delivery:
+        """Try a delivery once more now, whatever became of it before.
+
+        Returns:
+            what has become of it now; as it was where it is being tried at this moment.
+        """
+        if not self._deliverer.claim(delivery):
+            return delivery
+        delays = self._delays if delivery.state == "pending" else ()
+        noted = await self._deliverer.deliver(delivery, delays)
+        self._retries.note(noted)
+        return noted
+
+    async def drain(self, timeout: float | None) -> None:
+        """Wait until each webhook was tried, at most so many seconds.
+
+        Deliveries that need another attempt stay in the database; none is begun from now on.
+        """
+        await self._retries.stop()
+        end = None if timeout is None else time.monotonic() + timeout
+        while tasks := self._tasks | self._retries.running:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            await asyncio.wait(tasks, timeout=left)
+
+    async def close(self) -> None:
+        """Stop at once; deliveries that are not through stay in the database."""
+        await self._retries.stop()
+        tasks = self._tasks | self._retries.running
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _line(self, kind: Kind, record_id: str) -> Line:
+        key = (kind, record_id)
+        if key not in self._lines:
+            self._lines[key] = Line()
+            task = asyncio.create_task(self._send(key))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return self._lines[key]
+
+    async def _send(self, key: tuple[Kind, str]) -> None:
+        line = self._lines[key]
+        try:
+            while True:
+                while announcement := line.take(time.monotonic()):
+                    await self._deliverer.announce(announcement)
+                if (delivery := line.take_last()) is None:
+                    return
+                self._retries.note(await self._deliverer.deliver(delivery, self._delays))
+        finally:
+            del self._lines[key]

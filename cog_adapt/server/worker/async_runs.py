@@ -1,0 +1,246 @@
+"""Runs an async run() or train(): a task each, on the one event loop of the process."""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+import traceback
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from cog_adapt.server.protocol import Cancel, Output, Stop
+from cog_adapt.server.worker.active import ActivePrediction, current, running_predictions
+from cog_adapt.server.worker.downloads import InputFiles
+from cog_adapt.server.worker.errors import (
+    Outcome,
+    RunError,
+    calling_user,
+    encoding_output,
+    failure,
+    reading_inputs,
+)
+from cog_adapt.server.worker.outputs import is_many, to_json
+from cog_adapt.server.worker.processes import end_newer_than
+from cog_adapt.server.worker.runs import Cancels, Surroundings, stage_name
+
+T = TypeVar("T")
+_END = object()
+_SCALARS = (str, int, float, type(None))
+
+
+class EventLoop:
+    """The event loop of async setup(), healthcheck() and run(), on its own thread.
+
+    Args:
+        on_end: called when the loop can run no longer.
+    """
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self._run, name="event loop", daemon=True).start()
+
+    def complete(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run a coroutine there, and wait for it here.
+
+        Raises:
+            TimeoutError: it takes longer; it is cancelled.
+            BaseException: what it raises.
+        """
+        future = asyncio.run_coroutine_threadsafe(_contained(coroutine), self.loop)
+        try:
+            value, error = future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self._run_for_ever()
+        except BaseException:  # noqa: BLE001 - the user's code may have closed it
+            traceback.print_exc()
+        self._on_end()
+
+    def _run_for_ever(self) -> None:
+        while True:
+            try:
+                self.loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):  # of a task that the user's code has left
+                continue
+
+
+async def _contained(coroutine: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
+    """A SystemExit that left a task would end the loop."""
+    try:
+        return await coroutine, None
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again
+        return None, error
+
+
+class AsyncRuns:
+    """The tasks under way.
+
+    Args:
+        surroundings: what runs are made with.
+        loop: of the tasks; it reads what is to be done itself.
+        stopped: called once told to stop, when all tasks have ended.
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        loop: asyncio.AbstractEventLoop,
+        stopped: Callable[[], None],
+    ) -> None:
+        self._surroundings, self._loop, self._stopped = surroundings, loop, stopped
+        self._channel = surroundings.channel
+        self._tasks: dict[str, tuple[ActivePrediction, asyncio.Task[Outcome]]] = {}
+        self._cancels = Cancels()
+        self._is_stopping = False
+        loop.call_soon_threadsafe(loop.add_reader, self._channel.work_socket(), self._take)
+
+    def cancel(self, request: Cancel) -> None:
+        """Cancel its task, and end the processes that it alone can have started."""
+        self._loop.call_soon_threadsafe(self._cancel, request)
+
+    def _take(self) -> None:
+        requests = self._channel.work_that_has_come()
+        if requests is None:
+            self._channel.abandon()
+        for request in requests:
+            if isinstance(request, Stop):
+                self._is_stopping = True
+                self._end_if_idle()
+            else:
+                self._start(self._surroundings.activate(request))
+
+    def _start(self, active: ActivePrediction) -> None:
+        context = contextvars.copy_context()
+        context.run(current.set, active)
+        active.begin()
+        files = self._surroundings.input_files()
+        execution = _Execution(self._surroundings, active, files)
+        task = self._loop.create_task(execution.outcome(), context=context)
+        self._tasks[active.request.id] = (active, task)
+
+        def finish(task: "asyncio.Task[Outcome]") -> None:
+            self._finish(active, files, task)
+
+        task.add_done_callback(finish, context=context)
+        if self._cancels.begin(active.request.id):
+            self._end_early(active, task)
+
+    def _finish(
+        self, active: ActivePrediction, files: InputFiles, task: "asyncio.Task[Outcome]"
+    ) -> None:
+        files.close()
+        del self._tasks[active.request.id]
+        outcome = _outcome_of(task)
+        if active.interruption.requested:
+            outcome = Outcome("canceled", outcome.is_list)
+        active.end(outcome.status, outcome.error, is_list=outcome.is_list)
+        self._channel.flush()  # now: the loop's next turn may be held up by another's blocking code
+        self._end_if_idle()
+
+    def _cancel(self, request: Cancel) -> None:
+        self._cancels.add(request)
+        if request.id in self._tasks:
+            self._end_early(*self._tasks[request.id])
+
+    def _end_early(self, active: ActivePrediction, task: "asyncio.Task[Outcome]") -> None:
+        if not active.interruption.requested:
+            active.interruption.request()
+            task.cancel()
+            if len(running_predictions()) == 1:
+                end_newer_than(active.children_before)
+
+    def _end_if_idle(self) -> None:
+        if self._is_stopping and not self._tasks:
+            self._stopped()
+
+
+def _outcome_of(task: "asyncio.Task[Outcome]") -> Outcome:
+    if task.cancelled():
+        return Outcome("canceled")
+    error = task.exception()  # SystemExit, for one, of a generator of the user's
+    return task.result() if error is None else failure(error)
+
+
+class _Execution:
+    """One run, from its inputs to its outputs."""
+
+    def __init__(
+        self, surroundings: Surroundings, active: ActivePrediction, files: InputFiles
+    ) -> None:
+        self._predictor = surroundings.predictor
+        self._active, self._files = active, files
+        self._destination = surroundings.destination(active)
+        self._is_list = False
+
+    async def outcome(self) -> Outcome:
+        try:
+            await self._produce(await self._arguments())
+        except RunError as error:
+            return Outcome("failed", self._is_list, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the prediction has to end
+            return failure(error)
+        return Outcome("succeeded", self._is_list)
+
+    async def _arguments(self) -> dict[str, Any]:
+        inputs = self._predictor.inputs
+        with reading_inputs():
+            given = inputs.read(self._active.request.input)
+            if urls := inputs.urls(given):
+                await asyncio.gather(*map(asyncio.wrap_future, self._files.start(urls)))
+            return inputs.convert(given, iter(self._files.paths), self._files.open)
+
+    async def _produce(self, arguments: dict[str, Any]) -> None:
+        stage = stage_name(self._predictor.kind, is_async=True)
+        with calling_user(stage, self._active, asyncio.CancelledError):
+            result = self._predictor.function(**arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        if hasattr(result, "__anext__"):
+            self._is_list = True
+            await self._iterate(result, stage)
+        elif is_many(result):
+            self._is_list = True
+            what = "output item" if hasattr(result, "__next__") else "output"
+            items = iter(result)
+            while (item := self._next(items, stage)) is not _END:
+                await self._send(item, what)
+        elif result is not None:
+            self._active.add(await self._output(result, "output"))
+
+    async def _iterate(self, iterator: Any, stage: str) -> None:  # noqa: ANN401 - any of theirs
+        try:
+            while True:
+                with calling_user(stage, self._active, asyncio.CancelledError):
+                    try:
+                        item = await anext(iterator)
+                    except StopAsyncIteration:
+                        return
+                await self._send(item, "output item")
+        finally:
+            if hasattr(iterator, "aclose"):
+                with calling_user(stage, self._active, asyncio.CancelledError):
+                    await iterator.aclose()
+
+    def _next(self, items: Iterator[object], stage: str) -> object:
+        with calling_user(stage, self._active, asyncio.CancelledError):
+            return next(items, _END)
+
+    async def _send(self, value: object, what: str) -> None:
+        self._active.send(await self._output(value, what))
+
+    async def _output(self, value: object, what: str) -> Output:
+        with encoding_output(what):
+            if isinstance(value, _SCALARS):
+                chunk = to_json(value, self._destination)
+            else:  # files are read and sent, which may take long
+                chunk = await asyncio.to_thread(to_json, value, self._destination)
+        return Output(self._active.request.id, chunk)

@@ -1,0 +1,113 @@
+"""What the front process may ask at any time: health, the self-test, numbers."""
+
+import asyncio
+import contextvars
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import msgspec
+
+from cog_adapt.server.protocol import Gauges, Health, SelfTested
+from cog_adapt.server.worker.active import OUTSIDE, current
+from cog_adapt.server.worker.async_runs import EventLoop
+from cog_adapt.server.worker.errors import told
+from cog_adapt.server.worker.predictor import Predictor
+
+_SECONDS = 5.0
+_PREFIX = "Healthcheck failed"
+_LATE = f"user-defined healthcheck timed out after {_SECONDS} seconds"
+
+
+class HealthCheck:
+    """The user's healthcheck(); one call at a time, also where it hangs."""
+
+    def __init__(self, predictor: Predictor, loop: Callable[[], EventLoop]) -> None:
+        self._predictor, self._loop = predictor, loop
+        self._asked: Future[Any] | None = None
+
+    def ask(self) -> Health:
+        """Call it, or wait for the call under way, for 5 s."""
+        if self._predictor.healthcheck is None:
+            return Health()
+        if self._asked is None or self._asked.done():
+            self._asked = _in_thread(self._call)
+        try:
+            answer = self._asked.result(_SECONDS)
+        except TimeoutError as error:
+            if not self._asked.done():
+                return Health(f"{_PREFIX}: {_LATE}")
+            return _failed(error)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - the user's code
+            return _failed(error)
+        if answer is False:
+            return Health(f"{_PREFIX}: user-defined healthcheck returned False")
+        return Health()
+
+    def _call(self) -> object:
+        healthcheck = self._predictor.healthcheck
+        answer = healthcheck() if healthcheck else None
+        return self._loop().complete(answer) if asyncio.iscoroutine(answer) else answer
+
+
+def _failed(error: BaseException) -> Health:
+    return Health(f"{_PREFIX}: {told(error)}")
+
+
+def _in_thread(function: Callable[[], object]) -> "Future[Any]":
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        current.set(OUTSIDE)  # what it prints belongs to no prediction
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - goes to whoever waits
+            future.set_exception(error)
+
+    Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
+    return future
+
+
+def find_model_runner(instance: object) -> Any:  # noqa: ANN401 - importing its class imports torch
+    """The ModelRunner that a predictor holds in an attribute, or None."""
+    ours = getattr(sys.modules.get("cog_adapt.runner.model_runner"), "ModelRunner", None)
+    if ours is None:
+        return None
+    held = vars(instance).values() if hasattr(instance, "__dict__") else ()
+    return next((value for value in held if isinstance(value, ours)), None)
+
+
+def last_self_test(instance: object) -> bytes | None:
+    """The report of the self-test that setup() ran, as JSON."""
+    runner = find_model_runner(instance)
+    report = getattr(runner, "self_test_report", None)
+    return None if report is None else msgspec.json.encode(report.to_json())
+
+
+def run_self_test(instance: object) -> SelfTested:
+    """Run the self-test again."""
+    runner = find_model_runner(instance)
+    if runner is None:
+        return SelfTested()
+    try:
+        return SelfTested(msgspec.json.encode(runner.self_test().to_json()))
+    except Exception as error:  # noqa: BLE001 - told to whoever asked
+        return SelfTested(error=told(error))
+
+
+def read_gauges(instance: object) -> Gauges:
+    """Numbers about this process and its device."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    values = {"process_memory_bytes": float(pages * os.sysconf("SC_PAGE_SIZE"))}
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        values["device_memory_bytes"] = float(torch.cuda.memory_allocated())
+        values["device_memory_reserved_bytes"] = float(torch.cuda.memory_reserved())
+    entries = getattr(find_model_runner(instance), "adapter_cache_entries", None)
+    if entries is not None:
+        values["adapter_cache_entries"] = float(entries)
+    return Gauges(values)

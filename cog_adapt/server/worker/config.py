@@ -1,0 +1,32 @@
+"""What a model process is to do; the front process makes it, so nothing heavy is imported here."""
+
+from dataclasses import dataclass
+
+from cog_adapt.server.protocol import Kind
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to load, and under which limits.
+
+    Attributes:
+        reference: FILE.py:NAME of what to run, found from the working directory.
+        kind: whether its run()/predict() or its train() serves.
+        other: the reference of the other kind; only for the OpenAPI document.
+        concurrency: runs at once; None takes it from `@cog.concurrent` where run() is async.
+        upload_url: output files are PUT below it; None puts them into the answer.
+        user_agent: of downloads.
+        egress_allow: hosts and networks that input files may come from, beside public ones.
+        max_file_bytes: of one input file.
+        mark: how the names of temporary files begin.
+    """
+
+    reference: str
+    kind: Kind = "predict"
+    other: str | None = None
+    concurrency: int | None = None
+    upload_url: str | None = None
+    user_agent: str | None = None
+    egress_allow: tuple[str, ...] = ()
+    max_file_bytes: int = 2**30
+    mark: str = "tmp"

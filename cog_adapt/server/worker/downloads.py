@@ -1,0 +1,140 @@
+"""The files of a prediction's inputs: fetched before it runs, removed after it."""
+
+import contextlib
+import functools
+import mimetypes
+import os
+import tempfile
+import urllib.parse
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import BinaryIO
+
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.references import read_url
+from cog_adapt.server.egress import Egress
+from cog_adapt.server.worker.config import Plan
+
+_AT_ONCE = 8
+_SECONDS = 10.0
+_MOST_NAME_BYTES = 200
+_POLL = 0.02
+
+
+class Downloads:
+    """Fetches the URLs that callers name, under the plan's limits."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._egress = Egress(plan.egress_allow)
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
+
+    def new_file(self, name: str) -> Path:
+        """A new empty file whose name ends in this one."""
+        handle, path = tempfile.mkstemp(suffix=name, prefix=self._plan.mark)
+        os.close(handle)
+        return Path(path)
+
+    def start(self, url: str, path: Path) -> "Future[None]":
+        """Fetch in the background; the future raises InputError."""
+        return self._pool.submit(self.fetch, url, path)
+
+    def fetch(self, url: str, path: Path) -> None:
+        """Write what is behind a URL to a file.
+
+        Raises:
+            InputError: it cannot be had.
+        """
+        most = self._plan.max_file_bytes
+        if url.startswith("data:"):
+            path.write_bytes(read_url(url, most))
+            return
+        self._egress.download(
+            url, path, most_bytes=most, timeout=_SECONDS, user_agent=self._plan.user_agent
+        )
+
+    def read(self, url: str, most_bytes: int) -> bytes:
+        """What is behind a URL; `cog_adapt.runner.references` reads `str` inputs through this.
+
+        Raises:
+            InputError: it cannot be had.
+        """
+        return self._egress.read(
+            url, most_bytes=most_bytes, timeout=_SECONDS, user_agent=self._plan.user_agent
+        )
+
+
+class InputFiles:
+    """The files of one prediction."""
+
+    def __init__(self, downloads: Downloads) -> None:
+        self._downloads = downloads
+        self._fetches: list[Future[None]] = []
+        self._paths: list[Path] = []
+        self._opened: list[BinaryIO] = []
+
+    def start(self, urls: Sequence[str]) -> "list[Future[None]]":
+        """Begin to fetch; `paths` has the files once all of these are done."""
+        for url in urls:
+            path = self._downloads.new_file(file_name(url))
+            self._paths.append(path)
+            self._fetches.append(self._downloads.start(url, path))
+        return self._fetches
+
+    def wait(self, stop: Callable[[], bool]) -> None:
+        """Wait for the files.
+
+        Args:
+            stop: asked now and then; true ends the waiting.
+
+        Raises:
+            InputError: one cannot be had.
+        """
+        waiting = set(self._fetches)
+        while waiting and not stop():
+            done, waiting = wait(waiting, timeout=_POLL)
+            for fetch in done:
+                fetch.result()
+
+    @property
+    def paths(self) -> list[Path]:
+        """One for each URL, in the same order."""
+        return self._paths
+
+    def open(self, path: Path) -> BinaryIO:
+        """A file that is closed with the others."""
+        file = path.open("rb")
+        self._opened.append(file)
+        return file
+
+    def close(self) -> None:
+        """Remove the files, also those that are still being written."""
+        for file in self._opened:
+            file.close()
+        for path, fetch in zip(self._paths, self._fetches, strict=False):
+            fetch.cancel()
+            fetch.add_done_callback(functools.partial(_remove, path))
+
+
+def _remove(path: Path, _done: "Future[None]") -> None:
+    """The user's code may have moved it."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def file_name(url: str) -> str:
+    """The end of the file's name: the URL's last part, or `file` and the type's extension."""
+    if url.startswith("data:"):
+        kind = url[len("data:") :].partition(",")[0].partition(";")[0]
+        return f"file{mimetypes.guess_extension(kind) or ''}" if kind else "file.txt"
+    try:
+        name = os.path.basename(urllib.parse.urlparse(url).path)
+    except ValueError as error:  # brackets that hold no address
+        raise InputError(f"{url[:80]!r} is no URL: {error}. Correct it.") from error
+    name = urllib.parse.unquote_plus(name).replace("\0", "_").replace("/", "_")
+    if len(name.encode()) <= _MOST_NAME_BYTES:
+        return name
+    stem, extension = os.path.splitext(name)
+    room = max(0, _MOST_NAME_BYTES - len(extension.encode()) - 1)
+    return f"{stem.encode()[:room].decode(errors='ignore')}~{extension}"[:_MOST_NAME_BYTES]

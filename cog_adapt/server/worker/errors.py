@@ -1,0 +1,102 @@
+"""How a run can end, and in which words a failure is told; the words are coglet's."""
+
+import contextlib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cog import CancelationException
+
+from cog_adapt.runner.errors import InputError
+from cog_adapt.server.protocol import Status
+from cog_adapt.server.worker.active import ActivePrediction
+from cog_adapt.server.worker.lines import encodable
+from cog_adapt.server.worker.outputs import NumberError
+from cog_adapt.server.worker.uploads import UploadError
+
+_OWN = str(Path(__file__).parent)
+
+
+class RunError(Exception):
+    """A run has failed; the message is the prediction's `error`."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run has ended."""
+
+    status: Status
+    is_list: bool = False
+    error: str | None = None
+
+
+def failure(error: BaseException) -> Outcome:
+    """The outcome for a failure in any of the stages below."""
+    if isinstance(error, RunError):
+        return Outcome("failed", error=str(error))
+    return Outcome("failed", error=f"Prediction failed: {told(error)}")
+
+
+@contextlib.contextmanager
+def reading_inputs() -> Iterator[None]:
+    """The stage in which inputs are read and fetched."""
+    try:
+        yield
+    except (InputError, OSError, UnicodeError) as error:
+        raise RunError(f"Input validation error: {error}") from error
+
+
+@contextlib.contextmanager
+def calling_user(
+    stage: str, active: ActivePrediction, end: type[BaseException] = CancelationException
+) -> Iterator[None]:
+    """The stage in which the user's code runs; a traceback goes to the prediction's logs.
+
+    Args:
+        stage: what a failure is called.
+        active: the prediction.
+        end: the exception that passes through, because it ends a run that is cancelled.
+
+    Raises:
+        RunError: the user's code raised anything else, SystemExit included.
+    """
+    try:
+        yield
+    except end:
+        raise
+    except BaseException as error:
+        _log(error, active)
+        raise RunError(f"Prediction failed: {stage}: {told(error)}") from error
+
+
+@contextlib.contextmanager
+def encoding_output(what: str) -> Iterator[None]:
+    """The stage in which an output becomes JSON."""
+    try:
+        yield
+    except NumberError as error:
+        raise RunError(f"Prediction failed: Failed to parse output JSON: {error}") from error
+    except UploadError as error:
+        raise RunError(f"Failed to upload output: {error}") from error
+    except OSError as error:
+        raise RunError(f"Prediction failed: Failed to process output: {told(error)}") from error
+    except Exception as error:
+        raise RunError(f"Prediction failed: Failed to serialize {what}: {told(error)}") from error
+
+
+def told(error: BaseException) -> str:
+    """Class and message in coglet's words, whatever the user's exception makes of them."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the user's code may raise anything
+        message = "<exception str() failed>"
+    return encodable(f"{type(error).__qualname__}: {message}")
+
+
+def _log(error: BaseException, active: ActivePrediction) -> None:
+    """Write the traceback, without the frames of this package at its top."""
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_code.co_filename.startswith(_OWN) and trace.tb_next:
+        trace = trace.tb_next
+    active.lines.write("stderr", "".join(traceback.format_exception(error.with_traceback(trace))))

@@ -1,0 +1,144 @@
+"""sys.stdout and sys.stderr of the model process: what is printed goes to whoever it belongs to.
+
+To the prediction that the printing code belongs to; during setup, to the front process and to
+the server's own stderr; else to the server's own stderr alone.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any, BinaryIO, TextIO
+
+from cog_adapt.server.protocol import SetupLog
+from cog_adapt.server.worker.active import Send, find_active
+from cog_adapt.server.worker.lines import Lines, Source
+
+
+class SetupOutput:
+    """What is printed until setup() has ended."""
+
+    def __init__(self, send: Send, copy: TextIO) -> None:
+        self._send_report, self._copy = send, copy
+        self.lines = Lines(self._send)
+        self.has_ended = False
+
+    def end(self) -> None:
+        """Hand on the unterminated last line too."""
+        self.lines.close()
+        self.has_ended = True
+
+    def _send(self, source: Source, text: str) -> None:
+        self._send_report(SetupLog(source, text))
+        self._copy.write(text)
+        self._copy.flush()
+
+
+class CapturedStream(io.TextIOBase):
+    """A text stream that asks with every write whom the text belongs to."""
+
+    def __init__(self, source: Source, original: TextIO, setup: SetupOutput) -> None:
+        self._source, self._original, self._setup = source, original, setup
+        self._bytes = _Bytes(self)
+        self._process = os.getpid()
+        self.mode = "w"
+
+    def write(self, text: str) -> int:
+        """Hand on the text."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        lines = self._owner()
+        if lines is None:
+            sys.__stderr__.write(text)  # type: ignore[union-attr]
+        else:
+            lines.write(self._source, text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:  # type: ignore[override]
+        """Hand on all the texts."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Hand on the beginning of a line too."""
+        lines = self._owner()
+        if lines is None:
+            sys.__stderr__.flush()  # type: ignore[union-attr]
+        else:
+            lines.flush(self._source)
+
+    def _owner(self) -> Lines | None:
+        if os.getpid() != self._process:  # forked: the channel is the parent's
+            return None
+        active = find_active()
+        if active is not None:
+            return active.lines
+        return None if self._setup.has_ended else self._setup.lines
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """The same stream for bytes."""
+        return self._bytes  # type: ignore[return-value]
+
+    @property
+    def name(self) -> str:
+        """As of the stream that it replaces."""
+        return f"<{self._source}>"
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Always UTF-8."""
+        return "utf-8"
+
+    @property
+    def errors(self) -> str:  # type: ignore[override]
+        """How bytes that are no UTF-8 are read."""
+        return "backslashreplace"
+
+    def fileno(self) -> int:
+        """The descriptor below, whose output goes to the server's own."""
+        return self._original.fileno()
+
+    def isatty(self) -> bool:
+        """A log is no terminal."""
+        return False
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def reconfigure(self, **_options: Any) -> None:  # noqa: ANN401 - as io.TextIOWrapper
+        """Accepted, and without effect: there is nothing to configure."""
+
+    def close(self) -> None:
+        """Not closed: it is the process's."""
+
+
+class _Bytes(io.RawIOBase):
+    def __init__(self, text: CapturedStream) -> None:
+        self._text = text
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        content = bytes(data)
+        self._text.write(content.decode("utf-8", "backslashreplace"))
+        return len(content)
+
+    def flush(self) -> None:
+        self._text.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._text.fileno()
+
+    def close(self) -> None:
+        """Not closed: it is the process's."""
+
+
+def capture_output(send: Send) -> SetupOutput:
+    """Put the streams in place; what they take goes to setup until that ends."""
+    setup = SetupOutput(send, sys.stderr)
+    sys.stdout = CapturedStream("stdout", sys.stdout, setup)
+    sys.stderr = CapturedStream("stderr", sys.stderr, setup)
+    return setup

@@ -1,0 +1,139 @@
+"""The entry of the model process."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import traceback
+from typing import Any
+
+from cog_adapt.runner import references
+from cog_adapt.server.protocol import (
+    AskHealth,
+    AskSelfTest,
+    Cancel,
+    Health,
+    Question,
+    Ready,
+    Report,
+    SelfTested,
+    SetupFailed,
+)
+from cog_adapt.server.worker.async_runs import AsyncRuns, EventLoop
+from cog_adapt.server.worker.checks import HealthCheck, last_self_test, read_gauges, run_self_test
+from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.worker.connection import Channel
+from cog_adapt.server.worker.downloads import Downloads
+from cog_adapt.server.worker.errors import told
+from cog_adapt.server.worker.logs import SetupOutput, capture_output
+from cog_adapt.server.worker.predictor import Predictor
+from cog_adapt.server.worker.runs import Runs, Surroundings
+from cog_adapt.server.worker.scope import install_scope
+from cog_adapt.server.worker.sync_runs import SyncRuns
+
+
+def main(work: socket.socket, asides: socket.socket, plan: Plan) -> None:
+    """Load and serve one predictor until the front process says Stop, or is gone.
+
+    Args:
+        work: connected to the front process.
+        asides: the same.
+        plan: what to do.
+    """
+    _ignore_signals()
+    multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
+    process = _ModelProcess(Channel(work, asides, plan.mark), plan)
+    process.serve()
+
+
+def _ignore_signals() -> None:
+    """Ctrl-C reaches every process of a terminal; what is to end, the front process decides.
+
+    A program that the model starts is ended by them as ever: it inherits no handler. A fork
+    does, and gets its own back before it hears of a signal.
+    """
+    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    for number in defaults:
+        signal.signal(number, lambda _number, _frame: None)
+
+    def hold() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, defaults)
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, defaults)
+
+    def restore() -> None:
+        for number, handler in defaults.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        release()
+
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=restore)
+
+
+class _ModelProcess:
+    def __init__(self, channel: Channel, plan: Plan) -> None:
+        self._channel, self._plan = channel, plan
+        self._loop: EventLoop | None = None
+        self._loop_lock = threading.Lock()
+        self._predictor: Predictor | None = None
+        self._health: HealthCheck | None = None
+        self._runs: Runs | None = None
+        self._stopped = threading.Event()
+
+    def serve(self) -> None:
+        output = capture_output(self._channel.send)
+        install_scope()
+        downloads = Downloads(self._plan)
+        references.download = downloads.read
+        threading.Thread(target=self._listen, name="asides", daemon=True).start()
+        try:
+            self._set_up(downloads, output)
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
+            traceback.print_exc()
+            output.end()
+            self._channel.send(SetupFailed(" ".join(told(error).split())))
+        self._stopped.wait()
+        self._channel.close()
+
+    def _set_up(self, downloads: Downloads, output: SetupOutput) -> None:
+        predictor = Predictor(self._plan)
+        self._channel.send(predictor.describe())
+        predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
+        surroundings = Surroundings(self._plan, predictor, downloads, self._channel)
+        self._health = HealthCheck(predictor, self._event_loop)
+        self._predictor = predictor
+        if predictor.is_async:
+            loop = self._event_loop().loop
+            self._runs = AsyncRuns(surroundings, loop, self._stopped.set)
+        else:
+            self._runs = SyncRuns(surroundings, self._stopped.set)
+        output.end()
+        has_healthcheck = predictor.healthcheck is not None
+        self._channel.send(Ready(last_self_test(predictor.instance), has_healthcheck))
+
+    def _event_loop(self) -> EventLoop:
+        with self._loop_lock:
+            self._loop = self._loop or EventLoop(self._channel.abandon)
+            return self._loop
+
+    def _listen(self) -> None:
+        try:
+            for request in self._channel.asides():
+                if not isinstance(request, Cancel):
+                    threading.Thread(target=self._answer, args=(request,), daemon=True).start()
+                elif self._runs is not None:
+                    self._runs.cancel(request)
+        finally:
+            self._channel.abandon()  # deaf, it would serve nobody
+
+    def _answer(self, request: Question) -> None:
+        self._channel.send(self._report_on(request))
+
+    def _report_on(self, request: Question) -> Report:
+        instance: Any = self._predictor.instance if self._predictor else None
+        if isinstance(request, AskHealth):
+            return self._health.ask() if self._health else Health()
+        if isinstance(request, AskSelfTest):
+            return run_self_test(instance) if instance is not None else SelfTested()
+        return read_gauges(instance)

@@ -1,0 +1,149 @@
+"""Runs a synchronous run() or train(), one at a time, on a thread that does nothing else."""
+
+import contextvars
+import threading
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cog import CancelationException
+
+from cog_adapt.server.protocol import Cancel, Output, Run, Stop
+from cog_adapt.server.worker.active import ActivePrediction, current
+from cog_adapt.server.worker.downloads import InputFiles
+from cog_adapt.server.worker.errors import (
+    Outcome,
+    RunError,
+    calling_user,
+    encoding_output,
+    failure,
+    reading_inputs,
+)
+from cog_adapt.server.worker.outputs import is_many, to_json
+from cog_adapt.server.worker.processes import end_newer_than
+from cog_adapt.server.worker.runs import Cancels, Surroundings, stage_name
+
+_END = object()
+
+
+class SyncRuns:
+    """The thread that does the work.
+
+    Args:
+        surroundings: what runs are made with.
+        stopped: called once told to stop, after all that came before.
+    """
+
+    def __init__(self, surroundings: Surroundings, stopped: Callable[[], None]) -> None:
+        self._surroundings, self._stopped = surroundings, stopped
+        self._active: ActivePrediction | None = None
+        self._cancels = Cancels()
+        threading.Thread(target=self._work, name="run", daemon=True).start()
+
+    def cancel(self, request: Cancel) -> None:
+        """Interrupt it, and end the processes that it has started."""
+        self._cancels.add(request)
+        active = self._active
+        if active is not None and active.request.id == request.id:
+            active.interruption.request()
+            end_newer_than(active.children_before)
+
+    def _work(self) -> None:
+        try:
+            for request in self._surroundings.channel.work():
+                if isinstance(request, Stop):
+                    self._stopped()
+                    return
+                contextvars.copy_context().run(self._run, request)
+        except BaseException:  # noqa: BLE001 - the process must not stay without this thread
+            traceback.print_exc()
+        self._surroundings.channel.abandon()
+
+    def _run(self, request: Run) -> None:
+        active = self._active = self._surroundings.activate(request)
+        if self._cancels.begin(request.id):
+            active.interruption.request()
+        self._execute(active)
+        self._active = None
+        self._surroundings.channel.flush()
+
+    def _execute(self, active: ActivePrediction) -> None:
+        current.set(active)
+        active.begin()
+        files = self._surroundings.input_files()
+        try:
+            outcome = _Execution(self._surroundings, active, files).outcome()
+        except Exception as error:  # noqa: BLE001 - the thread must live for the next prediction
+            outcome = failure(error)
+        files.close()
+        status = "canceled" if active.interruption.requested else outcome.status
+        error_text = None if status == "canceled" else outcome.error
+        active.end(status, error_text, is_list=outcome.is_list)
+
+
+class _Execution:
+    """One run, from its inputs to its outputs."""
+
+    def __init__(
+        self, surroundings: Surroundings, active: ActivePrediction, files: InputFiles
+    ) -> None:
+        self._predictor = surroundings.predictor
+        self._active, self._files = active, files
+        self._call = active.interruption.call
+        self._destination = surroundings.destination(active)
+        self._is_list = False
+
+    def outcome(self) -> Outcome:
+        try:
+            self._produce(self._arguments())
+        except CancelationException:
+            return Outcome("canceled", self._is_list)
+        except RunError as error:
+            return Outcome("failed", self._is_list, str(error))
+        return Outcome("succeeded", self._is_list)
+
+    def _arguments(self) -> dict[str, Any]:
+        inputs, active = self._predictor.inputs, self._active
+        with reading_inputs():
+            given = inputs.read(active.request.input)
+            if urls := inputs.urls(given):
+                self._files.start(urls)
+                self._files.wait(lambda: active.interruption.requested)
+                if active.interruption.requested:
+                    raise CancelationException
+            return inputs.convert(given, iter(self._files.paths), self._files.open)
+
+    def _produce(self, arguments: dict[str, Any]) -> None:
+        stage = stage_name(self._predictor.kind)
+        with calling_user(stage, self._active):
+            result = self._call(self._predictor.function, **arguments)
+        if not is_many(result):
+            if result is not None:
+                self._active.add(self._output(result, "output"))
+            return
+        self._is_list = True
+        if isinstance(result, Iterable) and not hasattr(result, "__next__"):
+            for item in result:
+                self._send(item, "output")
+        else:
+            self._iterate(result)
+
+    def _iterate(self, iterator: Any) -> None:  # noqa: ANN401 - an iterator, perhaps a generator
+        try:
+            while True:
+                with calling_user("Generator iteration error", self._active):
+                    item = self._call(next, iterator, _END)
+                if item is _END:
+                    return
+                self._send(item, "output item")
+        finally:
+            if hasattr(iterator, "close"):
+                with calling_user("Generator iteration error", self._active):
+                    iterator.close()
+
+    def _send(self, value: object, what: str) -> None:
+        self._active.send(self._output(value, what))
+
+    def _output(self, value: object, what: str) -> Output:
+        with encoding_output(what):
+            return Output(self._active.request.id, to_json(value, self._destination))

@@ -1,0 +1,139 @@
+"""Where a file that run() returns goes: into the answer as a data URL, or to the upload URL."""
+
+import base64
+import io
+import mimetypes
+import os
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx2
+
+from cog_adapt.server.worker.mime_types import mime_type
+
+_SECONDS = 25.0
+_CHUNK = 2**20
+
+
+class UploadError(Exception):
+    """An output file did not reach the upload URL."""
+
+
+class Destination(Protocol):
+    """What makes a URL of a file."""
+
+    def link(self, file: "FileContent") -> str:
+        """The URL under which the client finds the file."""
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """An output file: one on disk, or what an open file holds.
+
+    Attributes:
+        name: without folders; of an open file it tells the type only.
+        source: a path or the bytes.
+    """
+
+    name: str
+    source: Path | bytes
+
+    @classmethod
+    def of(cls, value: "os.PathLike[str] | io.IOBase") -> "FileContent":
+        """The file that a returned value stands for.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        if isinstance(value, os.PathLike):
+            path = Path(value)
+            with path.open("rb"):  # a missing file or a folder is an error, and no empty output
+                return cls(path.name, path)
+        if value.seekable():
+            value.seek(0)
+        content: str | bytes = value.read()
+        name = getattr(value, "name", "")
+        return cls(
+            Path(name).name if isinstance(name, str) else "",
+            content.encode() if isinstance(content, str) else bytes(content),
+        )
+
+    @property
+    def mime_type(self) -> str:
+        """By the name's extension."""
+        return mime_type(self.name)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.source) if isinstance(self.source, bytes) else self.source.stat().st_size
+
+    def whole(self) -> bytes:
+        """All of it."""
+        return self.source if isinstance(self.source, bytes) else self.source.read_bytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Its bytes in pieces; again from the start each time, as a redirect needs."""
+        with (
+            io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
+        ) as file:
+            while piece := file.read(_CHUNK):
+                yield piece
+
+
+class DataUrls:
+    """Files inside the answer."""
+
+    def link(self, file: FileContent) -> str:
+        """The file as a data URL."""
+        return f"data:{file.mime_type};base64,{base64.b64encode(file.whole()).decode()}"
+
+
+class Uploads:
+    """Files PUT below a URL of the operator's.
+
+    Args:
+        url: a slash is added where it lacks one.
+        prediction: the id, sent along.
+    """
+
+    def __init__(self, url: str, prediction: str) -> None:
+        self._url = url if url.endswith("/") else f"{url}/"
+        self._headers = {"x-prediction-id": prediction}
+        self._count = 0
+
+    def link(self, file: FileContent) -> str:
+        """Where the upload has ended up, without a query.
+
+        Raises:
+            UploadError: it was refused, or the URL cannot be reached.
+        """
+        url = self._url + urllib.parse.quote(self._name(file))
+        self._count += 1
+        headers = self._headers | {
+            "content-type": file.mime_type,
+            "content-length": str(file.size),
+        }
+        content: Any = file
+        try:
+            answer = httpx2.put(
+                url, content=content, headers=headers, timeout=_SECONDS, follow_redirects=True
+            )
+        except httpx2.HTTPError as error:
+            raise UploadError(f"upload request failed: {error}") from error
+        if not answer.is_success:
+            raise UploadError(
+                f"upload returned status {answer.status_code} {answer.reason_phrase}".rstrip()
+            )
+        final = urllib.parse.urljoin(str(answer.url), answer.headers.get("location", ""))
+        return final.partition("?")[0]
+
+    def _name(self, file: FileContent) -> str:
+        """As coglet has it, an open file is called by its number."""
+        if isinstance(file.source, Path):
+            return file.name
+        kind = mimetypes.guess_extension(file.mime_type) or ""
+        return f"{self._count}{kind}"

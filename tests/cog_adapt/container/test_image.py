@@ -1,0 +1,99 @@
+"""The mirror's image in a real engine: built from the Dockerfile, run as hardened as it goes."""
+
+import pytest
+
+from cog_adapt.server.middleware.keys import make_key
+from tests.cog_adapt.container.containers import HARDENED, example_file, running, started, volume
+
+LONG = {"steps": 2000, "budget_seconds": 20}
+MODEL_PROCESS = """
+import os, pathlib, signal
+for line in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    if b"spawn_main" in line.read_bytes() and line.parent.name != str(os.getpid()):
+        os.kill(int(line.parent.name), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(engine, image):
+    """The image, running with all that Docker can take away taken away."""
+    with volume(engine) as data, running(engine, image, *HARDENED, "-v", f"{data}:/data") as made:
+        yield made
+
+
+def test_the_build_took_pytorch_without_cuda(engine, image):
+    command = ("python", "-c", "import torch; print(torch.__version__)")
+    assert engine.docker("run", "--rm", image, *command).endswith("+cpu")
+
+
+def test_no_process_has_a_privilege(server):
+    statuses = server.execute("sh", "-c", "cat /proc/[0-9]*/status").splitlines()
+    assert {line.split()[1] for line in statuses if line.startswith("Uid:")} == {"1000"}
+    assert {line.split()[1] for line in statuses if line.startswith("CapEff:")} == {"0" * 16}
+
+
+def test_only_the_volume_and_tmp_can_be_written(server):
+    probe = "for folder in / /src /home/server /data /tmp; do touch $folder/x && echo $folder; done"
+    assert server.execute("sh", "-c", f"{probe}; true").split() == ["/data", "/tmp"]
+
+
+def test_docker_calls_it_healthy(server):
+    server.wait_until(server.is_healthy)
+
+
+def test_docker_calls_it_healthy_where_only_keys_see_more(engine, image, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text(make_key("ci", ["predict"])[1])
+    options = ("-v", f"{keys}:/keys:ro", "-e", "API_KEYS_FILE=/keys")
+    with started(engine, image, *HARDENED, *options) as guarded:
+        guarded.wait_until(guarded.is_healthy)
+        assert guarded.client.get("/readyz").status_code == 401
+
+
+def test_the_self_test_passed(server):
+    assert server.get("/selftest")["passed"] is True
+
+
+def test_a_prediction_adapts_to_the_examples_it_carries(server):
+    values = {"text": "Where is my parcel?", "examples": example_file("tickets.jsonl")}
+    output = server.succeed("/predictions", values | {"steps": 10})
+    assert output["adapter"]
+    losses = output["report"]["losses"]
+    assert losses[-1] < losses[0]
+
+
+def test_a_prediction_names_the_adapter_that_a_training_made(server):
+    examples = example_file("tickets_train.jsonl")
+    trained = server.succeed("/trainings", {"examples": examples, "steps": 10})
+    adapter = trained["report"]["adapter"]
+    output = server.succeed("/predictions", {"text": "Where is my parcel?", "adapter": adapter})
+    assert output["adapter"] == adapter
+
+
+def test_a_killed_model_process_is_replaced(server):
+    server.execute("python", "-c", MODEL_PROCESS)
+    server.wait_until(lambda: "crashes" in server.get("/health-check"))
+    server.wait_until(server.is_ready)
+    assert server.succeed("/predictions", {"text": "hello", "labels": ["greeting", "farewell"]})
+
+
+def test_it_serves_in_kubernetes_with_a_read_only_root(engine, image):
+    options = (*HARDENED, "-e", "KUBERNETES_SERVICE_HOST=10.0.0.1")
+    with started(engine, image, *options) as pod:
+        pod.wait_until(lambda: pod.client.get("/readyz").status_code != 503)
+        assert pod.client.get("/readyz").status_code == 200
+
+
+def test_stopping_drains_and_the_record_outlives_the_container(engine, image):
+    with volume(engine) as data:
+        options = (*HARDENED, "-v", f"{data}:/data")
+        with running(engine, image, *options) as first:
+            values = {"text": "Where is my parcel?", "examples": example_file("tickets.jsonl")}
+            accepted = first.post("/predictions", values | LONG, {"Prefer": "respond-async"})
+            path = f"/predictions/{accepted['id']}"
+            first.wait_until(lambda: first.get(path)["status"] == "processing")
+            assert first.stop(600) == 0
+        with running(engine, image, *options) as second:
+            record = second.get(path)
+    assert record["status"] == "succeeded", record
+    assert record["output"]["adapter"]

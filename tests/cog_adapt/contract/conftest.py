@@ -1,0 +1,112 @@
+"""One run of every test for each flavour: coglet, the mirror with STRICT_COG=1, the mirror.
+
+`CONTRACT=coglet,mirror` in the environment picks flavours. Servers that hold no state of one
+test live as long as their flavour is being tested.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cog_adapt.contract.receivers import Receiver
+from tests.cog_adapt.contract.servers import Server
+from tests.cog_adapt.contract.serving import FLAVOURS, serving
+
+# coglet loses a cancel or a free slot by chance, the more so on a busy machine (see the table of
+# differences): what it does is looked at three times at most. The mirror has one chance.
+_BY_CHANCE = pytest.mark.flaky(reruns=2, reruns_delay=2)
+_CHOSEN = os.environ.get("CONTRACT", ",".join(FLAVOURS)).split(",")
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(flavour, marks=_BY_CHANCE if flavour == "coglet" else ())
+        for flavour in FLAVOURS
+        if flavour in _CHOSEN
+    ],
+)
+def flavour(request) -> str:
+    """Which server is tested."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def shared(flavour, tmp_path_factory) -> Iterator[Callable[..., Server]]:
+    """Starts a server for many tests: the same arguments give the same server."""
+    servers: dict[str, Server] = {}
+    with contextlib.ExitStack() as stack:
+
+        def get(predict: str, **options: object) -> Server:
+            key = repr((predict, options))
+            if key not in servers or servers[key].process.poll() is not None:
+                folder = tmp_path_factory.mktemp(flavour)
+                server = serving(flavour, folder, predict=predict, **options)
+                servers[key] = stack.enter_context(server)
+            return servers[key]
+
+        yield get
+
+
+@pytest.fixture
+def launch(flavour, tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts a server for one test alone."""
+    with contextlib.ExitStack() as stack:
+
+        def start(predict: str | None, **options: object) -> Server:
+            folder = Path(options.pop("folder", tmp_path))
+            return stack.enter_context(serving(flavour, folder, predict=predict, **options))
+
+        yield start
+
+
+@pytest.fixture
+def actions(shared) -> Server:
+    """A synchronous predictor that does what it is told."""
+    return shared("actions.py:Predictor")
+
+
+@pytest.fixture
+def streaming(shared) -> Server:
+    """A generator with `@cog.streaming`."""
+    return shared("streaming.py:Predictor")
+
+
+@pytest.fixture
+def iterating(shared) -> Server:
+    """A generator without it."""
+    return shared("iterating.py:Predictor", env={"COG_THROTTLE_RESPONSE_INTERVAL": "0"})
+
+
+@pytest.fixture
+def concurrent(shared) -> Server:
+    """An asynchronous predictor with three slots."""
+    return shared("asynchronous.py:Predictor", env={"COG_MAX_CONCURRENCY": "3"})
+
+
+@pytest.fixture
+def inputs(shared) -> Server:
+    """A predictor with an input of every type."""
+    return shared("inputs.py:Predictor")
+
+
+@pytest.fixture
+def trainer(shared) -> Server:
+    """A training function in a server that trains."""
+    return shared("train_both.py:Predictor", train="train.py:train", flags=("--x-mode", "train"))
+
+
+@pytest.fixture
+def both(shared) -> Server:
+    """A predictor with a training function beside it, in a server that predicts."""
+    return shared("train_both.py:Predictor", train="train.py:train")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A server on loopback that the tested one calls."""
+    with Receiver() as receiver:
+        yield receiver

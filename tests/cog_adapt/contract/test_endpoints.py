@@ -1,0 +1,159 @@
+"""Section 2: which endpoints there are, and what they answer to the wrong method."""
+
+import pytest
+
+from tests.cog_adapt.contract.differences import expect, follows_cog
+
+ROOT = {
+    "cog_version": "0.23.1",
+    "docs_url": "/docs",
+    "healthcheck_url": "/health-check",
+    "openapi_url": "/openapi.json",
+    "predictions_cancel_url": "/predictions/{prediction_id}/cancel",
+    "predictions_idempotent_url": "/predictions/{prediction_id}",
+    "predictions_url": "/predictions",
+    "shutdown_url": "/shutdown",
+}
+TRAININGS = {
+    "trainings_cancel_url": "/trainings/{training_id}/cancel",
+    "trainings_idempotent_url": "/trainings/{training_id}",
+    "trainings_url": "/trainings",
+}
+
+
+def test_root_names_the_endpoints(actions):
+    response = actions.get("/")
+    assert (response.status_code, response.json()) == (200, ROOT)
+    assert response.headers["content-type"] == "application/json"
+
+
+def test_root_has_sorted_keys(actions):
+    keys = list(actions.get("/").json())
+    assert keys == sorted(keys)
+
+
+def test_root_names_trainings_in_train_mode(trainer):
+    assert trainer.get("/").json() == ROOT | TRAININGS
+
+
+def test_root_names_trainings_beside_a_predictor(both):
+    assert both.get("/").json() == ROOT | TRAININGS
+
+
+@pytest.mark.parametrize("path", ["/", "/health-check", "/openapi.json"])
+def test_head_is_get_without_its_body(actions, path):
+    status, headers, body = actions.raw("HEAD", path)
+    full = actions.raw("GET", path)
+    assert (status, body) == (200, b"")
+    assert headers["content-type"] == full[1]["content-type"] == "application/json"
+    assert headers["content-length"] == str(len(full[2]))
+
+
+def test_a_query_string_is_ignored(actions):
+    assert actions.get("/?a=1").json() == ROOT
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nothing"),
+        ("POST", "/nothing"),
+        ("GET", "/health-check/"),
+        ("POST", "/predictions/"),
+        ("PUT", "/predictions/"),
+        ("GET", "/predictions/x/y/z"),
+        ("POST", "/predictions/x/stop"),
+        ("GET", "/health"),
+    ],
+)
+def test_an_unknown_path_is_404(actions, method, path):
+    status, headers, body = actions.raw(method, path)
+    assert status == 404
+    assert_empty_or_json(actions, headers, body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("PUT", "/predictions", "POST"),
+        ("DELETE", "/predictions", "POST"),
+        ("OPTIONS", "/predictions", "POST"),
+        ("POST", "/predictions/x", "PUT"),
+        ("DELETE", "/predictions/x", "PUT"),
+        ("PATCH", "/predictions/x", "PUT"),
+        ("GET", "/predictions/x/cancel", "POST"),
+        ("PUT", "/predictions/x/cancel", "POST"),
+        ("PUT", "/trainings", "POST"),
+        ("POST", "/trainings/x", "PUT"),
+        ("GET", "/trainings/x/cancel", "POST"),
+        ("POST", "/", "GET,HEAD"),
+        ("DELETE", "/", "GET,HEAD"),
+        ("POST", "/health-check", "GET,HEAD"),
+        ("PUT", "/openapi.json", "GET,HEAD"),
+        ("GET", "/shutdown", "POST"),
+        ("PUT", "/shutdown", "POST"),
+    ],
+)
+def test_the_wrong_method_is_405(actions, method, path, allow):
+    status, headers, body = actions.raw(method, path)
+    assert status == 405
+    allowed = {each.strip() for each in headers["allow"].split(",")}
+    more = set() if follows_cog(actions, because="get-predictions") else {"GET", "HEAD"}
+    assert set(allow.split(",")) <= allowed <= set(allow.split(",")) | more
+    assert_empty_or_json(actions, headers, body)
+
+
+def assert_empty_or_json(server, headers, body):
+    if follows_cog(server, because="json-404"):
+        assert (body, headers["content-length"]) == (b"", "0")
+        assert "content-type" not in headers
+    else:
+        assert headers["content-type"] == "application/json"
+        assert b"error" in body
+
+
+@pytest.mark.parametrize("path", ["/predictions", "/predictions/unknown"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_records_can_be_looked_at(actions, method, path):
+    status = actions.raw(method, path)[0]
+    known = 404 if path.endswith("unknown") else 200
+    assert status == expect(actions, coglet=405, mirror=known, because="get-predictions")
+
+
+def test_the_advertised_docs_exist(actions):
+    response = actions.get(actions.get("/").json()["docs_url"])
+    assert response.status_code == expect(actions, coglet=404, mirror=200, because="docs-page")
+
+
+def test_no_cors_unless_set(actions):
+    for method in ("GET", "OPTIONS"):
+        headers = {"Origin": "https://x.example", "Access-Control-Request-Method": "POST"}
+        answer = actions.raw(method, "/", headers=headers)[1]
+        assert not [name for name in answer if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("kind", ["predictions", "trainings"])
+def test_cancel_of_the_unknown_is_404_with_an_object(actions, kind):
+    response = actions.cancel("unknown", kind)
+    assert (response.status_code, response.text) == (404, "{}")
+    assert response.headers["content-type"] == "application/json"
+
+
+def test_cancel_ignores_its_body(actions):
+    for headers in ({}, {"Content-Type": "application/json"}, {"Content-Type": "text/plain"}):
+        answer = actions.raw("POST", "/predictions/unknown/cancel", b"{nonsense", headers)
+        assert (answer[0], answer[2]) == (404, b"{}")
+
+
+def test_openapi_is_served(actions):
+    response = actions.get("/openapi.json")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["openapi"] == "3.0.2"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_operators_have_endpoints_of_their_own(actions, path):
+    if actions.flavour != "mirror":
+        pytest.skip("the mirror's own")
+    assert actions.get(path).status_code == 200

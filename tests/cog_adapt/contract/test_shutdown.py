@@ -1,0 +1,98 @@
+"""Section 11: how a server ends."""
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.cog_adapt.contract.differences import follows_cog
+from tests.cog_adapt.contract.servers import events, wait_for
+
+ASYNC = {"Prefer": "respond-async"}
+
+
+def end(server, how):
+    if how == "/shutdown":
+        response = server.request("POST", "/shutdown")
+        assert (response.status_code, response.text) == (200, "{}")
+        assert response.headers["content-type"] == "application/json"
+    else:
+        server.process.send_signal(how)
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [(signal.SIGTERM, 0), ("/shutdown", 0), (signal.SIGINT, -signal.SIGINT)]
+)
+def test_an_open_request_is_answered(launch, how, code):
+    server = launch("actions.py:Predictor")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.predict, action="sleep", seconds=1.2)
+        wait_for(lambda: server.health()["status"] == "BUSY" or None)
+        end(server, how)
+        time.sleep(0.4)
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(f"{server.url}/", trust_env=False)
+        assert answer.result(20)["status"] == "succeeded"
+    ended = server.process.wait(20)
+    assert ended == code or (how == signal.SIGINT and ended in (0, 130))
+
+
+def test_an_open_stream_is_sent_to_its_end(launch):
+    server = launch("streaming.py:Predictor")
+    with server.open_stream("/predictions", {"input": {"words": "a b", "seconds": 0.6}}) as stream:
+        found = events(stream)
+        next(found)
+        end(server, signal.SIGTERM)
+        assert list(found)[-1].data["output"] == ["a", "b"]
+    assert server.process.wait(20) == 0
+
+
+def test_an_idle_server_ends_at_once(launch):
+    server = launch("functions.py:shout")
+    end(server, signal.SIGTERM)
+    assert server.process.wait(10) == 0
+
+
+def test_a_server_in_setup_ends_at_once(launch):
+    server = launch("setups.py:Slow", until="STARTING")
+    began = time.monotonic()
+    end(server, signal.SIGTERM)
+    assert server.process.wait(10) == 0
+    assert time.monotonic() - began < 3
+
+
+def test_the_model_process_ends_too(launch):
+    server = launch("functions.py:shout")
+    workers = server.workers()
+    end(server, signal.SIGTERM)
+    server.process.wait(10)
+    wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers) or None)
+
+
+def test_await_explicit_shutdown(launch):
+    server = launch("functions.py:shout", flags=("--await-explicit-shutdown", "true"))
+    end(server, signal.SIGTERM)
+    time.sleep(0.6)
+    assert server.output() == "T"
+    end(server, "/shutdown")
+    assert server.process.wait(10) == 0
+
+
+def test_an_empty_await_explicit_shutdown_is_false(launch):
+    server = launch("functions.py:shout", flags=("--await-explicit-shutdown", ""))
+    end(server, signal.SIGTERM)
+    assert server.process.wait(10) == 0
+
+
+def test_asynchronous_work_is_finished_and_told(launch, receiver):
+    server = launch("actions.py:Predictor")
+    body = {"input": {"action": "sleep", "seconds": 1.0}, "webhook": f"{receiver.url}/hook"}
+    server.post("/predictions", body, headers=ASYNC)
+    wait_for(lambda: receiver.requests or None)
+    end(server, signal.SIGTERM)
+    assert server.process.wait(20) == 0
+    if not follows_cog(server, because="drain-async"):
+        assert receiver.requests[-1].json["status"] == "succeeded"

@@ -1,0 +1,352 @@
+"""Small real models, each as a task: one training step takes a millisecond or two.
+
+`SHAPES` names them all. Inputs are short strings or rows of numbers; `examples(shape, count)`
+gives examples that fit. Predictions are raw numbers, so that two answers can be compared bit
+for bit.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrizations
+
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.randomness import generator
+from cog_adapt.runner.task import Batch, Task
+
+LABELS = ("low", "mid", "high")
+WIDTH = 8
+_LENGTH = 6
+_VOCABULARY = 32
+
+
+class Cancelled(BaseException):
+    """Stands for Cog's CancellationException: no Exception."""
+
+
+def seeded_module(make: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
+    """Build a module with weights drawn from `seed`, and leave the process's stream alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+class Faulty(Task):
+    """A task whose loss a test may spoil: `fault(losses)` is called on every loss that trains."""
+
+    fault: Callable[[Tensor], Tensor] | None = None
+
+    def spoiled(self, losses: Tensor) -> Tensor:
+        if self.fault is None or not torch.is_grad_enabled():
+            return losses
+        return self.fault(losses)
+
+
+class Labelled(Faulty):
+    """Rows of numbers in, one of a label set out; the head's rows come from the labels' names."""
+
+    lora_targets = r"(fc|layers)\..*|fc|query|value"
+    width = WIDTH
+
+    def module(self) -> nn.Module:
+        raise NotImplementedError
+
+    def load(self) -> nn.Module:
+        return seeded_module(self.module)
+
+    def encode(self, inputs: Sequence[Any]) -> Batch:
+        if any(len(row) != WIDTH for row in inputs):
+            raise InputError(f"an input has not {WIDTH} numbers. Send rows of {WIDTH}.")
+        return {"x": torch.tensor(list(inputs), dtype=torch.float32)}
+
+    def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
+        return torch.tensor([list(labels).index(target) for target in targets])
+
+    def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+        logits = module(**batch)
+        return self.spoiled(F.cross_entropy(logits.float(), targets, reduction="none"))
+
+    def predict(self, module: nn.Module, batch: Batch, labels: Sequence[str]) -> list[Any]:
+        return module(**batch).float().tolist()
+
+    def probe(self) -> list[Example]:
+        return _rows(2)
+
+    def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(example.target for example in examples))
+
+    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
+        if not labels:
+            raise InputError("no labels: name at least two.")
+        device = next(module.parameters()).device
+        rows = [torch.randn(self.width, generator=generator(0, name)) for name in labels]
+        return {
+            "head.weight": torch.stack(rows).to(device),
+            "head.bias": torch.zeros(len(labels), device=device),
+        }
+
+
+class ConvNet(nn.Module):
+    """Convolution, BatchNorm, dropout, head; its `steps` buffer counts training forwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(1, 4, 3, padding=1)
+        self.norm = nn.BatchNorm1d(4)
+        self.drop = nn.Dropout(0.2)
+        self.fc = nn.Linear(4 * WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, len(LABELS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = F.relu(self.norm(self.conv(x.unsqueeze(1))))
+        return self.head(self.drop(F.gelu(self.fc(hidden.flatten(1)))))
+
+
+class Images(Labelled):
+    """The conv net with BatchNorm and dropout."""
+
+    def module(self) -> nn.Module:
+        return ConvNet()
+
+
+class Attention(nn.Module):
+    """One head of self-attention with separate projections."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(self.query(x), self.key(x), self.value(x))
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward layer, each behind a LayerNorm and round a residual."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = Attention(width)
+        self.norm2 = nn.LayerNorm(width)
+        self.feed = nn.Linear(width, width)
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.drop(F.gelu(self.feed(self.norm2(x))))
+
+
+class TinyTransformer(nn.Module):
+    """Two blocks; the output projection is tied to the embedding."""
+
+    def __init__(self, width: int = WIDTH) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(_VOCABULARY, width)
+        self.position = nn.Parameter(torch.randn(_LENGTH, width) * 0.1)
+        self.blocks = nn.ModuleList([Block(width), Block(width)])
+        self.norm = nn.LayerNorm(width)
+        self.output = nn.Linear(width, _VOCABULARY, bias=False)
+        self.output.weight = self.embedding.weight
+        self.head = nn.Linear(width, len(LABELS))
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = self.embedding(ids) + self.position
+        for block in self.blocks:
+            hidden = block(hidden)
+        hidden = self.norm(hidden)
+        return self.head(hidden.mean(1)), self.output(hidden)
+
+
+class Letters(Labelled):
+    """Strings in, a label out, with a small language-model loss through the tied weights."""
+
+    lora_targets = r"blocks\.\d+\.attention\.(query|value)"
+
+    def module(self) -> nn.Module:
+        return TinyTransformer()
+
+    def encode(self, inputs: Sequence[Any]) -> Batch:
+        if not all(isinstance(text, str) and text for text in inputs):
+            raise InputError("an input is no text. Send strings.")
+        rows = [[ord(c) % _VOCABULARY for c in text.ljust(_LENGTH)[:_LENGTH]] for text in inputs]
+        return {"ids": torch.tensor(rows)}
+
+    def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+        logits, letters = module(**batch)
+        guess = F.cross_entropy(
+            letters[:, :-1].transpose(1, 2).float(), batch["ids"][:, 1:], reduction="none"
+        )
+        losses = F.cross_entropy(logits.float(), targets, reduction="none") + 0.1 * guess.mean(1)
+        return self.spoiled(losses)
+
+    def predict(self, module: nn.Module, batch: Batch, labels: Sequence[str]) -> list[Any]:
+        return module(**batch)[0].float().tolist()
+
+    def probe(self) -> list[Example]:
+        return [Example("abc", "low"), Example("xyz", "high")]
+
+
+class CachingMlp(nn.Module):
+    """Two layers with a persistent buffer and one that the first forward makes and keeps."""
+
+    cache: Tensor | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+        self.head = nn.Linear(WIDTH, len(LABELS))
+        self.register_buffer("scale", torch.full((WIDTH,), 0.5))
+        self.register_buffer("cache", None, persistent=False)
+        self.calls = {"forward": 0}
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls["forward"] += 1
+        if self.cache is None:
+            self.cache = torch.linspace(0.5, 1.5, WIDTH, device=x.device)
+        return self.head(self.layers(x * self.scale) * self.cache)
+
+
+class Caching(Labelled):
+    """The MLP that caches tensors in its forward."""
+
+    def module(self) -> nn.Module:
+        return CachingMlp()
+
+
+class SpectralNet(nn.Module):
+    """A spectrally normalised layer: a parametrization with buffers of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(WIDTH, WIDTH)
+        self.spectral = parametrizations.spectral_norm(nn.Linear(WIDTH, WIDTH))
+        self.head = nn.Linear(WIDTH, len(LABELS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(F.relu(self.spectral(F.relu(self.fc(x)))))
+
+
+class Spectral(Labelled):
+    """The spectral-norm model."""
+
+    def module(self) -> nn.Module:
+        return SpectralNet()
+
+
+class LazyNet(nn.Module):
+    """Its first layer learns its width from the first forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.LazyLinear(WIDTH)
+        self.layers = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())
+        self.head = nn.Linear(WIDTH, len(LABELS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.layers(self.fc(x)))
+
+
+class Lazy(Labelled):
+    """The model with a lazy layer; its width is drawn in the first forward."""
+
+    def module(self) -> nn.Module:
+        return LazyNet()
+
+    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
+        return super().start(module.head, labels)
+
+
+class Curve(nn.Module):
+    """Rows in, a number out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(WIDTH, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.out = nn.Linear(WIDTH, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(F.gelu(self.norm(self.fc(x)))).squeeze(-1)
+
+
+class Regression(Labelled):
+    """A task without labels."""
+
+    lora_targets = "fc|out"
+
+    def module(self) -> nn.Module:
+        return Curve()
+
+    def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
+        return torch.tensor([float(target) for target in targets])
+
+    def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+        return self.spoiled((module(**batch).float() - targets) ** 2)
+
+    def probe(self) -> list[Example]:
+        return _numbers(2)
+
+    def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
+        return ()
+
+    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
+        return {}
+
+
+def _rows(count: int, seed: int = 0) -> list[Example]:
+    draw = random.Random(seed)
+    rows = [[draw.uniform(-1, 1) for _ in range(WIDTH)] for _ in range(count)]
+    return [Example(row, LABELS[i % len(LABELS)]) for i, row in enumerate(rows)]
+
+
+def _numbers(count: int, seed: int = 0) -> list[Example]:
+    return [Example(e.input, sum(e.input)) for e in _rows(count, seed)]
+
+
+def _texts(count: int, seed: int = 0) -> list[Example]:
+    draw = random.Random(seed)
+    texts = ["".join(draw.choices("abcdefghij", k=5)) for _ in range(count)]
+    return [Example(text, LABELS[i % len(LABELS)]) for i, text in enumerate(texts)]
+
+
+SHAPES: dict[str, type[Faulty]] = {
+    "images": Images,
+    "letters": Letters,
+    "caching": Caching,
+    "spectral": Spectral,
+    "lazy": Lazy,
+    "regression": Regression,
+}
+_EXAMPLES = {"letters": _texts, "regression": _numbers}
+
+
+def examples(shape: str, count: int = 6, seed: int = 0) -> list[Example]:
+    """Examples that fit the task of that name; labels in turn."""
+    return _EXAMPLES.get(shape, _rows)(count, seed)
+
+
+def inputs(shape: str, count: int = 3, seed: int = 99) -> list[Any]:
+    """Inputs that fit the task of that name."""
+    return [example.input for example in examples(shape, count, seed)]
+
+
+def labels(shape: str) -> tuple[str, ...]:
+    """The label set of those examples."""
+    return () if shape == "regression" else LABELS
+
+
+# What a method finds nothing to train in.
+NOTHING = {
+    ("regression", "head"),
+    ("images", "match:fc"),
+    ("caching", "norms"),
+    ("spectral", "norms"),
+    ("lazy", "norms"),
+}

@@ -1,0 +1,46 @@
+"""The report says what was found, and can be read by people and programs."""
+
+import json
+
+import pytest
+
+from cog_adapt.runner.errors import GradientFlowError
+from cog_adapt.runner.gradients.report import Check, Finding, GradientReport, some
+
+CUT = Finding("graph-cut", "FAIL", "2 parameters get no gradient.", ("a", "b"), "block (B)", "f:1")
+DEAD = Finding("dead", "WARN", "1 gradient is 0.", ("c",))
+
+
+def report(*findings: Finding) -> GradientReport:
+    checks = (Check("forward", "passed", 0.1, {"loss": 1.0}), Check("blocks", "skipped", 0.0))
+    return GradientReport(findings, checks, {"a": 0.5}, "cpu/fp32", 0.25)
+
+
+def test_warnings_do_not_fail_a_report() -> None:
+    assert report(DEAD).passed
+    report(DEAD).raise_if_failed()
+
+
+def test_a_failure_is_raised_with_the_whole_text() -> None:
+    with pytest.raises(GradientFlowError, match="graph-cut.*Where: block [(]B[)], f:1"):
+        report(CUT, DEAD).raise_if_failed()
+
+
+def test_the_text_counts_the_checks_that_ran() -> None:
+    assert "1 of 2 checks run, cpu/fp32, 0.25 s" in str(report())
+
+
+def test_codes_are_listed_once() -> None:
+    assert report(CUT, DEAD, DEAD).codes == ("graph-cut", "dead")
+
+
+def test_json_has_every_field() -> None:
+    plain = json.loads(json.dumps(report(CUT).to_json()))
+    assert plain["passed"] is False
+    assert plain["findings"][0]["line"] == "f:1"
+    assert plain["checks"][0]["numbers"] == {"loss": 1.0}
+
+
+def test_long_lists_of_names_are_cut() -> None:
+    assert some(["a", "b"]) == "a, b"
+    assert some(list("abcdef")) == "a, b, c, d and 2 more"

@@ -1,0 +1,77 @@
+"""An adapter that does not belong to the model is refused, whatever is wrong with it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from cog_adapt.runner.adapter_fit import check_fits
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.errors import WeightsError
+
+BASE = "0123456789abcdef"
+HEAD = r"head\..*"
+
+
+@pytest.fixture
+def template():
+    parts = {"query": nn.Linear(4, 6), "norm": nn.BatchNorm1d(6), "head": nn.Linear(6, 1)}
+    return nn.ModuleDict(parts)
+
+
+@pytest.fixture
+def adapter():
+    tensors = {
+        "query.lora_a": torch.ones(2, 4),
+        "query.lora_b": torch.zeros(6, 2),
+        "norm.weight": torch.ones(6),
+        "norm.num_batches_tracked": torch.tensor(3),
+        "head.weight": torch.ones(3, 6),
+        "head.bias": torch.ones(3),
+    }
+    return Adapter(tensors, ("a", "b", "c"), "lora", BASE)
+
+
+def test_an_adapter_of_this_base_fits(adapter, template):
+    check_fits(adapter, BASE, template, HEAD)
+
+
+def test_a_head_may_join_a_model_that_has_none(adapter, template):
+    extra = {**adapter.tensors, "norm.head": torch.ones(3, 2)}
+    check_fits(replace(adapter, tensors=extra), BASE, template, rf"{HEAD}|norm\.head")
+
+
+def test_an_adapter_of_another_base_is_refused(adapter, template):
+    with pytest.raises(WeightsError, match=f"was made on base {BASE}, and this is base ffff"):
+        check_fits(adapter, "ffff", template, HEAD)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "reason"),
+    [
+        ("gone.weight", torch.ones(1), "no place"),
+        ("norm.forward", torch.ones(1), "no place"),
+        ("norm.", torch.ones(1), "no place"),
+        ("query.extra", torch.ones(1), "no place"),
+        ("gone.lora_a", torch.ones(2, 4), "no linear layer"),
+        ("norm.lora_a", torch.ones(2, 6), "no linear layer"),
+        ("head.lora_a", torch.ones(2, 6), "lacks the other half"),
+        ("query.lora_a", torch.ones(4), "no matrix"),
+        ("query.lora_a", torch.ones(2, 5), r"shape \(2, 5\), not \(2, 4\)"),
+        ("query.lora_b", torch.ones(5, 2), r"shape"),
+        ("query.lora_b", torch.ones(6, 3), r"shape"),
+        ("query.lora_a", torch.ones(2, 4, dtype=torch.float64), "float64"),
+        ("norm.weight", torch.ones(5), r"shape \(5,\), not \(6,\)"),
+        ("norm.weight", torch.ones(6, dtype=torch.float16), "float16"),
+        ("norm.num_batches_tracked", torch.tensor(3.0), "float32"),
+        ("head.weight", torch.ones(2, 6), r"shape \(2, 6\), not \(3, 6\)"),
+        ("head.weight", torch.ones(3, 5), r"shape"),
+        ("head.bias", torch.tensor([1.0, float("nan"), 0.0]), "not finite"),
+        ("head.bias", torch.tensor([1.0, float("inf"), 0.0]), "not finite"),
+    ],
+)
+def test_a_tensor_that_does_not_fit_is_refused_by_name(adapter, template, name, tensor, reason):
+    wrong = replace(adapter, tensors={**adapter.tensors, name: tensor})
+    with pytest.raises(WeightsError, match=rf"tensor .* .*{reason}"):
+        check_fits(wrong, BASE, template, HEAD)

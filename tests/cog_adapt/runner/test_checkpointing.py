@@ -1,0 +1,71 @@
+"""The repeated blocks of a private replica recompute their activations."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from cog_adapt.runner.checkpointing import blocks, recompute_blocks
+from cog_adapt.runner.errors import InputError
+from tests.cog_adapt.models import ConvNet, TinyTransformer, seeded_module
+
+IDS = torch.tensor([[1, 2, 3, 4, 5, 6]])
+
+
+def test_the_blocks_are_the_children_of_the_longest_list():
+    module = nn.Module()
+    module.short = nn.Sequential(nn.Linear(1, 1))
+    module.layers = nn.ModuleList(nn.Linear(1, 1) for _ in range(3))
+    assert blocks(module) == list(module.layers)
+    assert blocks(nn.Linear(1, 1)) == []
+
+
+def test_a_model_without_blocks_is_refused_by_name():
+    with pytest.raises(InputError, match="checkpointing is on, but ConvNet has no ModuleList"):
+        recompute_blocks(seeded_module(ConvNet))
+
+
+def gradients(module):
+    module(IDS)[0].sum().backward()
+    return {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("frozen", [(), ("embedding.weight", "position")])
+def test_gradients_are_the_same_also_where_a_blocks_inputs_need_none(frozen):
+    plain, recomputed = seeded_module(TinyTransformer), seeded_module(TinyTransformer)
+    recompute_blocks(recomputed)
+    for module in (plain, recomputed):
+        module.eval()
+        for name in frozen:
+            module.get_parameter(name).requires_grad_(False)
+    one, other = gradients(plain), gradients(recomputed)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_dropout_is_the_same_when_it_is_recomputed():
+    results = []
+    for recompute in (False, True):
+        module = seeded_module(TinyTransformer).train()
+        if recompute:
+            recompute_blocks(module)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            results.append(gradients(module))
+    assert all(torch.equal(results[0][name], results[1][name]) for name in results[0])
+
+
+def test_a_replica_that_recomputes_is_freed_when_it_is_let_go_of():
+    module = seeded_module(TinyTransformer)
+    recompute_blocks(module)
+    gradients(module)
+    gone = weakref.ref(module.blocks[0].feed.weight)
+    gc.collect()
+    gc.disable()
+    try:
+        del module
+        assert gone() is None
+    finally:
+        gc.enable()

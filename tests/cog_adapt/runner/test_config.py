@@ -1,0 +1,92 @@
+"""Settings and recipes are checked when they are made, and say what is allowed."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from cog_adapt.runner.config import METHODS, Recipe, RunnerSettings
+from cog_adapt.runner.errors import ConfigError, InputError
+
+
+def test_settings_are_read_from_the_environment():
+    environment = {
+        "DEVICE": "cpu",
+        "PRECISION": "bf16",
+        "SERVE_MODE": "no_grad",
+        "BATCH_SIZE": "7",
+        "SERVED_ADAPTERS": "3",
+        "WEIGHTS_DIR": "/tmp/w",
+    }
+    settings = RunnerSettings.from_environment(environment)
+    assert settings == RunnerSettings("cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"))
+
+
+def test_what_is_absent_or_empty_keeps_its_default():
+    assert RunnerSettings.from_environment({"DEVICE": ""}) == RunnerSettings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DEVICE", "gpu"),
+        ("DEVICE", "cuda:x"),
+        ("DEVICE", "CPU"),
+        ("PRECISION", "fp8"),
+        ("SERVE_MODE", "train"),
+        ("BATCH_SIZE", "0"),
+        ("BATCH_SIZE", "many"),
+        ("BATCH_SIZE", "1.5"),
+        ("SERVED_ADAPTERS", "-1"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_its_name(name, value):
+    with pytest.raises(ConfigError, match=rf"{name} is .*; allowed: .*environment"):
+        RunnerSettings.from_environment({name: value})
+
+
+@pytest.mark.parametrize("method", [*METHODS, "match:.*", "match:(a|b)"])
+def test_every_method_makes_a_recipe(method):
+    assert Recipe(method).method == method
+
+
+@pytest.mark.parametrize("method", ["", "full", "LORA", "match", "matches:.*"])
+def test_an_unknown_method_is_refused(method):
+    with pytest.raises(InputError, match=rf"method is '{method}'; allowed: lora, head"):
+        Recipe(method)
+
+
+def test_a_wrong_expression_is_refused_with_its_error():
+    with pytest.raises(InputError, match=r"'match:\(', whose regular expression is wrong"):
+        Recipe("match:(")
+
+
+NAN = float("nan")
+BOUNDS = {
+    "rank": (1, 1024, [0, 1025, NAN, True]),
+    "max_steps": (1, 100_000, [0, -1, 100_001]),
+    "batch_size": (1, 4096, [0, 4097]),
+    "seed": (0, 2**63 - 1, [-1, 2**63]),
+    "hold_out": (0.0, 0.5, [-0.1, 0.6, NAN]),
+    "weight_decay": (0.0, 1.0, [-1.0, 2.0]),
+    "learning_rate": (1e-8, 1.0, [0.0, 2.0, NAN, float("inf")]),
+    "budget_seconds": (0.001, 86_400.0, [0.0, -1.0, NAN, 1e9]),
+    "clip_norm": (1e-6, 1e6, [0.0, NAN, float("inf")]),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_number_at_its_bounds_is_taken_and_beyond_them_refused(name):
+    low, high, refused = BOUNDS[name]
+    for value in (low, high):
+        assert getattr(Recipe(**{name: value}), name) == value
+    for value in refused:
+        with pytest.raises(InputError, match=rf"{name} is .*; allowed: {low} to {high}"):
+            Recipe(**{name: value})
+
+
+def test_values_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Recipe().rank = 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        RunnerSettings().device = "cpu"

@@ -1,0 +1,73 @@
+"""What was asked for, or a clear error; never less."""
+
+import pytest
+import torch
+
+from cog_adapt.runner import device
+from cog_adapt.runner.config import Precision, RunnerSettings
+from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.errors import SetupError
+
+WITHOUT_CUDA_BUILD = pytest.mark.skipif(
+    torch.version.cuda is not None, reason="this torch is a build with CUDA"
+)
+
+
+@WITHOUT_CUDA_BUILD
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:3"])
+def test_cuda_on_a_build_without_it_is_a_setup_error(name):
+    with pytest.raises(SetupError, match=rf"DEVICE is '{name}', but torch .* without CUDA.*"):
+        choose_precision(RunnerSettings(device=name))
+
+
+def test_the_error_names_both_remedies(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(SetupError, match="Install the CUDA build, or set DEVICE=cpu"):
+        choose_precision(RunnerSettings(device="cuda"))
+
+
+def test_a_cuda_build_without_a_device_is_told_from_one_without_cuda(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SetupError, match=r"no CUDA device answers.*nvidia-smi.*--gpus all"):
+        choose_precision(RunnerSettings(device="cuda"))
+
+
+def test_a_device_number_that_is_not_there_is_told(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(SetupError, match=r"DEVICE is 'cuda:2', but the devices here are cuda:0 to"):
+        choose_precision(RunnerSettings(device="cuda:2"))
+
+
+def test_a_build_without_kernels_for_the_card_is_named_as_such(monkeypatch):
+    def no_kernel(*_, **__):
+        raise RuntimeError("no kernel image is available for execution on the device")
+
+    monkeypatch.setattr(torch, "ones", no_kernel)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Old Card")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (3, 5))
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_90"])
+    with pytest.raises(
+        SetupError, match=r"Old Card \(compute capability 3\.5\) ran no kernel"
+    ) as e:
+        device._prepare_cuda(torch.device("cuda", 0))
+    assert "sm_90" in str(e.value)
+
+
+def test_auto_is_the_cpu_in_float32_where_there_is_no_cuda(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_precision(RunnerSettings()) == Precision(torch.device("cpu"), torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)],
+)
+def test_a_precision_is_taken_as_asked(name, dtype):
+    chosen = choose_precision(RunnerSettings(device="cpu", precision=name))
+    assert chosen.compute is dtype
+    assert chosen.autocasts == (name != "fp32")
+    assert chosen.scaled == (name == "fp16")
+    assert str(chosen) == f"cpu/{name}"

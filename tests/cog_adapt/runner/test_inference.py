@@ -1,0 +1,91 @@
+"""The base and adapters answer; the longest unused adapter goes first."""
+
+import pytest
+import torch
+
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.inference import Served, ServedAdapters, predict_batch
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.replicas import freeze, make_template
+from tests.cog_adapt.models import LABELS, SHAPES, ConvNet, examples, inputs, labels, seeded_module
+
+FP32 = Precision(torch.device("cpu"))
+
+
+@pytest.fixture
+def served():
+    base = seeded_module(ConvNet)
+    freeze(base)
+    return ServedAdapters(make_template(base), FP32, limit=2)
+
+
+def adapter_of(value):
+    return Adapter({"head.bias": torch.full((3,), float(value))}, LABELS, "head", "0" * 16)
+
+
+def never():
+    pytest.fail("it was ready")
+
+
+def test_an_adapter_is_made_once_while_it_is_kept(served):
+    first = served.get("a", lambda: adapter_of(1))
+    assert served.get("a", never) is first
+    assert first.module.head.bias.tolist() == [1.0] * 3
+    assert first.labels == LABELS
+
+
+def test_the_longest_unused_goes_first(served):
+    a, b = (served.get(key, lambda: adapter_of(1)) for key in "ab")
+    served.get("a", never)
+    served.get("c", lambda: adapter_of(3))
+    assert served.get("a", never) is a
+    assert served.get("b", lambda: adapter_of(2)) is not b
+
+
+def test_what_cannot_be_made_takes_no_place(served):
+    served.get("a", lambda: adapter_of(1))
+
+    def failing():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        served.get("b", failing)
+    served.get("c", lambda: adapter_of(1))
+    served.get("a", never)
+
+
+@pytest.mark.parametrize("serve_mode", ["inference_mode", "no_grad"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, serve_mode):
+    model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
+    served = Served(model.base, labels(shape))
+    rows = inputs(shape, 4)
+    answers = predict_batch(model.task, served, rows, FP32, serve_mode)
+    assert len(answers) == 4
+    with torch.no_grad():
+        alone = model.task.predict(model.base, model.task.encode(rows), labels(shape))
+    assert answers == alone
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
+    """What comes back from a file serves the very numbers that training reached."""
+    model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
+    ticks = model.adapting(examples(shape, 12), Recipe("all", max_steps=5, learning_rate=0.02))
+    next(ticks)
+    run = None
+    while True:
+        try:
+            inner = ticks.gi_yieldfrom
+            run = inner.gi_frame.f_locals["run"]
+            next(ticks)
+        except StopIteration as stop:
+            adapter = stop.value.adapter
+            break
+    rows = inputs(shape, 4)
+    replica = Served(run.take_step.replica, adapter.labels)
+    expected = predict_batch(model.task, replica, rows, FP32, "no_grad")
+    served = ServedAdapters(model.template, FP32, 1).get("x", lambda: adapter)
+    assert predict_batch(model.task, served, rows, FP32, "inference_mode") == expected
+    assert expected != predict_batch(model.task, Served(model.base, ()), rows, FP32, "no_grad")

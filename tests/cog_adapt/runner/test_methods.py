@@ -1,0 +1,114 @@
+"""A method chooses what is trained."""
+
+import pytest
+import torch
+
+from cog_adapt.runner import adaptation
+from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.methods import automatic_learning_rate, lora_layers, start_tensors
+from cog_adapt.runner.replicas import freeze, make_template
+from tests.cog_adapt.models import NOTHING, SHAPES, examples
+
+
+def chosen(shape, method, **changes):
+    task = SHAPES[shape]()
+    base = task.load()
+    freeze(base)
+    return start_tensors(make_template(base), task, Recipe(method, **changes))
+
+
+HEAD = {"head.weight", "head.bias"}
+
+
+def test_lora_gives_a_pair_for_each_target_and_the_head():
+    tensors = chosen("letters", "lora", rank=3)
+    pairs = {
+        f"blocks.{block}.attention.{name}.{leaf}"
+        for block in (0, 1)
+        for name in ("query", "value")
+        for leaf in ("lora_a", "lora_b")
+    }
+    assert set(tensors) == pairs | HEAD
+    assert tensors["blocks.0.attention.query.lora_a"].shape == (3, 8)
+    assert tensors["blocks.0.attention.query.lora_b"].shape == (8, 3)
+    assert not tensors["blocks.0.attention.query.lora_b"].any()
+
+
+def test_each_layers_pair_is_its_own_and_drawn_from_the_seed():
+    one, same, other = (chosen("letters", "lora", seed=seed) for seed in (1, 1, 2))
+    name = "blocks.{}.attention.query.lora_a"
+    assert torch.equal(one[name.format(0)], same[name.format(0)])
+    assert not torch.equal(one[name.format(0)], one[name.format(1)])
+    assert not torch.equal(one[name.format(0)], other[name.format(0)])
+
+
+def test_head_trains_the_head_alone():
+    assert set(chosen("letters", "head")) == HEAD
+
+
+def test_norms_train_the_norms_weights_and_biases():
+    norms = {
+        f"{norm}.{leaf}"
+        for norm in ("blocks.0.norm1", "blocks.0.norm2", "blocks.1.norm1", "blocks.1.norm2", "norm")
+        for leaf in ("weight", "bias")
+    }
+    assert set(chosen("letters", "norms")) == norms | HEAD
+
+
+def test_bias_trains_every_bias():
+    names = set(chosen("images", "bias"))
+    assert names == {"conv.bias", "norm.bias", "fc.bias"} | HEAD
+
+
+def test_all_trains_every_parameter_and_a_tie_once():
+    task = SHAPES["letters"]()
+    assert set(chosen("letters", "all")) == {name for name, _ in task.load().named_parameters()}
+
+
+def test_match_trains_what_fits_the_whole_expression():
+    assert set(chosen("images", "match:fc.*")) == {"fc.weight", "fc.bias"} | HEAD
+
+
+@pytest.mark.parametrize(("shape", "method"), sorted(NOTHING - {("lazy", "norms")}))
+def test_a_method_that_finds_nothing_is_refused_whatever_the_head_is(shape, method):
+    with pytest.raises(InputError, match=rf"method '{method}' finds nothing to train in "):
+        chosen(shape, method)
+
+
+@pytest.mark.parametrize("method", ["lora", "head", "norms", "bias", "all", "match:.*"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_a_method_chooses_gets_a_gradient_and_nothing_else_does(shape, method):
+    if (shape, method) in NOTHING:
+        return
+    model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
+    start = model.start(examples(shape), Recipe(method))
+    run = adaptation._Run(start)
+    run.step()
+    replica = run.take_step.replica
+    with_gradient = {name for name, p in replica.named_parameters() if p.grad is not None}
+    assert with_gradient == set(start.tensors)
+    assert all(p.requires_grad == (p.grad is not None) for p in replica.parameters())
+
+
+def test_the_automatic_rate_follows_the_width_and_is_ten_times_larger_for_lora():
+    task = SHAPES["letters"]()
+    template = task.load()
+    rates = {m: automatic_learning_rate(template, task, m) for m in ("lora", "head", "all")}
+    assert rates["lora"] == rates["head"] == float(f"{5e-4 * (2000 / 8) ** 0.78:.1e}")
+    assert rates["all"] == pytest.approx(rates["lora"] / 10, rel=0.05)
+    assert automatic_learning_rate(template, task, "match:.*") == rates["all"]
+
+
+def test_a_model_without_targets_has_a_rate_too():
+    task = SHAPES["images"]()
+    task.lora_targets = "nothing"
+    assert 1e-6 < automatic_learning_rate(task.load(), task, "lora") < 0.1
+
+
+def test_lora_leaves_subclasses_of_linear_alone():
+    task = SHAPES["letters"]()
+    task.lora_targets = ".*"
+    module = torch.nn.Sequential(torch.nn.MultiheadAttention(8, 2), torch.nn.Linear(8, 8))
+    assert [name for name, _ in lora_layers(module, task)] == ["1"]

@@ -1,0 +1,249 @@
+"""`ModelRunner`: what callers on any thread get."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.errors import InputError, SetupError, UnavailableError, WeightsError
+from cog_adapt.runner.model_runner import ModelRunner
+from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels, seeded_module
+from tests.conftest import traces
+
+FEW = Recipe(max_steps=3, learning_rate=0.02)
+
+
+def test_it_predicts_adapts_and_predicts_with_the_adapter(runner, shape):
+    base = runner.predict(inputs(shape), None, labels(shape))
+    done = runner.adapt(examples(shape), FEW)
+    adapted = runner.predict(inputs(shape), done.adapter)
+    assert adapted != base
+    assert runner.predict(inputs(shape), None, labels(shape)) == base
+    assert done.adapter.base == runner.base
+    assert all(
+        t.device.type == "cpu" and not t.requires_grad for t in done.adapter.tensors.values()
+    )
+    assert runner.health() == ()
+
+
+def test_an_adapter_answers_the_same_after_a_trip_over_the_disk(runner, shape, tmp_path):
+    done = runner.adapt(examples(shape), Recipe("all", max_steps=3, learning_rate=0.02))
+    answer = runner.predict(inputs(shape), done.adapter)
+    runner.save_adapter(done.adapter, tmp_path / "a.safetensors")
+    again = runner.load_adapter(tmp_path / "a.safetensors")
+    assert again.id == done.adapter.id
+    assert runner.predict(inputs(shape), again) == answer
+
+
+def test_an_adapter_serves_in_another_runner_of_the_same_model(make_runner):
+    one, other = make_runner(Letters()), make_runner(Letters())
+    done = one.adapt(examples("letters"), FEW)
+    answer = one.predict(inputs("letters"), done.adapter)
+    assert other.predict(inputs("letters"), done.adapter) == answer
+
+
+def test_an_adapter_of_another_model_is_refused_when_it_is_loaded(make_runner, tmp_path):
+    path = tmp_path / "a.safetensors"
+    one, other = make_runner(Letters()), make_runner(Images())
+    one.save_adapter(one.adapt(examples("letters"), FEW).adapter, path)
+    with pytest.raises(WeightsError, match="was made on base"):
+        other.load_adapter(path)
+
+
+def test_steps_are_reported_on_the_callers_thread_and_scorings_are_not(make_runner):
+    runner = make_runner(Letters())
+    seen = []
+    recipe = Recipe(max_steps=4, hold_out=0.3, batch_size=4)
+    done = runner.adapt(
+        examples("letters", 18), recipe, lambda step: seen.append((step, threading.get_ident()))
+    )
+    assert [step for step, _ in seen] == list(done.report.steps)
+    assert {thread for _, thread in seen} == {threading.get_ident()}
+
+
+def test_a_prediction_that_arrives_during_a_step_is_answered_before_the_next(make_runner):
+    runner = make_runner(Letters())
+    runner.predict(inputs("letters"), None, labels("letters"))
+    record, asked = [], []
+    predict = runner._model.task.predict
+
+    def watched(*args):
+        record.append("prediction")
+        return predict(*args)
+
+    def fault(losses):
+        record.append("step")
+        if len(asked) < 5:
+            asked.append(runner._predicting(inputs("letters"), None, labels("letters")))
+        return losses
+
+    runner._model.task.predict, runner._model.task.fault = watched, fault
+    runner.adapt(examples("letters"), Recipe(max_steps=8))
+    assert record == ["step", "prediction"] * 5 + ["step"] * 3
+
+
+@pytest.mark.parametrize("serve_mode", ["inference_mode", "no_grad"])
+def test_both_ways_to_serve_give_the_same_answers_and_adapters(make_runner, shape, serve_mode):
+    plain, runner = (
+        make_runner(SHAPES[shape]()),
+        make_runner(SHAPES[shape](), serve_mode=serve_mode),
+    )
+    done = runner.adapt(examples(shape), FEW)
+    if shape != "lazy":  # whose weights are drawn anew in each setup
+        assert done.adapter.id == plain.adapt(examples(shape), FEW).adapter.id
+        assert runner.predict(inputs(shape), done.adapter) == plain.predict(
+            inputs(shape), done.adapter
+        )
+    assert runner.health() == ()
+
+
+def test_the_async_calls_give_what_the_others_give(make_runner):
+    runner = make_runner(Letters())
+    steps = []
+
+    async def scene():
+        done = await runner.adapt_async(examples("letters"), FEW, steps.append)
+        return done, await runner.predict_async(inputs("letters"), done.adapter)
+
+    done, answer = asyncio.run(scene())
+    assert done.adapter.id == runner.adapt(examples("letters"), FEW).adapter.id
+    assert answer == runner.predict(inputs("letters"), done.adapter)
+    assert len(steps) == 3
+
+
+def test_many_coroutines_share_it(make_runner):
+    runner = make_runner(Letters())
+    alone = [runner.adapt(examples("letters", seed=n), FEW).adapter.id for n in range(4)]
+
+    async def scene():
+        calls = [runner.adapt_async(examples("letters", seed=n), FEW) for n in range(4)]
+        return [done.adapter.id for done in await asyncio.gather(*calls)]
+
+    assert asyncio.run(scene()) == alone
+
+
+def test_a_caller_inside_inference_mode_gets_the_same(make_runner):
+    runner = make_runner(Letters())
+    plain = runner.adapt(examples("letters"), FEW)
+    answer = runner.predict(inputs("letters"), plain.adapter)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        done = runner.adapt(examples("letters"), FEW)
+        assert runner.predict(inputs("letters"), done.adapter) == answer
+    assert done.adapter.id == plain.adapter.id
+    assert not any(t.is_inference() for t in done.adapter.tensors.values())
+
+
+def test_a_refused_call_leaves_no_trace(make_runner):
+    runner = make_runner(Letters())
+    runner.predict(inputs("letters"), None, labels("letters"))
+    before = traces(runner)
+    with pytest.raises(InputError, match="is no text"):
+        runner.predict([3], None, labels("letters"))
+    with pytest.raises(InputError, match="no examples"):
+        runner.adapt([])
+    assert traces(runner) == before
+
+
+def test_a_damaged_base_shows_in_its_health(make_runner):
+    runner = make_runner(Letters())
+    runner.adapt(examples("letters"), FEW)
+    runner._model.base.norm.weight.data.mul_(2)
+    with pytest.raises(UnavailableError, match="the base model changed"):
+        runner.adapt(examples("letters"), FEW)
+    assert "norm.weight" in runner.health()[0]
+    with pytest.raises(UnavailableError, match="the base model changed"):
+        runner.predict(inputs("letters"), None, labels("letters"))
+
+
+def test_a_model_that_cannot_be_loaded_ends_its_thread():
+    class Broken(Images):
+        def load(self):
+            raise SetupError("no weights")
+
+    before = threading.active_count()
+    with pytest.raises(SetupError, match="no weights"):
+        ModelRunner(Broken(), RunnerSettings(device="cpu"))
+    assert threading.active_count() == before
+
+
+def test_a_closed_runner_refuses_work():
+    with ModelRunner(Images(), RunnerSettings(device="cpu")) as runner:
+        answer = runner.predict(inputs("images"), None, labels("images"))
+        assert len(answer) == 3
+    with pytest.raises(UnavailableError, match="closed"):
+        runner.predict(inputs("images"), None, labels("images"))
+    with pytest.raises(UnavailableError, match="closed"):
+        runner.adapt(examples("images"))
+
+
+@pytest.mark.parametrize("killed_after", [20, 40])
+def test_a_run_goes_on_from_its_checkpoint_to_the_same_end(make_runner, tmp_path, killed_after):
+    class KilledError(Exception):
+        pass
+
+    def on_step(step):
+        if step.number == killed_after + 3:
+            raise KilledError
+
+    runner = make_runner(Letters())
+    recipe = Recipe("all", max_steps=50, batch_size=4, hold_out=0.3, learning_rate=0.02)
+    rows = examples("letters", 18)
+    whole = runner.adapt(rows, recipe)
+    path = tmp_path / "checkpoints" / "run.safetensors"
+    with pytest.raises(KilledError):
+        runner.adapt(rows, recipe, on_step, checkpoint=path)
+    assert path.exists()
+    steps = []
+    again = runner.adapt(rows, recipe, steps.append, checkpoint=path)
+    assert steps[0].number > killed_after
+    assert again.adapter.id == whole.adapter.id
+
+
+FIRST_ADAPTATION = """
+import sys
+from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.model_runner import ModelRunner
+from tests.cog_adapt.models import Letters, examples
+
+with ModelRunner(Letters(), RunnerSettings(device="cpu")) as runner:
+    runner.self_test()
+    before = set(sys.modules)
+    runner.adapt(examples("letters"), Recipe("all", max_steps=2, hold_out=0.3, checkpointing=True))
+    print(sorted(set(sys.modules) - before))
+"""
+
+
+def test_an_adaptation_imports_nothing_that_setup_has_not():
+    """An import that is cut short leaves a half-made module behind for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_ADAPTATION],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.strip() == "[]"
+
+
+def test_other_weights_have_another_digest(make_runner):
+    class Other(Images):
+        def load(self):
+            return seeded_module(self.module, seed=1)
+
+    assert make_runner(Images()).base != make_runner(Other()).base
+
+
+def test_the_last_self_test_and_the_adapters_in_memory_can_be_asked_for(make_runner):
+    runner = make_runner(Letters())
+    assert runner.self_test_report is None
+    assert runner.adapter_cache_entries == 0
+    report = runner.self_test()
+    assert runner.self_test_report is report
+    runner.predict(inputs("letters"), None, labels("letters"))
+    assert runner.adapter_cache_entries == 1

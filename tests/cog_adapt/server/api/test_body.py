@@ -1,0 +1,224 @@
+"""What is read from a body, and which bodies are refused with what."""
+
+import json
+import signal
+import tracemalloc
+
+import pytest
+
+from cog_adapt.server.api.body import (
+    ALL_EVENTS,
+    MOST_LEVELS,
+    NotAnEnvelope,
+    Refused,
+    check_id,
+    read_envelope,
+    read_input,
+)
+
+JSON = "application/json"
+
+
+def read(body, content_type=JSON, *, strict=False):
+    return read_envelope(body, content_type, strict=strict)
+
+
+def refusal(body, content_type=JSON, **options):
+    with pytest.raises(NotAnEnvelope) as caught:
+        read_input(read(body, content_type, **options))
+    return caught.value
+
+
+def nested(levels):
+    """A body of so many levels."""
+    return b'{"input":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
+def test_all_of_an_envelope_is_read():
+    body = {
+        "id": "a",
+        "input": {"text": "é"},
+        "webhook": "http://x",
+        "webhook_events_filter": ["logs", "logs"],
+        "context": {"k": "v"},
+        "retries": 2,
+        "created_at": 5,
+    }
+    envelope = read(json.dumps(body).encode())
+    assert (envelope.id, envelope.webhook, envelope.retries) == ("a", "http://x", 2)
+    assert (envelope.context, envelope.events) == ({"k": "v"}, {"logs"})
+    assert read_input(envelope) == {"text": "é"}
+
+
+def test_an_empty_envelope_asks_for_all_events_and_has_no_input():
+    envelope = read(b"{}")
+    assert (envelope.id, envelope.webhook, envelope.events) == (None, None, ALL_EVENTS)
+    assert read_input(envelope) == {}
+
+
+def test_null_is_no_input_and_an_empty_filter_no_event():
+    envelope = read(b'{"input":null,"id":null,"webhook":null,"webhook_events_filter":[]}')
+    assert (read_input(envelope), envelope.events) == ({}, frozenset())
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json",
+        "APPLICATION/JSON; charset=latin1",
+        "application/vnd.x+json",
+        "application/problem+json; a=b",
+    ],
+)
+def test_types_that_are_json(content_type):
+    assert read(b'{"id":"a"}', content_type).id == "a"
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/json", "text/plain", "", "application/+json", "xapplication/json", "application/jsonx"],
+)
+def test_types_that_are_not(content_type):
+    assert refusal(b"{}", content_type).status == 415
+
+
+def test_without_a_type_cog_reads_nothing_and_the_mirror_reads_json():
+    assert read(b"not json", None, strict=True).id is None
+    assert read(b'{"id":"a"}', None).id == "a"
+    assert read(b"", None).id is None
+    assert refusal(b"not json", None).status == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"{} x",
+        b'\xef\xbb\xbf{"id":"a"}',
+        b'{"input":{},}',
+        b"{'id':'a'}",
+        b'{"input":{"a":NaN}}',
+        b'{"input":{"a":1e999}}',
+        b'{"input":{"text":"\xff"}}',
+        b'{"input":{"\xff":1}}',
+        b'{"id":"\xff"}',
+        b'{"input":{"text":"\\ud800"}}',
+        b'{"input":{"text":"a\nb"}}',
+    ],
+)
+def test_what_is_not_json_is_400(body):
+    found = refusal(body)
+    assert (found.status, found.location) == (400, ())
+    assert found.reason.startswith("Failed to parse the request body as JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "location"),
+    [
+        (b"[]", ("body",)),
+        (b'"x"', ("body",)),
+        (b"null", ("body",)),
+        (b'{"id":5}', ("body", "id")),
+        (b'{"webhook":{}}', ("body", "webhook")),
+        (b'{"webhook_events_filter":null}', ("body", "webhook_events_filter")),
+        (b'{"webhook_events_filter":["START"]}', ("body", "webhook_events_filter", "0")),
+        (b'{"context":null}', ("body", "context")),
+        (b'{"context":{"a":5}}', ("body", "context")),
+        (b'{"retries":null}', ("body", "retries")),
+    ],
+)
+def test_json_of_another_shape_is_422_and_names_the_place(body, location):
+    found = refusal(body)
+    assert (found.status, found.location, found.kind) == (422, location, "type_error")
+
+
+@pytest.mark.parametrize("key", ["id", "input", "webhook", "context", "retries"])
+def test_a_key_twice_in_the_envelope_is_422(key):
+    value = {"id": '"a"', "webhook": '"a"', "retries": "1"}.get(key, "{}")
+    found = refusal(f'{{"{key}" :{value}, "{key}": {value}}}'.encode())
+    assert (found.status, found.location) == (422, ("body", key))
+    assert f"duplicate field `{key}`" in found.reason
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"input":{"input":1,"id":"id","id":2}}',
+        b'{"context":{"id":"x"},"id":"a","other":{"id":1}}',
+        b'{"other":{"id":1},"other":{"id":2},"id":"a"}',
+        b'{"input":{"text":"{\\"id\\":1, \\"id\\":"},"id":"a","other":["id"]}',
+        b'{"id":"id"}',
+    ],
+)
+def test_a_key_twice_elsewhere_is_not(body):
+    assert read(body)
+
+
+def test_of_a_key_that_comes_twice_also_one_hides_behind_others_that_do():
+    body = b'{"other":{"id":1},"id":"a","other":{"id":"}"},"id":"b"}'
+    assert refusal(body).location == ("body", "id")
+
+
+def test_levels_are_bounded_as_in_cog():
+    assert read(nested(MOST_LEVELS))
+    found = refusal(nested(MOST_LEVELS + 1))
+    assert (found.status, MOST_LEVELS) == (400, 127)
+    assert "127 levels" in found.reason
+
+
+def test_objects_count_as_levels_too():
+    deep = b'{"a":' * MOST_LEVELS + b"1" + b"}" * MOST_LEVELS
+    assert read(b'{"id":"a","x":[]}')
+    assert read(deep)
+    assert refusal(b'{"input":' + deep + b"}").status == 400
+
+
+def test_brackets_in_strings_are_no_levels():
+    text = json.dumps({"input": {"text": '["\\' * 200}})
+    assert read(text.encode())
+
+
+def test_brackets_side_by_side_are_no_levels():
+    assert read(b'{"input":[' + b"[],{}," * 200 + b"1]}")
+
+
+def test_brackets_that_are_never_closed_are_counted():
+    assert "levels" in refusal(b'{"input":' + b"[" * 100_000).reason
+
+
+def test_a_long_string_among_many_brackets_takes_no_memory():
+    body = b'{"input":{"input":"' + b"x" * 4_000_000 + b'","b":[' + b"[]," * 200 + b"1]}}"
+    tracemalloc.start()
+    read(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * len(body)
+
+
+def test_a_string_that_never_ends_is_read_once():
+    def give_up(*_):
+        raise AssertionError("the time is not linear")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(20)
+    try:
+        assert refusal(b'{"a":[' + b"[]," * 200 + b'"' + b'\\"' * 1_000_000).status == 400
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("name", ["a", "0", "A.b_c~d-9", "a" * 128])
+def test_ids_that_are_safe(name):
+    check_id(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/b", "a b", "a\n", "é", "_a", "-a", "a" * 129, "a\0", "a%2F"]
+)
+def test_ids_that_are_not(name):
+    with pytest.raises(Refused) as caught:
+        check_id(name)
+    assert (caught.value.status, caught.value.location) == (422, ("body", "id"))
+    assert "1 to 128" in caught.value.reason

@@ -1,0 +1,76 @@
+"""The page at /docs is whole without the internet."""
+
+import re
+from importlib.resources import files
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from starlette.applications import Starlette
+
+from cog_adapt.server.api import docs
+from cog_adapt.server.middleware.access import need_of
+from tests.cog_adapt.server.asking import ask
+
+BASE = "http://server.test/prefix/docs"
+
+
+@pytest.fixture(scope="module")
+def app():
+    app = Starlette()
+    docs.add_to(app)
+    return app
+
+
+@pytest.fixture(scope="module")
+def page(app):
+    return ask(app, path="/docs")
+
+
+def named(page):
+    """The URLs that a browser would load."""
+    text = page.body.decode()
+    return re.findall(r"""(?:src|href)="([^"]*)"|\burl: '([^']*)'""", text)
+
+
+def test_every_url_in_the_page_stays_on_the_server_behind_any_prefix(page):
+    urls = [urljoin(BASE, first or second) for first, second in named(page)]
+    assert len(urls) == 4
+    for url in urls:
+        assert url.startswith("http://server.test/prefix/"), url
+    assert "//" not in re.sub(r"<!--.*?-->", "", page.body.decode())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
+        ("swagger-ui.css", "text/css; charset=utf-8"),
+        ("favicon-32x32.png", "image/png"),
+    ],
+)
+def test_every_file_of_the_page_is_served_and_kept(app, page, name, kind):
+    urls = [first or second for first, second in named(page)]
+    assert sum(urlsplit(url).path == f"docs/{name}" for url in urls) == 1
+    answer = ask(app, path=f"/docs/{name}")
+    assert (answer.status, answer.headers["content-type"]) == (200, kind)
+    assert answer.body == (files("fastapi_swagger.resources") / name).read_bytes()
+    assert "immutable" in answer.headers["cache-control"]
+
+
+def test_a_new_version_of_the_files_has_new_addresses(page):
+    for first, second in named(page):
+        url = first or second
+        assert url == "openapi.json" or re.fullmatch(r"v=[\d.]+", urlsplit(url).query)
+
+
+def test_the_document_is_not_sent_to_a_validator_elsewhere(page):
+    assert '"validatorUrl": null' in page.body.decode()
+
+
+@pytest.mark.parametrize("name", ["__init__.py", "main.py", "..", "swagger-ui.css.map"])
+def test_nothing_else_of_the_package_is_served(app, name):
+    assert ask(app, path=f"/docs/{name}").status == 404
+
+
+def test_the_files_need_what_the_page_needs():
+    assert need_of("GET", "/docs/swagger-ui.css") == need_of("GET", "/docs")

@@ -1,0 +1,218 @@
+"""Server-sent events: their bytes, their end, and readers who leave."""
+
+import asyncio
+import json
+
+from cog_adapt.server.api import sse as streams
+from cog_adapt.server.api.sse import EventStream, follow, to_bytes
+from cog_adapt.server.protocol import Finished
+from cog_adapt.server.service.events import Event
+from cog_adapt.server.service.prediction import Order, Prediction, encode
+
+
+def started(history=100):
+    prediction = Prediction(Order("s1", "predict", b"{}", b"{}"), history)
+    prediction.start()
+    return prediction
+
+
+def end(prediction, status="succeeded", **more):
+    prediction.finish(Finished("s1", status, is_list=True, **more))
+    prediction.events.close()
+
+
+def run(test):
+    return asyncio.run(asyncio.wait_for(test, 10))
+
+
+def text(prediction, after=0, **options):
+    async def collect():
+        return b"".join([part async for part in follow(prediction, after, **options)]).decode()
+
+    return collect()
+
+
+def parsed(stream):
+    return [
+        dict(line.split(": ", 1) for line in block.split("\n"))
+        for block in stream.removesuffix("\n\n").split("\n\n")
+    ]
+
+
+def test_an_event_has_cogs_bytes():
+    event = Event(7, "output", b'{"chunk":"a"}')
+    assert to_bytes(event, numbered=False) == b'event: output\ndata: {"chunk":"a"}\n\n'
+    assert to_bytes(event, numbered=True) == b'id: 7\nevent: output\ndata: {"chunk":"a"}\n\n'
+
+
+def test_a_stream_tells_all_and_ends_with_the_whole():
+    async def whole():
+        prediction = started()
+        prediction.add_output(b'"a"')
+        end(prediction, "failed", error="boom")
+        return parsed(await text(prediction))
+
+    events = run(whole())
+    assert [event["event"] for event in events] == ["start", "output", "completed"]
+    assert "id" not in events[0]
+    body = json.loads(events[-1]["data"])
+    assert (body["output"], body["error"], body["status"]) == (["a"], "boom", "failed")
+
+
+def test_numbers_go_on_to_the_last_event():
+    async def numbered():
+        prediction = started()
+        prediction.add_output(b'"a"')
+        end(prediction)
+        return parsed(await text(prediction, 1, numbered=True))
+
+    assert [(event["id"], event["event"]) for event in run(numbered())] == [
+        ("2", "output"),
+        ("3", "completed"),
+    ]
+
+
+def test_a_stream_that_has_lost_events_says_so_and_ends_if_it_has_no_numbers():
+    async def truncated():
+        prediction = started(history=3)
+        for _ in range(5):
+            prediction.add_output(b"1")
+        end(prediction)
+        return await text(prediction), parsed(await text(prediction, numbered=True))
+
+    cogs, numbered = run(truncated())
+    assert cogs == (
+        'event: error\ndata: {"error":"SSE stream replay truncated; events were dropped",'
+        '"skipped":3}\n\n'
+    )
+    assert [(event["event"], event.get("id")) for event in numbered] == [
+        ("error", None),
+        *[("output", str(number)) for number in (4, 5, 6)],
+        ("completed", "7"),
+    ]
+
+
+def test_without_a_replay_a_stream_has_only_what_comes():
+    async def joined():
+        prediction = started(history=0)
+        reading = asyncio.ensure_future(text(prediction, None))
+        await asyncio.sleep(0)
+        prediction.add_output(b"1")
+        end(prediction)
+        return parsed(await reading)
+
+    assert [event["event"] for event in run(joined())] == ["output", "completed"]
+
+
+class Reader:
+    """The other side of an ASGI connection."""
+
+    def __init__(self):
+        self.sent, self.gone = [], asyncio.Event()
+
+    async def receive(self):
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message):
+        self.sent.append(message)
+
+    @property
+    def body(self):
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+
+async def until(look):
+    while not look():
+        await asyncio.sleep(0.001)
+
+
+def test_the_answer_is_a_stream_that_no_proxy_holds_back():
+    async def ask():
+        prediction, reader, left = started(), Reader(), []
+        end(prediction)
+        stream = EventStream(follow(prediction), lambda: left.append(True))
+        await stream({"type": "http"}, reader.receive, reader.send)
+        return reader, left
+
+    reader, left = run(ask())
+    assert reader.sent[0]["status"] == 200
+    assert dict(reader.sent[0]["headers"]) == {
+        b"content-type": b"text/event-stream",
+        b"cache-control": b"no-cache",
+        b"x-accel-buffering": b"no",
+    }
+    assert reader.sent[-1] == {"type": "http.response.body", "body": b""}
+    assert left == []
+
+
+def test_events_are_sent_as_they_come():
+    async def watch():
+        prediction, reader = started(), Reader()
+        stream = EventStream(follow(prediction))
+        serving = asyncio.ensure_future(stream({}, reader.receive, reader.send))
+        await until(lambda: b"start" in reader.body)
+        prediction.add_output(b'"a"')
+        await until(lambda: b'"chunk":"a"' in reader.body)
+        assert not serving.done()
+        end(prediction)
+        await serving
+
+    run(watch())
+
+
+def test_a_reader_who_leaves_is_noticed_and_followed_no_more():
+    async def leave():
+        prediction, reader, left = started(), Reader(), []
+        stream = EventStream(follow(prediction), lambda: left.append(True))
+        serving = asyncio.ensure_future(stream({}, reader.receive, reader.send))
+        await until(lambda: b"start" in reader.body)
+        reader.gone.set()
+        await serving
+        assert reader.sent[-1].get("more_body")  # no end is told to nobody
+        return left, prediction.events.followers
+
+    assert run(leave()) == ([True], 0)
+
+
+def test_a_reader_whose_connection_breaks_counts_as_gone():
+    async def break_off():
+        prediction, reader, left = started(), Reader(), []
+
+        async def send(message):
+            if message["type"] == "http.response.body":
+                raise OSError("broken pipe")
+
+        stream = EventStream(follow(prediction), lambda: left.append(True))
+        try:
+            await stream({}, reader.receive, send)
+        except OSError:
+            return left, prediction.events.followers
+        return None
+
+    assert run(break_off()) == ([True], 0)
+
+
+def test_a_long_pause_is_filled_with_comments(monkeypatch):
+    monkeypatch.setattr(streams, "KEEP_ALIVE_SECONDS", 0.01)
+
+    async def pause():
+        prediction, reader = started(), Reader()
+        stream = EventStream(follow(prediction))
+        serving = asyncio.ensure_future(stream({}, reader.receive, reader.send))
+        await until(lambda: reader.body.endswith(b":\n\n:\n\n"))
+        prediction.add_output(b'"late"')
+        end(prediction)
+        await serving
+        return reader.body
+
+    body = run(pause())
+    assert b'"late"' in body
+    assert b"event: completed" in body
+
+
+def test_no_character_breaks_a_line_of_data():
+    data = encode({"chunk": "a\u2028b\u2029c\u0085d"})
+    written = to_bytes(Event(1, "output", data), numbered=False)
+    assert len(written.decode().splitlines()) == 3
+    assert json.loads(written.split(b"data: ")[1]) == {"chunk": "a\u2028b\u2029c\u0085d"}

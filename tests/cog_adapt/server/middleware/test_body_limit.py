@@ -1,0 +1,169 @@
+import asyncio
+import json
+import logging
+
+import pytest
+from fastapi import FastAPI, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
+
+from cog_adapt.server.middleware.body_limit import BodyLimits
+from tests.cog_adapt.server.asking import ask
+
+CHUNKED = {"Transfer-Encoding": "chunked"}
+
+
+async def reader(scope, receive, send):
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        size, more = size + len(message["body"]), message["more_body"]
+    await PlainTextResponse(str(size))(scope, receive, send)
+
+
+def fastapi_app():
+    app = FastAPI()
+
+    @app.post("/raw")
+    async def raw(request: Request):
+        return len(await request.body())
+
+    @app.post("/parsed")
+    async def parsed(body: dict):
+        return body
+
+    return app
+
+
+def limit(app=reader, max_bytes=10, pause_seconds=5.0, **others):
+    return BodyLimits(app, max_bytes=max_bytes, pause_seconds=pause_seconds, **others)
+
+
+@pytest.mark.parametrize("headers", [CHUNKED, {"Content-Length": "10"}])
+def test_a_body_of_just_the_limit_is_read(headers):
+    assert ask(limit(), "POST", headers=headers, parts=[b"x" * 6, b"x" * 4]).body == b"10"
+
+
+def test_an_announced_body_that_is_too_large_is_413_before_the_application_is_asked():
+    async def untouched(scope, receive, send):
+        raise AssertionError
+
+    answer = ask(limit(untouched), "POST", headers={"Content-Length": "11"})
+    assert answer.status == 413
+    assert answer.headers["connection"] == "close"
+    assert json.loads(answer.body) == {
+        "error": "The request's body is larger than 10 bytes. Send large files as URLs.",
+        "status": "failed",
+    }
+
+
+@pytest.mark.parametrize("path", ["/raw", "/parsed"])
+@pytest.mark.parametrize("parts", [[b"x" * 11], [b"x" * 6, b"x" * 5], [b"x"] * 11])
+def test_a_chunked_body_is_413_as_soon_as_it_is_too_large(path, parts):
+    headers = CHUNKED | {"Content-Type": "application/json"}
+    answer = ask(limit(fastapi_app()), "POST", path, headers, parts)
+    assert answer.status == 413
+    assert "larger than 10 bytes" in answer.error
+
+
+def test_strict_cog_is_413_in_cogs_words():
+    answer = ask(limit(in_text=True), "POST", headers={"Content-Length": "11"})
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.body == b"Failed to buffer the request body: length limit exceeded"
+    assert answer.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("path", ["/raw", "/parsed"])
+def test_a_body_that_pauses_too_long_is_408(path):
+    slow = limit(fastapi_app(), pause_seconds=0.05)
+    headers = {"Content-Length": "4", "Content-Type": "application/json"}
+    answer = ask(slow, "POST", path, headers, [b"{", 2.0, b"}"])
+    assert answer.status == 408
+    assert answer.headers["connection"] == "close"
+    assert "paused for more than 0.05 s" in answer.error
+
+
+def test_a_body_that_drips_is_408_although_no_pause_is_long():
+    slow = limit(max_bytes=10_000, pause_seconds=0.2)
+    answer = ask(slow, "POST", headers=CHUNKED, parts=[b"x", 0.1] * 20 + [b"x"])
+    assert answer.status == 408
+
+
+def test_a_pause_is_408_however_fast_the_body_was_before():
+    slow = limit(max_bytes=100_000, pause_seconds=0.2)
+    answer = ask(slow, "POST", headers=CHUNKED, parts=[b"x" * 50_000, 2.0, b"x"])
+    assert answer.status == 408
+
+
+def test_a_body_that_is_fast_enough_may_take_longer_than_a_pause():
+    steady = limit(max_bytes=100_000, pause_seconds=0.2)
+    answer = ask(steady, "POST", headers=CHUNKED, parts=[b"x" * 1024, 0.1] * 6 + [b"x"])
+    assert (answer.status, answer.body) == (200, b"6145")
+
+
+def test_the_time_that_the_application_takes_is_not_the_clients():
+    async def busy(scope, receive, send):
+        for _ in range(4):
+            await receive()
+            await asyncio.sleep(0.1)
+        await PlainTextResponse("read")(scope, receive, send)
+
+    parts = [b"x"] * 4
+    assert ask(limit(busy, pause_seconds=0.2), "POST", headers=CHUNKED, parts=parts).status == 200
+
+
+def test_after_the_body_the_wait_for_the_clients_leaving_has_no_limit():
+    async def waiter(scope, receive, send):
+        await receive()
+        await receive()
+        await PlainTextResponse("left")(scope, receive, send)
+
+    slow = limit(waiter, pause_seconds=0.05)
+
+    async def one_body(scope, receive, send):
+        messages = [{"type": "http.request", "body": b"x", "more_body": False}]
+
+        async def receive_late():
+            if messages:
+                return messages.pop()
+            await asyncio.sleep(0.2)
+            return {"type": "http.disconnect"}
+
+        await slow(scope, receive_late, send)
+
+    assert ask(one_body, "POST", headers={"Content-Length": "1"}).body == b"left"
+
+
+def test_a_refusal_after_the_answers_beginning_only_cuts_it_off():
+    async def eager(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"early", "more_body": True})
+        assert (await receive())["type"] == "http.disconnect"
+        assert (await receive())["type"] == "http.disconnect"
+        await send({"type": "http.response.body", "body": b"late"})
+
+    answer = ask(limit(eager), "POST", headers=CHUNKED, parts=[b"x" * 11])
+    assert (answer.status, answer.body) == (200, b"early")
+
+
+def test_a_refusal_is_no_error_in_the_log(caplog):
+    caplog.set_level(logging.DEBUG)
+    ask(limit(fastapi_app()), "POST", "/raw", CHUNKED, [b"x" * 11])
+    assert "Traceback" not in caplog.text
+
+
+def test_a_request_without_a_body_meets_the_application_itself():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(receive)
+        await PlainTextResponse("")(scope, receive, send)
+
+    async def outer(scope, receive, send):
+        seen.append(receive)
+        await limit(app)(scope, receive, send)
+
+    ask(outer, "GET")
+    assert seen[0] is seen[1]

@@ -1,0 +1,75 @@
+"""Where a test's records are, and how it makes some."""
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine
+
+from cog_adapt.server.records import Delivery, Record, Records
+
+START = datetime(2026, 11, 20, 12, 0, 0, 5, UTC)
+
+
+class Home:
+    """A database and a folder; the servers of a test share them."""
+
+    def __init__(self, url: str | None, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+
+    @asynccontextmanager
+    async def opened(self, **settings: int) -> AsyncIterator[Records]:
+        """A server's records."""
+        records = Records.open(self.url, self.folder, **settings)
+        try:
+            await records.register()
+            yield records
+        finally:
+            await records.close()
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """The database without this project's code."""
+        url = (self.url or f"sqlite:///{self.folder}/records.db").replace(
+            "postgresql:", "postgresql+psycopg:"
+        )
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            yield connection
+        engine.dispose()
+
+    def start_victim(self, name: str) -> "subprocess.Popen[str]":
+        """A server that saves `name-0`, `name-1`, … and tells each that is committed."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.cog_adapt.server.records.victim", str(self.folder), name]
+            + ([self.url] if self.url else []),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+def make_record(number: int = 0, **values: object) -> Record:
+    """Each number is a second later."""
+    kept = {"kind": "predict", "status": "succeeded", "id": f"r{number}"} | values
+    kept.setdefault("created_at", START + timedelta(seconds=number))
+    return Record(**kept)
+
+
+def make_delivery(number: int = 0, **values: object) -> Delivery:
+    """Of the record of the same number; due at once."""
+    created = START + timedelta(seconds=number)
+    kept = {
+        "id": f"d{number}",
+        "record_id": f"r{number}",
+        "kind": "predict",
+        "event": "completed",
+        "url": "https://example.com/hook",
+        "body": '{"status":"succeeded"}',
+        "created_at": created,
+        "next_attempt_at": created,
+    }
+    return Delivery(**(kept | values))

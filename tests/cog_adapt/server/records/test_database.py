@@ -1,0 +1,75 @@
+"""Opening a database."""
+
+import subprocess
+import sys
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.records import Records
+from cog_adapt.server.records.database import open_database
+from cog_adapt.server.records.tables import metadata
+
+
+def test_migrations_make_the_tables_that_the_code_describes(home):
+    home.folder.mkdir()
+    open_database(home.url, home.folder).dispose()
+    with home.connected() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_servers_may_open_an_empty_database_at_once(home):
+    home.folder.mkdir()
+    program = (
+        "import sys; from pathlib import Path;"
+        "from cog_adapt.server.records.database import open_database;"
+        f"open_database({home.url!r}, Path({str(home.folder)!r})).dispose()"
+    )
+    servers = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]
+    assert [server.wait(timeout=30) for server in servers] == [0, 0, 0]
+
+
+def test_sqlite_is_opened_for_many_processes(sqlite_home):
+    sqlite_home.folder.mkdir()
+    engine = open_database(None, sqlite_home.folder)
+    with engine.connect() as connection:
+        found = [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "busy_timeout")
+        ]
+    engine.dispose()
+    assert found == ["wal", 1, 5000]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://user:pass@host/name", "the scheme 'mysql'; allowed: sqlite, postgresql"),
+        ("no url", "no SQLAlchemy URL"),
+        ("postgresql://me:pass@host:port/name", "no SQLAlchemy URL"),
+        ("sqlite://", "without a file"),
+        ("sqlite:////nowhere/x.db", r"pysqlite:////nowhere/x\.db' cannot be used: unable"),
+        ("postgresql://me:pass@localhost:1/name", r"//me:\*\*\*@localhost:1/name' cannot be used"),
+    ],
+)
+def test_a_database_that_will_not_do_is_named_with_the_cause(tmp_path, url, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        Records.open(url, tmp_path)
+    assert "pass" not in str(caught.value).replace("user:password@", "")
+
+
+def test_a_folder_that_will_not_do_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="DATA_DIR .*file' cannot be used: .*; name a folder"):
+        Records.open(None, tmp_path / "file")
+
+
+def test_a_newer_database_is_refused(home):
+    home.folder.mkdir()
+    open_database(home.url, home.folder).dispose()
+    with home.connected() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'future'")
+    with pytest.raises(ConfigError, match="future"):
+        open_database(home.url, home.folder)

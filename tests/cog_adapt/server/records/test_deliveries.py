@@ -1,0 +1,79 @@
+"""Webhooks that are owed."""
+
+import asyncio
+from datetime import timedelta
+
+import msgspec
+
+from tests.cog_adapt.server.records.home import START, make_delivery, make_record
+
+
+def ids(deliveries) -> list[str]:
+    return [delivery.id for delivery in deliveries]
+
+
+def test_a_delivery_comes_back_as_it_was_saved(home):
+    delivery = make_delivery(
+        1,
+        body='{"output":"ö"}',
+        headers='{"traceparent":"00-1"}',
+        state="failed",
+        attempts=3,
+        next_attempt_at=None,
+        last_status=500,
+        last_error="HTTP 500",
+        delivered_at=START,
+    )
+
+    async def story():
+        async with home.opened(blob_bytes=10) as records:
+            await records.save_durably(make_record(1), [delivery])
+            kept = msgspec.structs.replace(delivery, server=records.server)
+            assert await records.deliveries("r1", "predict") == [kept]
+            assert await records.deliveries("r1", "train") == []
+
+    asyncio.run(story())
+
+
+def test_due_ones_come_oldest_first_and_no_others(home):
+    async def story():
+        async with home.opened() as records, home.opened() as other:
+            owed = [make_delivery(number) for number in (3, 1, 2)]
+            later = make_delivery(4, next_attempt_at=START + timedelta(hours=1))
+            done = make_delivery(5, state="delivered")
+            records.save(make_record(1), [*owed, later, done])
+            await other.save_durably(make_record(2), [make_delivery(6)])
+            now = START + timedelta(minutes=1)
+            assert ids(await records.due_deliveries(now, 10)) == ["d1", "d2", "d3"]
+            assert ids(await records.due_deliveries(now, 1)) == ["d1"]
+            assert ids(await other.due_deliveries(now, 10)) == ["d6"]
+
+    asyncio.run(story())
+
+
+def test_an_updated_delivery_is_no_longer_due(home):
+    async def story():
+        async with home.opened() as records:
+            await records.save_durably(make_record(1), [make_delivery(1)])
+            (due,) = await records.due_deliveries(START + timedelta(minutes=1), 10)
+            done = msgspec.structs.replace(
+                due, state="delivered", next_attempt_at=None, attempts=1, last_status=200
+            )
+            await records.update_delivery(done)
+            assert await records.due_deliveries(START + timedelta(minutes=1), 10) == []
+            assert await records.deliveries("r1", "predict") == [done]
+
+    asyncio.run(story())
+
+
+def test_any_server_may_deliver_again_what_another_one_finished(home):
+    async def story():
+        async with home.opened() as one, home.opened() as other:
+            await one.save_durably(make_record(1), [make_delivery(1, state="failed")])
+            await other.update_delivery(make_delivery(1, state="pending"))
+            due = await other.due_deliveries(START + timedelta(minutes=1), 10)
+            assert ids(due) == ["d1"]
+            await one.update_delivery(make_delivery(1, state="delivered"))
+            assert ids(await other.due_deliveries(START + timedelta(minutes=1), 10)) == ["d1"]
+
+    asyncio.run(story())

@@ -1,0 +1,179 @@
+"""Disk full, locked, killed, restarted: what was promised is there."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cog_adapt.server.records import RecordsError
+from cog_adapt.server.records.batch import Changes
+from tests.cog_adapt.server.records.home import Home, make_delivery, make_record
+
+
+async def settle(records) -> None:
+    """Wait until nothing waits to be written."""
+    async with asyncio.timeout(20):
+        while records.waiting:
+            await asyncio.sleep(0.02)
+
+
+def fill(file: Path) -> None:
+    """Take all the room there is."""
+    with file.open("wb", buffering=0) as opened, contextlib.suppress(OSError):
+        while True:
+            opened.write(b"0" * 4096)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of two megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_everything_committed_outlives_a_kill(home):
+    victims = [home.start_victim(name) for name in "ab"]
+    told = [victim.stdout.readline().strip() for victim in victims for _ in range(100)]
+    for victim in victims:
+        victim.kill()
+    for victim in victims:
+        told += victim.stdout.read().split()
+        victim.stdout.close()
+        victim.wait()
+
+    async def story():
+        async with home.opened() as records:
+            for name in told:
+                assert await records.get(name, "predict"), f"{name} is lost"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("what", ["database", "file"])
+def test_nothing_is_lost_when_the_disk_is_full(small_disk, what):
+    home = Home(None, small_disk / "data")
+    limit = 10_000_000 if what == "database" else 1000
+    text = '"' + "x" * 20_000
+
+    async def story():
+        async with home.opened(blob_bytes=limit) as records:
+            filler = small_disk / "filler"
+            fill(filler)
+            for number in range(20):
+                records.save(make_record(number, input=f'{text}{number}"'))
+            with pytest.raises(RecordsError, match=r"full|space.*make room"):
+                await records.save_durably(make_record(99, input=f'{text}99"'))
+            assert not records.healthy
+            assert "full" in records.error or "space" in records.error
+            assert (await records.get("r7", "predict")).input == f'{text}7"'
+            filler.unlink()
+            await settle(records)
+            assert records.healthy
+            assert await records.get("r99", "predict") is None
+            await records.save_durably(make_record(100))
+        async with home.opened(blob_bytes=limit) as records:
+            found = (await records.page("predict")).records
+            assert len(found) == 21
+            assert (await records.get("r7", "predict")).input == f'{text}7"'
+
+    asyncio.run(story())
+
+
+def test_closing_on_a_full_disk_says_what_is_lost(small_disk):
+    home = Home(None, small_disk / "data")
+
+    async def story():
+        with pytest.raises(RecordsError, match="1 changes are lost"):
+            async with home.opened(blob_bytes=10**7) as records:
+                records.save(make_record(1, input="x" * 3 * 2**20))
+
+    asyncio.run(story())
+
+
+def test_a_locked_database_is_an_error_and_works_again(sqlite_home, monkeypatch):
+    monkeypatch.setattr("cog_adapt.server.records.database._BUSY_SECONDS", 0.1)
+
+    async def story():
+        async with sqlite_home.opened() as records:
+            with sqlite_home.connected() as connection:
+                connection.exec_driver_sql("DELETE FROM servers WHERE id = ''")
+                records.save(make_record(1))
+                with pytest.raises(RecordsError, match="locked"):
+                    await records.save_durably(make_record(2))
+                assert not records.healthy
+            await settle(records)
+            await records.save_durably(make_record(3))
+            assert records.healthy
+            page = await records.page("predict")
+            assert [record.id for record in page.records] == ["r3", "r1"]
+
+    asyncio.run(story())
+
+
+def test_a_newer_state_is_not_undone_by_the_one_that_is_tried_again():
+    failed, since = Changes(), Changes()
+    failed.add(make_record(1, status="processing"), [make_delivery(1)])
+    since.add(make_record(1, status="succeeded"), [make_delivery(1, state="delivered")])
+    assert since.restore(failed, 10) == 0
+    assert [record.status for record in since.records.values()] == ["succeeded"]
+    assert [delivery.state for delivery in since.deliveries.values()] == ["delivered"]
+
+
+def test_no_more_is_kept_in_memory_than_the_limit(sqlite_home, monkeypatch):
+    monkeypatch.setattr("cog_adapt.server.records.database._BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("cog_adapt.server.records.writer.MAX_KEPT", 3)
+
+    async def story():
+        async with sqlite_home.opened() as records:
+            with sqlite_home.connected() as connection:
+                connection.exec_driver_sql("DELETE FROM servers WHERE id = ''")
+                for number in range(5):
+                    records.save(make_record(number))
+                with pytest.raises(RecordsError):
+                    await records.save_durably(make_record(9))
+                assert (records.waiting, records.lost) == (3, 2)
+            page = await records.page("predict")
+            assert [record.id for record in page.records] == ["r4", "r3", "r2"]
+
+    asyncio.run(story())
+
+
+def test_records_go_on_when_postgresql_is_started_again(postgresql_home, cluster):
+    async def story():
+        async with postgresql_home.opened() as records:
+            await records.save_durably(make_record(1))
+            await asyncio.to_thread(cluster.stop)
+            try:
+                records.save(make_record(2))
+                with pytest.raises(RecordsError):
+                    await records.save_durably(make_record(3))
+                with pytest.raises(RecordsError):
+                    await records.get("r1", "predict")
+            finally:
+                await asyncio.to_thread(cluster.start)
+            await settle(records)
+            page = await records.page("predict")
+            assert [record.id for record in page.records] == ["r2", "r1"]
+            assert records.healthy
+
+    asyncio.run(story())
+
+
+def test_a_restart_of_postgresql_between_two_saves_is_not_noticed(postgresql_home, cluster):
+    async def story():
+        async with postgresql_home.opened() as records:
+            await records.save_durably(make_record(1))
+            cluster.stop()
+            cluster.start()
+            await records.save_durably(make_record(2))
+            assert records.healthy
+
+    asyncio.run(story())

@@ -1,0 +1,137 @@
+"""Which server works on what, and who goes on when one dies."""
+
+import asyncio
+
+import pytest
+
+from cog_adapt.server.records import RecordsError
+from tests.cog_adapt.server.records.home import make_delivery, make_record
+
+EXPIRE = "UPDATE servers SET host = 'elsewhere', lease_until = '2020-01-01 00:00:00+00:00'"
+
+
+def kill_a_victim(home, saves=3) -> list[str]:
+    """A server that was killed, and what it left."""
+    victim = home.start_victim("v")
+    names = [victim.stdout.readline().strip() for _ in range(saves)]
+    victim.kill()
+    names += victim.stdout.read().split()
+    victim.stdout.close()
+    victim.wait()
+    return names
+
+
+def test_what_a_killed_server_left_is_taken_over_at_once(home):
+    names = kill_a_victim(home)
+
+    async def story():
+        async with home.opened() as records:
+            taken = await records.take_over()
+            left = [record.id for record in taken]
+            assert left[: len(names)] == names
+            assert {record.payload for record in taken} == {'{"n":1}'}
+            assert {record.server for record in taken} == {records.server}
+            assert await records.take_over() == []
+
+    asyncio.run(story())
+
+
+def test_two_starters_share_what_is_left_and_get_nothing_twice(home):
+    names = kill_a_victim(home, saves=50)
+
+    async def story():
+        async with home.opened() as one, home.opened() as other:
+            both = await asyncio.gather(
+                *[records.take_over() for records in (one, other) for _ in range(3)]
+            )
+            taken = [record.id for some in both for record in some]
+            assert sorted(taken) == sorted(set(taken))
+            assert set(taken) >= set(names)
+
+    asyncio.run(story())
+
+
+def test_a_living_server_keeps_its_work(home):
+    async def story():
+        async with home.opened() as one, home.opened() as other:
+            await one.save_durably(make_record(1, status="processing"))
+            assert await other.take_over() == []
+            assert await one.take_over() == []
+
+    asyncio.run(story())
+
+
+def test_a_server_of_another_host_is_dead_when_its_lease_has_run_out(home):
+    async def story():
+        async with home.opened() as one:
+            await one.save_durably(make_record(1, status="processing"))
+            await one.save_durably(make_record(2, status="succeeded"))
+            with home.connected() as connection:
+                connection.exec_driver_sql(EXPIRE)
+            async with home.opened() as other:
+                assert [record.id for record in await other.take_over()] == ["r1"]
+
+    asyncio.run(story())
+
+
+def test_the_lease_is_renewed(home, monkeypatch):
+    monkeypatch.setattr("cog_adapt.server.records.leases.BEAT_SECONDS", 0.05)
+
+    async def story():
+        async with home.opened() as records:
+            with home.connected() as connection:
+                connection.exec_driver_sql(EXPIRE)
+            async with asyncio.timeout(10):
+                while True:
+                    with home.connected() as connection:
+                        rows = connection.exec_driver_sql(
+                            "SELECT id FROM servers WHERE lease_until > '2021-01-01'"
+                        ).all()
+                    if rows == [(records.server,)]:
+                        break
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(story())
+
+
+def test_a_closed_server_leaves_its_work_to_others(home):
+    async def story():
+        async with home.opened() as one:
+            await one.save_durably(make_record(1, status="starting"), [make_delivery(1)])
+        async with home.opened() as other:
+            assert [record.id for record in await other.take_over()] == ["r1"]
+            due = await other.due_deliveries(make_delivery(1).created_at, 10)
+            assert [delivery.id for delivery in due] == ["d1"]
+
+    asyncio.run(story())
+
+
+def test_a_server_taken_for_dead_cannot_undo_what_its_heir_does(home):
+    async def story():
+        async with home.opened() as zombie, home.opened() as heir:
+            running = make_record(1, status="processing")
+            await zombie.save_durably(running)
+            with home.connected() as connection:
+                connection.exec_driver_sql(EXPIRE + f" WHERE id = '{zombie.server}'")
+            await heir.take_over()
+            with pytest.raises(RecordsError, match="another server"):
+                await zombie.save_durably(make_record(1), [make_delivery(1)])
+            zombie.save(make_record(1), [make_delivery(1)])
+            assert await zombie.deliveries("r1", "predict") == []
+            await heir.save_durably(make_record(1, status="failed"))
+            with pytest.raises(RecordsError, match="another server"):
+                await zombie.save_durably(make_record(1))
+            assert (await heir.get("r1", "predict")).status == "failed"
+
+    asyncio.run(story())
+
+
+def test_a_finished_id_may_be_run_anew_by_any_server(home):
+    async def story():
+        async with home.opened() as one, home.opened() as other:
+            await one.save_durably(make_record(1))
+            later = make_record(2).created_at
+            await other.save_durably(make_record(1, status="starting", created_at=later))
+            assert (await one.get("r1", "predict")).status == "starting"
+
+    asyncio.run(story())

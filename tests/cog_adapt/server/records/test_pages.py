@@ -1,0 +1,109 @@
+"""Records page by page."""
+
+import asyncio
+import base64
+
+import pytest
+
+from cog_adapt.runner.errors import InputError
+from tests.cog_adapt.server.records.home import START, make_record
+
+
+def names(page) -> str:
+    return " ".join(record.id for record in page.records)
+
+
+def test_pages_go_to_the_oldest_and_back(home):
+    async def story():
+        async with home.opened() as records:
+            for number in range(5):
+                records.save(make_record(number))
+            first = await records.page("predict", limit=2)
+            second = await records.page("predict", cursor=first.next_cursor, limit=2)
+            third = await records.page("predict", cursor=second.next_cursor, limit=2)
+            assert [names(page) for page in (first, second, third)] == ["r4 r3", "r2 r1", "r0"]
+            assert first.previous_cursor is None
+            assert third.next_cursor is None
+            back = await records.page("predict", cursor=third.previous_cursor, limit=2)
+            assert back == second
+            again = await records.page("predict", cursor=back.previous_cursor, limit=2)
+            assert again == first
+
+    asyncio.run(story())
+
+
+def test_records_of_the_same_moment_are_each_listed_once(home):
+    async def story():
+        async with home.opened() as records:
+            for number in range(7):
+                records.save(make_record(number, created_at=START))
+            seen, cursor = [], None
+            for _ in range(4):
+                page = await records.page("predict", cursor=cursor, limit=2)
+                seen += [record.id for record in page.records]
+                cursor = page.next_cursor
+            assert seen == [f"r{number}" for number in reversed(range(7))]
+            assert cursor is None
+
+    asyncio.run(story())
+
+
+def test_new_records_do_not_move_the_next_page(home):
+    async def story():
+        async with home.opened() as records:
+            for number in range(4):
+                records.save(make_record(number))
+            first = await records.page("predict", limit=2)
+            records.save(make_record(9))
+            assert names(await records.page("predict", cursor=first.next_cursor)) == "r1 r0"
+
+    asyncio.run(story())
+
+
+def test_a_page_has_one_kind_and_the_wanted_statuses(home):
+    async def story():
+        async with home.opened() as records:
+            for number, status in enumerate(("starting", "failed", "canceled", "succeeded")):
+                records.save(make_record(number, status=status))
+                records.save(make_record(number, status=status, kind="train"))
+            page = await records.page("train", ("failed", "succeeded"))
+            assert names(page) == "r3 r1"
+            assert {record.kind for record in page.records} == {"train"}
+
+    asyncio.run(story())
+
+
+BAD = ["", "x", "é", "!!!!", *(base64.b64encode(raw).decode() for raw in (
+    b"[]", b'["older", 5, "a"]', b'["up", "2026-01-01T00:00:00Z", "a"]',
+    b'["older", "2026-01-01T00:00:00", "a"]', b"\xff\xfe",
+    b'["older", "2026-01-01T00:00:00Z", "\\u0000"]',
+))]  # fmt: skip
+
+
+@pytest.mark.parametrize("cursor", BAD)
+def test_a_cursor_that_was_not_given_out_is_refused(home, cursor):
+    async def story():
+        async with home.opened() as records:
+            with pytest.raises(InputError, match="cursor"):
+                await records.page("predict", cursor=cursor)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1001])
+def test_a_limit_out_of_bounds_is_refused(sqlite_home, limit):
+    async def story():
+        async with sqlite_home.opened() as records:
+            with pytest.raises(InputError, match=f"limit is {limit}; allowed: 1 to 1000"):
+                await records.page("predict", limit=limit)
+
+    asyncio.run(story())
+
+
+def test_an_empty_database_has_an_empty_page(home):
+    async def story():
+        async with home.opened() as records:
+            page = await records.page("predict")
+            assert (page.records, page.next_cursor, page.previous_cursor) == ([], None, None)
+
+    asyncio.run(story())

@@ -1,0 +1,207 @@
+"""Saving and finding records."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from cog_adapt.server.records import RecordsError
+from tests.cog_adapt.server.records.home import START, make_record
+
+EVERYTHING = {
+    "kind": "train",
+    "status": "processing",
+    "started_at": START + timedelta(microseconds=1),
+    "completed_at": START + timedelta(days=1),
+    "input": '{"text":"\\u0000 ö \U0001f600"}',
+    "payload": '{"webhook":"x"}',
+    "input_digest": "f" * 64,
+    "output": "[1, 2.5, null]",
+    "logs": "one\ntwo ö\n",
+    "metrics": '{"a":{"b":1}}',
+    "error": "it's 'broken' :name %s",
+    "webhook": "https://example.com/hook?a=b",
+    "webhook_events": ("start", "completed"),
+    "attempts": 2,
+    "retries_left": 3,
+    "deadline": START + timedelta(hours=1),
+    "version": "v1",
+}
+
+
+def test_a_record_comes_back_as_it_was_saved(home):
+    async def story():
+        async with home.opened() as records:
+            record = make_record(1, server=records.server, **EVERYTHING)
+            await records.save_durably(record)
+            assert await records.get("r1", "train") == record
+            assert await records.get("r1", "predict") is None
+        async with home.opened() as records:
+            assert await records.get("r1", "train") == record
+
+    asyncio.run(story())
+
+
+def test_a_time_of_another_zone_is_the_same_moment(home):
+    there = START.astimezone(timezone(timedelta(hours=9)))
+
+    async def story():
+        async with home.opened() as records:
+            await records.save_durably(make_record(1, created_at=there))
+            found = await records.get("r1", "predict")
+            assert found.created_at == there
+            assert found.created_at.utcoffset() == timedelta(0)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("logs", "kept"), [("a\0b", "a\ufffdb"), ("c\ud800d", "c?d")])
+def test_what_no_database_can_hold_is_replaced_and_not_refused(home, logs, kept):
+    async def story():
+        async with home.opened() as records:
+            await records.save_durably(make_record(1, logs=logs))
+            assert (await records.get("r1", "predict")).logs == kept
+
+    asyncio.run(story())
+
+
+def test_a_saved_record_is_found_before_it_is_written(home):
+    async def story():
+        async with home.opened() as records:
+            records.save(make_record(1))
+            assert records.waiting == 1
+            assert (await records.get("r1", "predict")).id == "r1"
+
+    asyncio.run(story())
+
+
+def test_saves_that_nobody_awaits_are_written(home):
+    async def story():
+        async with home.opened() as records:
+            records.save(make_record(1))
+            async with asyncio.timeout(10):
+                while records.waiting:
+                    await asyncio.sleep(0.01)
+            with home.connected() as connection:
+                assert connection.exec_driver_sql("SELECT id FROM records").all() == [("r1",)]
+
+    asyncio.run(story())
+
+
+def test_closing_writes_what_waits(home):
+    async def story():
+        async with home.opened() as records:
+            for number in range(1000):
+                records.save(make_record(number))
+        async with home.opened() as records:
+            assert len((await records.page("predict", limit=1000)).records) == 1000
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("order", [("save", "save_durably"), ("save_durably", "save")])
+def test_the_last_save_wins_however_it_was_made(home, order):
+    async def story():
+        async with home.opened() as records:
+            tasks = []
+            for status, how in zip(("processing", "succeeded"), order, strict=True):
+                record = make_record(1, status=status)
+                if how == "save":
+                    records.save(record)
+                else:
+                    tasks.append(asyncio.create_task(records.save_durably(record)))
+                    await asyncio.sleep(0)
+            await asyncio.gather(*tasks)
+        async with home.opened() as records:
+            assert (await records.get("r1", "predict")).status == "succeeded"
+
+    asyncio.run(story())
+
+
+def test_a_canceled_caller_does_not_harm_the_others(home):
+    async def story():
+        async with home.opened() as records:
+            tasks = [
+                asyncio.create_task(records.save_durably(make_record(number)))
+                for number in range(20)
+            ]
+            await asyncio.sleep(0)
+            tasks[3].cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(result).__name__ for result in results].count("NoneType") == 19
+            await records.save_durably(make_record(99))
+
+    asyncio.run(story())
+
+
+def test_one_bad_record_does_not_hold_up_the_others(home, caplog):
+    async def story():
+        async with home.opened() as records:
+            records.save(make_record(1, attempts=2**70))
+            records.save(make_record(2))
+            if home.url:
+                await records.save_durably(make_record(3))
+                with pytest.raises(RecordsError, match="cannot be stored"):
+                    await records.save_durably(make_record(4, attempts=2**70))
+                assert records.lost == 2
+                assert "r1" in caplog.text
+            await records.save_durably(make_record(5))
+            assert records.healthy
+            assert (await records.get("r2", "predict")).id == "r2"
+
+    asyncio.run(story())
+
+
+def test_a_closed_store_refuses(home):
+    async def story():
+        async with home.opened() as records:
+            pass
+        with pytest.raises(RecordsError, match="closed"):
+            await records.save_durably(make_record(1))
+        with pytest.raises(RecordsError, match="closed"):
+            records.save(make_record(1))
+
+    asyncio.run(story())
+
+
+def test_large_texts_are_files_and_references_in_pages(home):
+    large = '"' + "ö" * 40 + '"'
+
+    async def story():
+        async with home.opened(blob_bytes=81) as records:
+            values = {"input": large, "output": large, "payload": large, "logs": large}
+            record = make_record(1, server=records.server, **values)
+            await records.save_durably(record)
+            await records.save_durably(make_record(2, input=large[2:]))
+            assert await records.get("r1", "predict") == record
+            listed = (await records.page("predict")).records[1]
+            assert listed.input.startswith('{"stored":"sha256:')
+            files = list((home.folder / "blobs").iterdir())
+            assert [file.read_text() for file in files] == [large]
+            files[0].write_text("cut")
+            damaged = await records.get("r1", "predict")
+            assert damaged.payload is None
+            assert damaged.output == listed.output
+
+    asyncio.run(story())
+
+
+def test_folders_are_private(sqlite_home):
+    async def story():
+        async with sqlite_home.opened():
+            assert sqlite_home.folder.stat().st_mode & 0o777 == 0o700
+
+    asyncio.run(story())
+
+
+def test_times_of_whole_seconds_sort_before_later_fractions(home):
+    whole = datetime(2026, 1, 1, tzinfo=UTC)
+
+    async def story():
+        async with home.opened() as records:
+            records.save(make_record(1, created_at=whole))
+            records.save(make_record(2, created_at=whole + timedelta(microseconds=500)))
+            page = await records.page("predict")
+            assert [record.id for record in page.records] == ["r2", "r1"]
+
+    asyncio.run(story())

@@ -1,0 +1,215 @@
+"""Whether inputs fit the model, in the words and the order of Cog's own server."""
+
+import json
+
+import cog
+import pytest
+from cog import BasePredictor, Input
+
+from cog_adapt.server.schema.openapi import openapi_schema
+from cog_adapt.server.schema.validation import REDACTED, InputValidator
+
+
+class Everything(BasePredictor):
+    def predict(
+        self,
+        text: str,
+        count: int = Input(ge=0, le=10),
+        scale: float = 1.0,
+        flag: bool = False,
+        colour: str = Input(default="red", choices=["red", "green"]),
+        number: int = Input(default=1, choices=[1, 2]),
+        tags: list[str] = Input(default=[]),
+        word: str = Input(default="a1", regex="^[a-z][0-9]$"),
+        odd: str = Input(default="ab", regex=r"^(?P<first>a)b$"),
+        short: str = Input(default="ab", min_length=2, max_length=4),
+        maybe: int | None = None,
+        either: int | str = 1,
+        many: list[int] | None = None,
+        anything: dict = Input(default={}),
+        file: cog.Path = Input(default=None),
+        files: list[cog.Path] = Input(default=[]),
+        secret: cog.Secret = Input(default=None),
+        secrets: list[cog.Secret] = Input(default=[]),
+    ) -> str:
+        return ""
+
+
+def train(name: str) -> str:
+    return name
+
+
+NO_URL = "is not an http(s) or data URL. Send the file as one of these."
+FITS = {"text": "a", "count": 1}
+
+
+@pytest.fixture(scope="module")
+def document():
+    return openapi_schema(Everything, train)
+
+
+@pytest.fixture(scope="module")
+def validator(document):
+    return InputValidator(document, "Input", 1000)
+
+
+@pytest.fixture(scope="module")
+def told(validator):
+    """What is told about inputs that fit but for these: (place, message)."""
+
+    def tell(**inputs):
+        needed = {"file": "data:,x"}
+        problems = validator.problems(FITS | needed | inputs)
+        return [(problem.loc[2], problem.msg) for problem in problems]
+
+    return tell
+
+
+def test_what_fits_has_no_problems(told):
+    assert told() == []
+    assert told(flag=True, scale=2, count=2.0, tags=["a"], either="x", many=[1], word="z9") == []
+    assert told(anything={"a": [None]}, number=1.0, unknown=object) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("count", "3", '"3" is not of type "integer"'),
+        ("count", True, 'true is not of type "integer"'),
+        ("count", 1.5, '1.5 is not of type "integer"'),
+        ("flag", 1, '1 is not of type "boolean"'),
+        ("text", None, 'null is not of type "string"'),
+        ("anything", [], '[] is not of type "object"'),
+        ("count", 11, "11 is greater than the maximum of 10"),
+        ("count", -1, "-1 is less than the minimum of 0"),
+        ("short", "a", '"a" is shorter than 2 characters'),
+        ("short", "éééé5", '"éééé5" is longer than 4 characters'),
+        ("word", "zz", '"zz" does not match "^[a-z][0-9]$"'),
+        ("word", "a1\n", '"a1\\n" does not match "^[a-z][0-9]$"'),
+        ("colour", "blue", '"blue" is not one of ["red","green"]'),
+        ("number", 3, "3 is not one of [1,2]"),
+        ("either", [], "[] is not valid under any of the schemas listed in the 'anyOf' keyword"),
+        ("file", "/etc/passwd", f'"/etc/passwd" {NO_URL}'),
+        ("file", "file:///x", f'"file:///x" {NO_URL}'),
+        ("file", "", f'"" {NO_URL}'),
+        ("file", "/tmp/http://x", f'"/tmp/http://x" {NO_URL}'),
+    ],
+)
+def test_a_problem_in_cogs_words(told, name, value, message):
+    assert told(**{name: value}) == [(name, message)]
+
+
+def test_a_pattern_that_the_validator_cannot_compile_still_counts(told):
+    assert told(odd="ab") == []
+    assert told(odd="ac") == [("odd", '"ac" does not match "^(?P<first>a)b$"')]
+
+
+@pytest.mark.parametrize("url", ["http://x", "https://x", "data:,x", "data:text/plain,x"])
+def test_files_are_urls(told, url):
+    assert told(file=url, files=[url]) == []
+
+
+@pytest.mark.parametrize("url", ["/etc/hosts", "file:///x", "HTTPS://x", "DATA:,x", ""])
+def test_nothing_else_is_a_file(told, url):
+    assert [place for place, _ in told(file=url)] == ["file"]
+
+
+def test_an_item_of_a_list_is_named_by_its_place(told):
+    assert told(tags=["a", 1, None]) == [
+        ("tags/1", '1 is not of type "string"'),
+        ("tags/2", 'null is not of type "string"'),
+    ]
+    assert [place for place, _ in told(files=["data:,x", "x"])] == ["files/1"]
+
+
+def test_choices_of_another_type_have_two_problems(told):
+    assert told(colour=5) == [
+        ("colour", '5 is not one of ["red","green"]'),
+        ("colour", '5 is not of type "string"'),
+    ]
+
+
+@pytest.mark.parametrize("name", ["maybe", "many"])
+def test_null_fits_what_may_be_none(told, name):
+    assert told(**{name: None}) == []
+
+
+@pytest.mark.parametrize("name", ["count", "tags", "either", "word"])
+def test_null_fits_nothing_else(told, name):
+    assert [place for place, _ in told(**{name: None})] == [name]
+
+
+def test_all_problems_come_at_once_by_name_and_missing_inputs_last(validator):
+    problems = validator.problems({"tags": [1], "count": 11, "colour": "x", "short": "toolong"})
+    assert [(problem.loc[2], problem.type) for problem in problems] == [
+        ("colour", "value_error"),
+        ("count", "value_error"),
+        ("short", "value_error"),
+        ("tags/0", "value_error"),
+        ("text", "value_error.missing"),
+        ("file", "value_error.missing"),
+    ]
+    assert problems[-1].msg == "Field required"
+    assert problems[-1].loc[:2] == ("body", "input")
+
+
+@pytest.mark.parametrize("inputs", [[], "x", 5, None, True])
+def test_inputs_that_are_no_object_are_one_problem_at_the_root(validator, inputs):
+    (problem,) = validator.problems(inputs)
+    assert problem.loc == ("body", "input", "__root__")
+    assert problem.msg == f'{json.dumps(inputs)} is not of type "object"'
+
+
+def test_a_string_is_bounded_and_the_remedy_named(told):
+    assert told(text="é" * 1000) == []
+    ((place, message),) = told(text="é" * 1001)
+    assert place == "text"
+    assert "1,001 characters; at most 1,000" in message
+    assert "MAX_STRING_LENGTH" in message
+
+
+def test_the_bound_holds_for_strings_at_any_depth(told):
+    for name, value in (("tags", ["a", "x" * 1001]), ("anything", {"a": [{"b": "x" * 1001}]})):
+        assert [place.partition("/")[0] for place, _ in told(**{name: value})] == [name]
+    assert told(anything={"a": [{"b": "x" * 1001}]})[0][0] == "anything/a/0/b"
+
+
+def test_short_json_is_not_searched_for_long_strings(validator):
+    inputs = FITS | {"file": "data:,x", "text": "x" * 1001}
+    assert validator.problems(inputs, size=1000) == []
+    assert len(validator.problems(inputs, size=1001)) == 1
+
+
+def test_unknown_inputs_are_dropped(validator):
+    assert validator.known({"text": "a", "unknown": 1}) == {"text": "a"}
+
+
+def test_secrets_are_found_and_starred_out(validator):
+    assert not validator.has_secrets({"text": "a", "secret": None})
+    assert validator.has_secrets({"secret": "s"})
+    assert validator.has_secrets({"secrets": ["s"]})
+    inputs = {"text": "a", "secret": "s", "secrets": ["s", "t"]}
+    assert validator.redacted(inputs) == {"text": "a", "secret": REDACTED, "secrets": REDACTED}
+    assert validator.redacted({"secret": None}) == {"secret": None}
+
+
+@pytest.mark.parametrize("value", [["hidden"], {"a": "hidden"}])
+def test_a_secret_is_not_in_what_is_said_against_it(told, value):
+    assert told(secret=value, count="x") == [
+        ("count", '"x" is not of type "integer"'),
+        ("secret", f'{REDACTED} is not of type "string"'),
+    ]
+    assert told(secrets=[value]) == [("secrets/0", f'{REDACTED} is not of type "string"')]
+
+
+def test_trainings_have_their_own_inputs(document):
+    validator = InputValidator(document, "TrainingInput", 1000)
+    assert validator.problems({"name": "a"}) == []
+    assert [problem.loc[2] for problem in validator.problems({})] == ["name"]
+
+
+def test_the_document_is_not_touched():
+    document = openapi_schema(Everything, train)
+    before = json.dumps(document)
+    InputValidator(document, "Input", 1)
+    assert json.dumps(document) == before

@@ -1,0 +1,116 @@
+"""The events of one prediction, for those who follow it live or later."""
+
+import asyncio
+
+import pytest
+
+from cog_adapt.server.service import events
+from cog_adapt.server.service.events import EventLog, MissedError
+
+
+def filled(capacity, count, *, closed=True):
+    log = EventLog(capacity)
+    for number in range(1, count + 1):
+        log.append("log", b"%d" % number)
+    if closed:
+        log.close()
+    return log
+
+
+async def collected(log, after=0):
+    return [event.number async for portion in log.follow(after) for event in portion]
+
+
+def follow(log, after=0):
+    return asyncio.run(asyncio.wait_for(collected(log, after), 5))
+
+
+def test_all_that_is_kept_is_replayed_in_order():
+    assert follow(filled(10, 3)) == [1, 2, 3]
+
+
+def test_an_event_keeps_its_number_name_and_data():
+    async def first(log):
+        return (await anext(log.follow()))[0]
+
+    event = asyncio.run(first(filled(10, 1)))
+    assert (event.number, event.name, event.data) == (1, "log", b"1")
+
+
+def test_a_replay_begins_after_the_last_event_that_was_seen():
+    log = filled(10, 5)
+    assert [follow(log, 3), follow(log, 5), follow(log, 99)] == [[4, 5], [], []]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "after", "count"), [(3, 0, 2), (3, 1, 1), (0, 0, 5), (0, 4, 1)]
+)
+def test_a_follower_is_told_how_many_events_are_gone(capacity, after, count):
+    with pytest.raises(MissedError, match=f"{count} events") as caught:
+        follow(filled(capacity, 5), after)
+    assert caught.value.count == count
+
+
+@pytest.mark.parametrize(("capacity", "after"), [(3, 2), (0, 5)])
+def test_nothing_is_missing_to_who_has_seen_what_is_gone(capacity, after):
+    assert follow(filled(capacity, 5), after) == list(range(after + 1, 6))
+
+
+def test_without_a_replay_only_what_comes_is_told():
+    async def live():
+        log = filled(0, 5, closed=False)
+        following = asyncio.ensure_future(collected(log, None))
+        await asyncio.sleep(0)
+        log.append("log", b"")
+        log.close()
+        return await following
+
+    assert asyncio.run(asyncio.wait_for(live(), 5)) == [6]
+
+
+def test_live_events_come_to_every_follower_while_the_log_is_open():
+    async def live():
+        log = filled(10, 1, closed=False)
+        one, two = (asyncio.ensure_future(collected(log)) for _ in range(2))
+        for _ in range(3):
+            await asyncio.sleep(0)
+            log.append("log", b"")
+        assert log.followers == 2
+        assert not one.done()
+        log.close()
+        return await one, await two
+
+    assert asyncio.run(asyncio.wait_for(live(), 5)) == ([1, 2, 3, 4], [1, 2, 3, 4])
+
+
+def test_who_leaves_follows_no_more():
+    async def leave():
+        log = filled(10, 1, closed=False)
+        stream = log.follow()
+        await anext(stream)
+        assert log.followers == 1
+        await stream.aclose()
+        return log.followers
+
+    assert asyncio.run(leave()) == 0
+
+
+def test_a_follower_who_never_reads_costs_a_bounded_queue(monkeypatch):
+    monkeypatch.setattr(events, "MOST_WAITING", 3)
+
+    async def sleep_and_read():
+        log = EventLog(0)
+        stream = log.follow(None)
+        reading = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        for _ in range(5):
+            log.append("log", b"")
+        with pytest.raises(MissedError) as caught:
+            await reading
+        return caught.value.count
+
+    assert asyncio.run(sleep_and_read()) == 2
+
+
+def test_numbers_go_on_when_old_events_are_dropped():
+    assert filled(2, 7).next_number == 8

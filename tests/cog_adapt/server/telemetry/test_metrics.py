@@ -1,0 +1,130 @@
+import math
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from cog_adapt.server.telemetry.metrics import MAX_SERIES, Metrics
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+def read(metrics, name, **labels):
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_a_prediction_is_counted_from_acceptance_to_its_final_status(metrics):
+    metrics.accepted("predict")
+    metrics.queued(3)
+    metrics.started("predict", 0.02)
+    metrics.running(1)
+    metrics.finished("predict", "failed", {"run": 2.0, "total": 2.02})
+    assert read(metrics, "cog_predictions_accepted_total", kind="predict") == 1
+    assert read(metrics, "cog_queue_depth") == 3
+    assert read(metrics, "cog_predictions_running") == 1
+    finished = read(metrics, "cog_predictions_finished_total", kind="predict", status="failed")
+    assert finished == 1
+    for phase, seconds in {"queue": 0.02, "run": 2.0, "total": 2.02}.items():
+        labels = {"kind": "predict", "phase": phase}
+        assert read(metrics, "cog_prediction_duration_seconds_sum", **labels) == seconds
+        assert read(metrics, "cog_prediction_duration_seconds_count", **labels) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "below", "within"), [(0.0005, None, "0.001"), (3599, "1800.0", "3600.0")]
+)
+def test_durations_from_a_millisecond_to_an_hour_have_a_bucket(metrics, seconds, below, within):
+    metrics.finished("train", "succeeded", {"run": seconds})
+    labels = {"kind": "train", "phase": "run"}
+    name = "cog_prediction_duration_seconds_bucket"
+    assert read(metrics, name, **labels, le=within) == 1
+    assert below is None or read(metrics, name, **labels, le=below) == 0
+
+
+def test_steps_and_the_last_loss_are_counted_and_other_metrics_are_not(metrics):
+    before = metrics.expose()[0].count(b"\n")
+    assert math.isnan(read(metrics, "cog_adaptation_loss"))
+    for name, value in [
+        ("adaptation.step", 1),
+        ("adaptation.loss", 0.5),
+        ("adaptation.step", 2),
+        ("adaptation.loss", 0.25),
+        ("adaptation.loss", "odd"),
+        ("of.the.model", 7),
+    ]:
+        metrics.metric(name, value)
+    assert read(metrics, "cog_adaptation_steps_total") == 2
+    assert read(metrics, "cog_adaptation_loss") == 0.25
+    assert metrics.expose()[0].count(b"\n") == before
+
+
+def test_a_model_process_has_gauges_until_it_crashes(metrics):
+    metrics.gauges({"device_memory_bytes": 1e9, "no such-name": 1})
+    assert read(metrics, "cog_model_device_memory_bytes") == 1e9
+    assert b"such" not in metrics.expose()[0]
+    metrics.gauges({"adapter_cache_entries": 2})
+    assert read(metrics, "cog_model_device_memory_bytes") is None
+    metrics.crashed()
+    metrics.restarted()
+    assert read(metrics, "cog_model_adapter_cache_entries") is None
+    assert read(metrics, "cog_model_process_crashes_total") == 1
+    assert read(metrics, "cog_model_process_restarts_total") == 1
+
+
+def test_a_self_test_that_never_ran_has_not_failed(metrics):
+    assert math.isnan(read(metrics, "cog_self_test_passed"))
+    metrics.self_test(True)
+    assert read(metrics, "cog_self_test_passed") == 1
+    metrics.self_test(False)
+    assert read(metrics, "cog_self_test_passed") == 0
+
+
+def test_refusals_webhooks_and_lost_records_are_counted(metrics):
+    metrics.rejected("queue_full")
+    metrics.webhook("completed", "delivered")
+    metrics.record_error()
+    assert read(metrics, "cog_predictions_rejected_total", reason="queue_full") == 1
+    assert read(metrics, "cog_webhooks_total", event="completed", outcome="delivered") == 1
+    assert read(metrics, "cog_record_errors_total") == 1
+
+
+def test_labels_cannot_fill_the_memory(metrics):
+    for number in range(MAX_SERIES + 50):
+        metrics.rejected(f"reason {number}")
+    metrics.rejected("reason 0")
+    assert read(metrics, "cog_predictions_rejected_total", reason="other") == 50
+    assert read(metrics, "cog_predictions_rejected_total", reason="reason 0") == 2
+    assert metrics.expose()[0].count(b"cog_predictions_rejected_total{") == MAX_SERIES + 1
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "parse"),
+    [
+        ("", "text/plain; version=0.0.4", read_text),
+        ("text/html, */*", "text/plain; version=0.0.4", read_text),
+        (
+            "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+            "application/openmetrics-text; version=1.0.0",
+            read_openmetrics,
+        ),
+    ],
+)
+def test_the_page_is_in_the_format_that_was_asked_for(metrics, accept, content_type, parse):
+    metrics.gauges({"device_memory_bytes": 5})
+    metrics.finished("predict", "succeeded", {"run": 1})
+    body, header = metrics.expose(accept)
+    assert b"_created" not in body
+    families = {family.name: family for family in parse(body.decode())}
+    assert header.startswith(content_type)
+    assert families["cog_prediction_duration_seconds"].type == "histogram"
+    assert families["cog_model_device_memory_bytes"].samples[0].value == 5
+    assert families["process_resident_memory_bytes"].samples[0].value > 0
+    assert all(family.documentation for family in families.values())
+
+
+def test_two_servers_in_one_process_count_apart(metrics):
+    metrics.accepted("predict")
+    assert read(Metrics(), "cog_predictions_accepted_total", kind="predict") is None

@@ -1,0 +1,75 @@
+import pytest
+
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.settings import Settings, read_settings
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A working directory without cog.yaml, and an environment without settings."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_what_nobody_sets_has_its_default():
+    assert read_settings() == Settings()
+    assert (read_settings().port, read_settings().max_queue) == (5000, 1000)
+
+
+def test_the_environment_sets_what_it_names(monkeypatch):
+    monkeypatch.setenv("PORT", "80")
+    monkeypatch.setenv("STRICT_COG", "1")
+    monkeypatch.setenv("EGRESS_ALLOW", " 127.0.0.0/8, files.internal ,")
+    settings = read_settings()
+    assert (settings.port, settings.strict_cog) == (80, True)
+    assert settings.egress_allow == ("127.0.0.0/8", "files.internal")
+
+
+def test_an_empty_variable_sets_nothing(monkeypatch):
+    monkeypatch.setenv("COG_SETUP_TIMEOUT", "")
+    monkeypatch.setenv("DATABASE_URL", "")
+    assert read_settings() == Settings()
+
+
+def test_cog_yaml_names_what_the_environment_does_not(folder, monkeypatch):
+    (folder / "cog.yaml").write_text(
+        'build: {python_version: "3.11"}\nrun: predict.py:Mine\ntrain: train.py:train\n'
+        "concurrency: {max: 4}\n"
+    )
+    monkeypatch.setenv("COG_TRAIN_TYPE_STUB", "other.py:train")
+    settings = read_settings()
+    assert settings.cog_predict_type_stub == "predict.py:Mine"
+    assert settings.cog_train_type_stub == "other.py:train"
+    assert settings.cog_max_concurrency == 4
+
+
+def test_every_mistake_is_named_with_its_value_and_what_is_allowed(monkeypatch):
+    monkeypatch.setenv("PORT", "99999")
+    monkeypatch.setenv("MAX_QUEUE", "many")
+    with pytest.raises(ConfigError) as caught:
+        read_settings()
+    assert "PORT is '99999': Input should be less than or equal to 65535" in str(caught.value)
+    assert "MAX_QUEUE is 'many': Input should be a valid integer" in str(caught.value)
+
+
+def test_a_mistake_in_cog_yaml_is_named_with_its_line(folder):
+    (folder / "cog.yaml").write_text("build:\n  python_version: 3.1\n")
+    with pytest.raises(ConfigError, match=r"cog\.yaml:2: build\.python_version"):
+        read_settings()
+
+
+def test_a_setting_cannot_be_changed_afterwards():
+    with pytest.raises(ValueError, match="frozen"):
+        read_settings().port = 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("DRAIN_SECONDS", "inf"), ("BODY_SECONDS", "nan"), ("RETENTION_DAYS", "1e9")],
+)
+def test_seconds_and_days_are_numbers_that_clocks_can_take(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"{name} is '{value}'"):
+        read_settings()

@@ -1,0 +1,491 @@
+import asyncio
+import contextlib
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+import standardwebhooks
+
+from cog_adapt.server.egress import Egress
+from cog_adapt.server.records.record import Delivery, Record, RecordsError
+from cog_adapt.server.records.store import Records
+from cog_adapt.server.webhooks import Announcement, Envelope, Webhooks
+
+pytestmark = pytest.mark.anyio
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+NO_WAIT = (0.0,) * 12
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def longest_sleep(monkeypatch):
+    """So that nothing is found by chance, only because it was time to look."""
+    monkeypatch.setattr("cog_adapt.server.webhooks.retries._LONGEST_SLEEP", 60)
+
+
+class Receiver:
+    """An HTTP server that notes what it gets, and answers as it is told to."""
+
+    def __init__(self):
+        self.answers = []  # statuses, or whole heads; 200 where there is none left
+        self.got = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.most_at_once = self._at_once = 0
+
+    async def _serve(self, reader, writer):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+                body = await reader.readexactly(int(headers["content-length"]))
+                headers["webhook-signature"] = _signature(head)
+                self._at_once += 1
+                self.most_at_once = max(self.most_at_once, self._at_once)
+                await self.open.wait()
+                self._at_once -= 1
+                self.got.append((headers, body))
+                answer = self.answers.pop(0) if self.answers else 200
+                more = answer[1] if isinstance(answer, tuple) else ""
+                status = answer[0] if isinstance(answer, tuple) else answer
+                if status is None:
+                    return
+                text = f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n{more}\r\n"
+                writer.write(text.encode())
+                await writer.drain()
+
+    @property
+    def events(self):
+        return [json.loads(body)["event"] for _, body in self.got]
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
+        return self
+
+    async def __aexit__(self, *_):
+        self.open.set()
+        self._server.close()
+        await self._server.wait_closed()
+
+
+def _signature(head):
+    name = "webhook-signature: "
+    return next((line[len(name) :] for line in head if line.lower().startswith(name)), None)
+
+
+@pytest.fixture
+async def receiver(anyio_backend):
+    async with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+async def records(anyio_backend, tmp_path):
+    opened = Records.open(None, tmp_path)
+    await opened.register()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def start(anyio_backend, records):
+    """Makes senders; ends them when the test does."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(into=records, secret=None, allow=("127.0.0.0/8",), **options):
+            egress = Egress(allow)
+            webhooks = Webhooks(into, egress, Envelope("coglet/0.23.1", "tok", secret), **options)
+            await webhooks.start()
+            stack.push_async_callback(egress.aclose)
+            stack.push_async_callback(webhooks.close)
+            return webhooks
+
+        yield start
+
+
+def announcement(event, url, text="", record_id="p1"):
+    body = json.dumps({"event": event, "text": text}).encode()
+    return Announcement("predict", record_id, event, url, body)
+
+
+async def save(records, url, record_id="p1", **changes):
+    """A delivery as the server saves it, with its final record."""
+    now = datetime.now(UTC)
+    delivery = Delivery(
+        id=str(uuid.uuid4()),
+        record_id=record_id,
+        kind="predict",
+        event="completed",
+        url=url,
+        body=json.dumps({"event": "completed", "id": record_id}),
+        created_at=now,
+        next_attempt_at=now,
+    )
+    delivery = msgspec.structs.replace(delivery, **changes)
+    record = Record(id=record_id, kind="predict", status="succeeded", created_at=now)
+    await records.save_durably(record, [delivery])
+    return delivery
+
+
+async def find(records, delivery):
+    found = await records.deliveries(delivery.record_id, delivery.kind)
+    return next(each for each in found if each.id == delivery.id)
+
+
+async def wait_until(check, seconds=10):
+    async with asyncio.timeout(seconds):
+        while not (await check() if asyncio.iscoroutinefunction(check) else check()):
+            await asyncio.sleep(0.01)
+
+
+async def state(records, delivery, wanted):
+    async def check():
+        return (await find(records, delivery)).state == wanted
+
+    await wait_until(check)
+    return await find(records, delivery)
+
+
+async def test_headers_tell_who_sends_and_prove_it(receiver, records, start):
+    other = "whsec_" + "b" * 32
+    webhooks = await start(secret=f"{SECRET} {other}")
+    trace = {"Traceparent": "00-1", "webhook-id": "mine", "odd": "a\r\nb"}
+    webhooks.announce(announcement("start", receiver.url)._replace(headers=trace))
+    delivery = await save(records, receiver.url, headers='{"traceparent": "00-2"}')
+    webhooks.complete(delivery)
+    await webhooks.drain(10)
+    for (headers, body), parent in zip(receiver.got, ("00-1", "00-2"), strict=True):
+        assert headers["content-type"] == "application/json"
+        assert headers["user-agent"] == "coglet/0.23.1"
+        assert headers["authorization"] == "bearer tok"
+        assert headers["traceparent"] == parent
+        assert "odd" not in headers
+        for secret in (SECRET, other):
+            standardwebhooks.Webhook(secret).verify(body, headers)
+    uuid.UUID(receiver.got[0][0]["webhook-id"])
+    assert receiver.got[1][0]["webhook-id"] == delivery.id
+
+
+async def test_without_a_secret_there_is_no_signature(receiver, start):
+    webhooks = await start()
+    webhooks.announce(announcement("start", receiver.url))
+    await webhooks.drain(10)
+    [(headers, _)] = receiver.got
+    assert headers["webhook-signature"] is None
+    assert headers["webhook-id"]
+    assert abs(int(headers["webhook-timestamp"]) - datetime.now(UTC).timestamp()) < 60
+
+
+async def test_the_order_holds_though_the_receiver_is_slow(receiver, records, start):
+    webhooks = await start()
+    receiver.open.clear()
+    events = ["start", "logs", "output", "logs", "output"]
+    for event in events:
+        webhooks.announce(announcement(event, receiver.url))
+    webhooks.complete(delivery := await save(records, receiver.url))
+    await wait_until(lambda: receiver.most_at_once)
+    receiver.open.set()
+    await webhooks.drain(10)
+    assert receiver.events == [*events, "completed"]
+    assert receiver.most_at_once == 1
+    assert (await find(records, delivery)).state == "delivered"
+
+
+async def test_predictions_do_not_wait_for_each_other(receiver, start):
+    webhooks = await start()
+    receiver.open.clear()
+    for number in range(70):
+        webhooks.announce(announcement("start", receiver.url, record_id=f"p{number}"))
+    await wait_until(lambda: receiver.most_at_once == 64)
+    await asyncio.sleep(0.05)
+    assert receiver.most_at_once == 64
+    receiver.open.set()
+    await webhooks.drain(10)
+    assert len(receiver.got) == 70
+
+
+async def test_what_waits_for_a_slow_receiver_is_bounded(receiver, records, start):
+    webhooks = await start()
+    receiver.open.clear()
+    webhooks.announce(announcement("logs", receiver.url))
+    await wait_until(lambda: receiver.most_at_once)
+    webhooks.announce(announcement("start", receiver.url))
+    for number in range(1000):
+        webhooks.announce(announcement("output", receiver.url, text=str(number)))
+    receiver.open.set()
+    await webhooks.drain(10)
+    assert len(receiver.got) == 1 + 256
+    assert receiver.events[:2] == ["logs", "start"]
+    assert json.loads(receiver.got[-1][1])["text"] == "999"
+
+
+async def test_large_announcements_make_place_for_the_newest(receiver, start):
+    webhooks = await start()
+    for number in range(5):
+        webhooks.announce(announcement("output", receiver.url, text=str(number) * 5_000_000))
+    await webhooks.drain(10)
+    assert [json.loads(body)["text"][0] for _, body in receiver.got] == ["4"]
+
+
+async def test_a_dead_receiver_holds_the_last_webhook_only_for_a_while(receiver, records, start):
+    webhooks = await start(timeout=0.2, delays=())
+    receiver.open.clear()
+    for _ in range(100):
+        webhooks.announce(announcement("output", receiver.url))
+    webhooks.complete(delivery := await save(records, receiver.url))
+    failed = await state(records, delivery, "failed")
+    assert "no answer within 0.2 s" in failed.last_error
+
+
+async def test_an_announcement_is_tried_once(receiver, start):
+    webhooks = await start(delays=NO_WAIT)
+    receiver.answers = [503, None, 200]
+    for event in ("start", "output", "logs"):
+        webhooks.announce(announcement(event, receiver.url))
+    await webhooks.drain(10)
+    assert receiver.events == ["start", "output", "logs"]
+
+
+async def test_a_delivery_is_retried_until_it_is_received(receiver, records, start):
+    receiver.answers = [429, 500, 502, None, 503, 504]
+    webhooks = await start(delays=NO_WAIT)
+    webhooks.complete(delivery := await save(records, receiver.url))
+    done = await state(records, delivery, "delivered")
+    assert (done.attempts, done.last_status, done.last_error) == (7, 200, None)
+    assert done.delivered_at
+    assert done.next_attempt_at is None
+    await webhooks.drain(10)
+    assert len(receiver.got) == 7
+    assert {headers["webhook-id"] for headers, _ in receiver.got} == {delivery.id}
+    assert {body for _, body in receiver.got} == {delivery.body.encode()}
+
+
+async def test_every_retry_comes_in_its_own_time(receiver, records, start, monkeypatch):
+    monkeypatch.setattr("cog_adapt.server.webhooks.retries._LONGEST_SLEEP", 60.0)
+    receiver.answers = [503] * 3
+    webhooks = await start(delays=(0.1, 0.2, 0.3))
+    webhooks.complete(delivery := await save(records, receiver.url))
+    await state(records, delivery, "delivered")
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 404, 410, 501])
+async def test_another_answer_is_final(status, receiver, records, start):
+    receiver.answers = [(status, "location: /elsewhere\r\n")]
+    webhooks = await start(delays=NO_WAIT)
+    webhooks.complete(delivery := await save(records, receiver.url))
+    failed = await state(records, delivery, "failed")
+    assert (failed.attempts, failed.last_status, failed.next_attempt_at) == (1, status, None)
+    assert failed.last_error == f"the receiver answered {status}"
+    assert len(receiver.got) == 1
+
+
+async def test_a_receiver_that_stays_down_is_given_up_and_can_be_tried_again(
+    receiver, records, start
+):
+    receiver.answers = [None] * 13
+    webhooks = await start(delays=NO_WAIT)
+    webhooks.complete(delivery := await save(records, receiver.url))
+    failed = await state(records, delivery, "failed")
+    assert failed.attempts == len(receiver.got) == 13
+    assert failed.last_error
+    receiver.answers = [503]
+    assert (await webhooks.redeliver(failed)).state == "failed"
+    again = await webhooks.redeliver(await find(records, delivery))
+    assert (again.state, again.attempts) == ("delivered", 15)
+    assert await find(records, delivery) == again
+    receiver.answers = [500]
+    more = await webhooks.redeliver(again)  # it was received once; that stays true
+    assert (more.state, more.attempts, more.last_status) == ("delivered", 16, 500)
+
+
+async def test_nobody_listening_is_a_reason_to_retry(receiver, records, start):
+    webhooks = await start(delays=(60,))
+    url = receiver.url
+    await receiver.__aexit__()
+    webhooks.complete(delivery := await save(records, url))
+    await webhooks.drain(10)
+    pending = await find(records, delivery)
+    assert (pending.state, pending.attempts, pending.last_status) == ("pending", 1, None)
+    assert pending.next_attempt_at > datetime.now(UTC) + timedelta(seconds=30)
+    assert "ConnectError" in pending.last_error
+
+
+async def test_a_refused_address_is_failed_at_once(receiver, records, start):
+    webhooks = await start(allow=(), delays=NO_WAIT)
+    webhooks.announce(announcement("start", receiver.url))
+    webhooks.complete(delivery := await save(records, receiver.url))
+    failed = await state(records, delivery, "failed")
+    assert failed.attempts == 1
+    assert "EGRESS_ALLOW=127.0.0.1" in failed.last_error
+    assert receiver.got == []
+
+
+async def test_retries_go_on_after_a_restart(receiver, records, start, monkeypatch):
+    monkeypatch.setattr("cog_adapt.server.webhooks.retries._LONGEST_SLEEP", 0.2)
+    receiver.answers = [503]
+    webhooks = await start(delays=(0.5,))
+    webhooks.complete(delivery := await save(records, receiver.url))
+    await webhooks.drain(10)
+    await webhooks.close()
+    assert (await find(records, delivery)).state == "pending"
+    await start()
+    done = await state(records, delivery, "delivered")
+    assert done.attempts == 2
+    assert [headers["webhook-id"] for headers, _ in receiver.got] == [delivery.id] * 2
+
+
+async def test_a_delivery_that_was_never_tried_is_found_at_the_start(receiver, records, start):
+    delivery = await save(records, receiver.url)
+    await start()
+    await state(records, delivery, "delivered")
+    assert len(receiver.got) == 1
+
+
+async def test_a_new_delivery_is_left_to_complete(receiver, records, start):
+    webhooks = await start()
+    delivery = await save(records, receiver.url)
+    forgotten = datetime.now(UTC) - timedelta(seconds=61)
+    older = await save(records, receiver.url, record_id="p2", created_at=forgotten)
+    webhooks.announce(announcement("start", receiver.url))
+    receiver.answers = [503]
+    webhooks._retries._look_at(0)
+    await state(records, older, "delivered")
+    assert (await find(records, delivery)).attempts == 0
+    webhooks.complete(delivery)
+    await state(records, delivery, "delivered")
+
+
+async def test_what_was_received_is_never_sent_again(receiver, records, start):
+    webhooks = await start(delays=NO_WAIT)
+    receiver.answers = [503] * 20
+    saving = [save(records, receiver.url, record_id=f"p{i}") for i in range(40)]
+    deliveries = await asyncio.gather(*saving)
+    for delivery in deliveries:
+        webhooks.complete(delivery)
+        webhooks.complete(delivery)
+        webhooks._retries._look_at(0)
+    for delivery in deliveries:
+        await state(records, delivery, "delivered")
+    webhooks._retries._look_at(0)
+    await webhooks.drain(10)
+    await (await start()).drain(10)
+    assert len(receiver.got) == 60
+
+
+class Stumbling:
+    """Records whose answers are late, and whose writes fail at first."""
+
+    def __init__(self, records, failures=0):
+        self.records, self.failures = records, failures
+        self.read = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def due_deliveries(self, now, limit):
+        due = await self.records.due_deliveries(now, limit)
+        self.read.set()
+        await self.go_on.wait()
+        return due
+
+    async def update_delivery(self, delivery):
+        if self.failures:
+            self.failures -= 1
+            raise RecordsError("disk full")
+        await self.records.update_delivery(delivery)
+
+
+async def test_an_attempt_that_ends_while_the_due_are_read_is_not_repeated(
+    receiver, records, start
+):
+    delivery = await save(records, receiver.url)
+    late = Stumbling(records)
+    webhooks = await start(late)
+    await asyncio.wait_for(late.read.wait(), 10)
+    assert (await webhooks.redeliver(delivery)).state == "delivered"
+    late.go_on.set()
+    await asyncio.sleep(0.05)
+    await webhooks.drain(10)
+    assert len(receiver.got) == 1
+
+
+async def test_while_the_database_is_down_nothing_is_sent_twice(
+    receiver, records, start, monkeypatch
+):
+    monkeypatch.setattr("cog_adapt.server.webhooks.delivery._PAUSE_WITHOUT_RECORDS", 0.05)
+    broken = Stumbling(records, failures=3)
+    broken.go_on.set()
+    webhooks = await start(broken, delays=NO_WAIT)
+    webhooks.complete(delivery := await save(records, receiver.url))
+    for _ in range(20):
+        webhooks._retries._look_at(0)
+        await asyncio.sleep(0.01)
+    await state(records, delivery, "delivered")
+    assert len(receiver.got) == 1
+
+
+async def test_drain_has_an_end(receiver, start):
+    webhooks = await start()
+    receiver.open.clear()
+    webhooks.announce(announcement("start", receiver.url))
+    await asyncio.wait_for(webhooks.drain(0.1), 5)
+    assert receiver.got == []
+
+
+async def test_close_leaves_what_is_under_way_in_the_database(receiver, records, start):
+    webhooks = await start()
+    receiver.open.clear()
+    webhooks.complete(delivery := await save(records, receiver.url))
+    await wait_until(lambda: receiver.most_at_once)
+    await webhooks.close()
+    assert (await find(records, delivery)).state == "pending"
+
+
+async def test_many_due_deliveries_go_out_some_at_once(receiver, records, start):
+    saving = [save(records, receiver.url, record_id=f"p{i}") for i in range(100)]
+    deliveries = await asyncio.gather(*saving)
+    receiver.open.clear()
+    await start()
+    await wait_until(lambda: receiver.most_at_once == 32)
+    await asyncio.sleep(0.05)
+    receiver.open.set()
+    for delivery in deliveries:
+        await state(records, delivery, "delivered")
+    assert len(receiver.got) == 100
+    assert receiver.most_at_once == 32
+
+
+async def test_a_redelivery_is_one_attempt(receiver, records, start):
+    receiver.answers = [404, 503]
+    webhooks = await start(delays=NO_WAIT)
+    webhooks.complete(delivery := await save(records, receiver.url))
+    again = await webhooks.redeliver(await state(records, delivery, "failed"))
+    assert (again.state, again.attempts, again.next_attempt_at) == ("failed", 2, None)
+
+
+async def test_each_attempt_is_counted_by_event_and_outcome(receiver, records, start):
+    counted = []
+    webhooks = await start(delays=NO_WAIT, count=lambda *what: counted.append(what))
+    receiver.answers = [200, 404, 500]
+    for event in ("start", "logs"):
+        webhooks.announce(announcement(event, receiver.url))
+    webhooks.complete(delivery := await save(records, receiver.url))
+    await state(records, delivery, "delivered")
+    assert counted == [
+        ("start", "delivered"),
+        ("logs", "failed"),
+        ("completed", "retry"),
+        ("completed", "delivered"),
+    ]
+
+
+async def test_a_webhook_that_could_never_leave_is_known_before(start):
+    webhooks = await start()
+    assert webhooks.find_fault("http://127.0.0.1:1/hook") is None
+    assert "10.0.0.1" in webhooks.find_fault("http://10.0.0.1/hook")
+    assert webhooks.find_fault("not a url")

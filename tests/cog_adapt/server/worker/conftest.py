@@ -1,0 +1,166 @@
+import contextlib
+import multiprocessing
+import os
+import socket
+import textwrap
+import time
+from collections import deque
+
+import msgspec
+import pytest
+
+from cog_adapt.server.protocol import (
+    Cancel,
+    Finished,
+    Frames,
+    Log,
+    Output,
+    Ready,
+    Run,
+    SetupFailed,
+    SetupLog,
+    Stop,
+    to_frame,
+)
+from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.worker.main import main
+
+SECONDS = 20
+
+
+class Front:
+    """The front's end of a model process."""
+
+    def __init__(self, plan):
+        self.socket, work = socket.socketpair()
+        self.asides, asides = socket.socketpair()
+        self.socket.settimeout(SECONDS)
+        context = multiprocessing.get_context("spawn")
+        self.process = context.Process(target=main, args=(work, asides, plan))
+        self.process.start()
+        for theirs in (work, asides):
+            theirs.close()
+        self.runs = 0
+        self.frames = Frames.of_reports()
+        self.waiting = deque()
+        self.setup_logs = ""
+        self.described = None
+
+    def ask(self, request):
+        self.asides.sendall(to_frame(request))
+
+    def cancel(self, id="p"):
+        self.ask(Cancel(id, self.runs))
+
+    def stop(self):
+        self.socket.sendall(to_frame(Stop()))
+
+    def close(self):
+        self.socket.close()
+        self.asides.close()
+
+    def hear(self):
+        while not self.waiting:
+            data = self.socket.recv(2**16)
+            if not data:
+                raise EOFError
+            self.waiting.extend(self.frames.feed(data))
+        return self.waiting.popleft()
+
+    def hear_until(self, *kinds):
+        heard = []
+        while not heard or not isinstance(heard[-1], kinds):
+            heard.append(self.hear())
+        return heard
+
+    def set_up(self):
+        heard = self.hear_until(Ready, SetupFailed)
+        self.setup_logs = "".join(each.data for each in heard if isinstance(each, SetupLog))
+        return heard[-1]
+
+    def start(self, id="p", context=None, **values):
+        self.runs += 1
+        self.socket.sendall(to_frame(Run(id, msgspec.json.encode(values), context or {})))
+
+    def run(self, id="p", context=None, **values):
+        self.start(id, context, **values)
+        return Told(self.hear_until(Finished))
+
+
+class Told:
+    """What a model process reported of a prediction."""
+
+    def __init__(self, reports, id=None):
+        self.reports = [each for each in reports if id is None or getattr(each, "id", None) == id]
+        self.finished = self.reports[-1]
+        self.logs = "".join(each.data for each in self.reports if isinstance(each, Log))
+        self.outputs = [
+            msgspec.json.decode(each.chunk) for each in self.reports if isinstance(each, Output)
+        ]
+
+    @property
+    def status(self):
+        return self.finished.status
+
+    @property
+    def error(self):
+        return self.finished.error
+
+    @property
+    def output(self):
+        assert self.status == "succeeded", self.finished
+        if self.finished.is_list:
+            return self.outputs
+        assert len(self.outputs) <= 1
+        return self.outputs[0] if self.outputs else None
+
+
+@pytest.fixture(scope="module")
+def launch(tmp_path_factory):
+    """Start a model process on a predictor's source; it is READY unless `ready=False`."""
+    with contextlib.ExitStack() as stack:
+
+        def start(source, *, ready=True, files=(), **plan):
+            folder = tmp_path_factory.mktemp("model")
+            for name, content in {"predictor.py": source, **dict(files)}.items():
+                (folder / name).write_text(textwrap.dedent(content))
+            plan.setdefault("reference", "predictor.py")
+            with contextlib.chdir(folder):
+                front = Front(Plan(**plan))
+            stack.callback(_end, front)
+            if ready:
+                answer = front.set_up()
+                assert isinstance(answer, Ready), (answer, front.setup_logs)
+            return front
+
+        yield start
+
+
+def _end(front):
+    with contextlib.suppress(OSError):
+        front.stop()
+    front.close()
+    front.process.join(SECONDS)
+    if front.process.is_alive():
+        front.process.kill()
+        front.process.join()
+
+
+def is_alive(process):
+    """Whether a process runs; one that nobody waited for does not."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def nothing_in(folder):
+    return not os.listdir(folder)

@@ -1,0 +1,194 @@
+"""Cancelling a synchronous run(), at any moment."""
+
+import random
+import socket
+import time
+
+import pytest
+
+from cog_adapt.server.protocol import Finished, Log, Output
+from tests.cog_adapt.server.worker.conftest import Told, is_alive, wait_until
+
+SOURCE = """
+    import subprocess, sys, threading, time
+    from typing import Any, Iterator
+    import cog
+
+    class Runner(cog.BaseRunner):
+        def run(self, code: str = "", file: cog.Path | None = None) -> Any:
+            names = {**globals(), "self": self}
+            exec(code, names)
+            return names.get("out")
+"""
+SPIN = "while True: pass"
+
+
+@pytest.fixture(scope="module")
+def model(launch):
+    return launch(SOURCE)
+
+
+def cancel_after_start(model, code, *, wait_for=None):
+    model.start(code=code)
+    heard = model.hear_until(wait_for) if wait_for else []
+    model.cancel()
+    return Told(heard + model.hear_until(Finished))
+
+
+def test_a_loop_is_interrupted(model):
+    told = cancel_after_start(model, SPIN)
+    assert told.status == "canceled"
+    assert told.error is None
+
+
+def test_the_exception_is_cogs_and_cleanup_prints_are_kept(model):
+    told = cancel_after_start(
+        model,
+        "try:\n  print('go')\n  while True: pass\nexcept Exception: print('no')\n"
+        "except cog.CancelationException:\n  print('cleaned up', end='')\n  raise",
+        wait_for=Log,
+    )
+    assert told.status == "canceled"
+    assert told.logs == "go\ncleaned up"
+
+
+def test_a_run_that_swallows_it_is_canceled_all_the_same_and_keeps_its_output(model):
+    told = cancel_after_start(
+        model,
+        "try:\n  print('go')\n  while True: pass\nexcept BaseException: out = [1]",
+        wait_for=Log,
+    )
+    assert (told.status, told.outputs) == ("canceled", [1])
+
+
+def test_a_run_that_makes_another_error_of_it_is_canceled(model):
+    told = cancel_after_start(
+        model, "try:\n  print('go')\n  while True: pass\nfinally: 1 // 0", wait_for=Log
+    )
+    assert (told.status, told.error) == ("canceled", None)
+
+
+def test_a_run_may_cancel_itself(model):
+    assert model.run(code="raise cog.CancelationException").status == "canceled"
+
+
+def test_a_generator_is_closed(model):
+    code = """
+def numbers():
+    try:
+        while True:
+            yield 1
+            time.sleep(0.001)
+    finally:
+        print("closed")
+out = numbers()
+"""
+    told = cancel_after_start(model, code, wait_for=Output)
+    assert told.status == "canceled"
+    assert told.logs == "closed\n"
+    assert told.finished.is_list
+
+
+def test_a_generator_that_swallows_it_is_not_resumed(model):
+    code = """
+def numbers():
+    while True:
+        try:
+            while True: yield 1
+        except cog.CancelationException:
+            pass
+out = numbers()
+"""
+    assert cancel_after_start(model, code, wait_for=Output).status == "canceled"
+
+
+def test_no_cancel_is_lost_and_none_hits_the_next_prediction(model):
+    chance = random.Random(0)
+    for number in range(200):
+        id = f"canceled-{number}"
+        model.start(id, code=SPIN if number % 2 else "for _ in range(20_000): len('a')")
+        time.sleep(chance.choice([0, 0, chance.uniform(0, 0.003)]))
+        model.cancel(id)
+        model.start(f"next-{number}", code="out = sum(range(1000))")
+        told = Told(model.hear_until(Finished))
+        assert told.finished.id == id
+        if number % 2:
+            assert told.status == "canceled"
+        assert Told(model.hear_until(Finished)).output == sum(range(1000))
+
+
+def test_a_cancel_that_comes_right_after_the_end_changes_nothing(model):
+    for _ in range(50):
+        model.run("over", code="")
+        model.cancel("over")
+        assert model.run(code="for _ in range(1000): len('a')\nout = 1").output == 1
+
+
+def test_a_prediction_that_waits_for_its_turn_is_canceled_before_it_runs(model):
+    model.start("first", code="time.sleep(0.2)")
+    model.start("second", code="print('ran')")
+    model.cancel("second")
+    assert Told(model.hear_until(Finished)).status == "succeeded"
+    second = Told(model.hear_until(Finished))
+    assert (second.status, second.logs) == ("canceled", "")
+
+
+def test_a_program_that_the_run_waits_for_is_ended_with_it(model):
+    code = "p = subprocess.Popen(['sleep', '100']); print(p.pid); p.wait()"
+    told = cancel_after_start(model, code, wait_for=Log)
+    assert told.status == "canceled"
+    wait_until(lambda: not is_alive(int(told.logs)))
+
+
+def test_a_program_that_ignores_the_first_signal_is_killed(model):
+    code = (
+        "p = subprocess.Popen(['sh', '-c', 'trap \"\" TERM; echo $$ >&2; while :; do sleep 1; done'"
+        "], stderr=subprocess.PIPE)\nprint(p.stderr.readline().decode(), end='')\np.wait()"
+    )
+    told = cancel_after_start(model, code, wait_for=Log)
+    assert told.status == "canceled"
+    wait_until(lambda: not is_alive(int(told.logs)))
+
+
+def test_a_program_from_before_the_prediction_lives_on(model):
+    pid = model.run(
+        code="self.kept = subprocess.Popen(['sleep', '100']); out = self.kept.pid"
+    ).output
+    cancel_after_start(model, SPIN)
+    cancel_after_start(
+        model, "p = subprocess.Popen(['sleep', '100']); print(p.pid); p.wait()", wait_for=Log
+    )
+    assert is_alive(pid)
+    assert model.run(code="self.kept.kill(); self.kept.wait()").status == "succeeded"
+
+
+def test_a_download_is_not_waited_for(launch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        model = launch(SOURCE, egress_allow=("127.0.0.1",))
+        model.start(file=f"http://127.0.0.1:{silent.getsockname()[1]}/", code="print('ran')")
+        connection, _ = silent.accept()
+        began = time.monotonic()
+        model.cancel()
+        told = Told(model.hear_until(Finished))
+        assert time.monotonic() - began < 8  # a download times out after 10 s
+        assert (told.status, told.logs) == ("canceled", "")
+        connection.close()
+
+
+def test_a_second_cancel_does_not_interrupt_the_cleanup(model):
+    code = """
+try:
+    print('go')
+    while True: pass
+except cog.CancelationException:
+    print('caught')
+    for _ in range(2_000_000): len('a')
+    print('cleaned up')
+"""
+    model.start(code=code)
+    heard = model.hear_until(Log)
+    for _ in range(2):
+        model.cancel()
+        heard += model.hear_until(Log)
+    told = Told(heard + model.hear_until(Finished))
+    assert told.logs == "go\ncaught\ncleaned up\n"

@@ -1,0 +1,189 @@
+"""From the inputs of a request to the arguments of run()."""
+
+import base64
+import os
+
+import pytest
+from werkzeug import Response
+
+from cog_adapt.server.worker.downloads import file_name
+
+SOURCE = """
+    from pathlib import Path as PlainPath
+    from typing import Any
+    import cog
+    from cog import Input
+
+    def shown(value):
+        if isinstance(value, list):
+            return [shown(item) for item in value]
+        if isinstance(value, PlainPath):
+            return [type(value).__name__, str(value), value.read_text()]
+        if hasattr(value, "read"):
+            return [value.name, value.read().decode()]
+        return repr(value)
+
+    class Runner:
+        def run(
+            self,
+            path: cog.Path | None = None,
+            plain: PlainPath | None = None,
+            paths: list[cog.Path] | None = None,
+            file: cog.File | None = None,
+            secret: cog.Secret | None = None,
+            number: int = Input(default=1, ge=0),
+            numbers: list[int] = [],
+            ratio: float = 0.5,
+            text: str = Input(default="t"),
+            maybe: int | None = Input(default=None),
+            fixed: cog.Path = Input(default="data:text/plain,fixed"),
+            fail: bool = False,
+        ) -> Any:
+            given = {name: value for name, value in locals().items() if name != "self"}
+            if fail:
+                raise ValueError(str(path))
+            return {name: shown(value) for name, value in given.items()}
+"""
+
+
+@pytest.fixture(scope="module")
+def model(launch):
+    return launch(SOURCE, egress_allow=("127.0.0.1",), user_agent="agent/1", max_file_bytes=10_000)
+
+
+def test_defaults_are_filled_in(model):
+    output = model.run().output
+    assert output["number"] == "1"
+    assert output["text"] == "'t'"
+    assert output["maybe"] == output["path"] == output["secret"] == "None"
+    assert output["fixed"][2] == "fixed"
+
+
+def test_values_come_as_the_types_that_are_annotated(model):
+    output = model.run(number=2.0, numbers=[1.0, 2], ratio=1, secret="s", maybe=None).output
+    assert output["number"] == "2"
+    assert output["numbers"] == ["1", "2"]
+    assert output["ratio"] == "1"
+    assert output["secret"] == "Secret(**********)"
+    assert output["maybe"] == "None"
+
+
+@pytest.mark.parametrize(
+    ("url", "content"),
+    [
+        ("data:text/plain;base64," + base64.b64encode(b"hi").decode(), "hi"),
+        ("data:text/plain,h%20i", "h i"),
+    ],
+)
+def test_a_data_url_is_a_file_with_the_extension_of_its_type(model, url, content):
+    kind, path, read = model.run(path=url).output["path"]
+    assert (kind, read) == ("Path", content)
+    assert path.endswith("file.txt")
+    assert not os.path.exists(path)
+
+
+def test_urls_are_downloaded_in_order_and_removed_afterwards(model, httpserver):
+    for name in ("a.txt", "b.txt"):
+        httpserver.expect_request(f"/{name}").respond_with_data(f"content of {name}")
+    url = httpserver.url_for
+    output = model.run(
+        paths=[url("/b.txt?x=1"), "data:text/plain,c", url("/a.txt")],
+        file=url("/a.txt"),
+        plain=url("/b.txt"),
+    ).output
+    assert [item[2] for item in output["paths"]] == ["content of b.txt", "c", "content of a.txt"]
+    assert output["paths"][0][1].endswith("b.txt")
+    assert output["file"][1] == "content of a.txt"
+    assert output["plain"][2] == "content of b.txt"
+    assert not any(os.path.exists(item[1]) for item in output["paths"])
+    assert not os.path.exists(output["file"][0])
+    assert httpserver.log[0][0].headers["User-Agent"] == "agent/1"
+
+
+def test_files_are_removed_after_a_failure_too(model):
+    told = model.run(path="data:text/plain,x", fail=True)
+    path = told.error.rpartition(" ")[2]
+    assert path.endswith("file.txt")
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("value", ["/etc/passwd", "file:///etc/passwd", "ftp://host/x", ""])
+def test_a_path_of_this_machine_is_refused(model, value):
+    for values in ({"path": value}, {"paths": ["data:text/plain,x", value]}, {"file": value}):
+        told = model.run(**values)
+        name = next(iter(values))
+        assert told.error.startswith(
+            f"Input validation error: input '{name}' is {value!r}; allowed"
+        )
+        assert told.logs == ""
+
+
+def test_an_http_error_is_told(model, httpserver):
+    httpserver.expect_request("/missing").respond_with_response(Response(status=404))
+    error = model.run(path=httpserver.url_for("/missing")).error
+    assert error.startswith("Input validation error: 404 Client Error")
+
+
+def test_a_file_that_is_too_large_is_refused(model, httpserver):
+    httpserver.expect_request("/large").respond_with_data("x" * 10_001)
+    assert "more than 10000 bytes" in model.run(path=httpserver.url_for("/large")).error
+    assert "10,000 bytes" in model.run(path="data:text/plain," + "x" * 10_001).error
+
+
+def test_an_address_that_is_not_allowed_is_refused(launch, httpserver):
+    model = launch(SOURCE)
+    httpserver.expect_request("/secret").respond_with_data("secret")
+    error = model.run(path=httpserver.url_for("/secret")).error
+    assert error.startswith("Input validation error: 'localhost' is not reached for a caller")
+    assert not httpserver.log
+
+
+def test_urls_that_the_users_code_reads_through_the_runner_are_guarded_too(launch, httpserver):
+    source = """
+        from cog_adapt.runner.references import read_url
+
+        def run(url: str) -> str:
+            return read_url(url).decode()
+    """
+    httpserver.expect_request("/x").respond_with_data("content")
+    url = httpserver.url_for("/x")
+    closed = launch(source, reference="predictor.py:run")
+    assert "EgressError: 'localhost' is not reached" in closed.run(url=url).error
+    opened = launch(source, reference="predictor.py:run", egress_allow=("127.0.0.1",))
+    assert opened.run(url=url).output == "content"
+
+
+def test_async_runs_get_their_files_too(launch, httpserver):
+    model = launch(
+        """
+        import cog
+
+        async def run(path: cog.Path) -> str:
+            return path.read_text()
+        """,
+        reference="predictor.py:run",
+        egress_allow=("127.0.0.1",),
+    )
+    httpserver.expect_request("/x").respond_with_data("content")
+    assert model.run(path=httpserver.url_for("/x")).output == "content"
+    assert model.run(path="/etc/passwd").error.startswith("Input validation error: input 'path'")
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://h/a/b%20c.png?x=y.z", "b c.png"),
+        ("http://h/", ""),
+        ("http://h/a%2Fb%00", "a_b_"),
+        ("data:image/png;base64,xx", "file.png"),
+        ("data:no/such,xx", "file"),
+    ],
+)
+def test_a_file_is_named_as_its_url(url, name):
+    assert file_name(url) == name
+
+
+def test_a_long_name_is_cut_and_keeps_its_extension():
+    name = file_name("http://h/" + "ä" * 150 + ".png")
+    assert len(name.encode()) <= 200
+    assert name.endswith("ä~.png")

@@ -1,0 +1,131 @@
+"""From what run() returns to JSON."""
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import io
+import json
+
+import cog
+import numpy as np
+import pydantic
+import pytest
+
+from cog_adapt.server.worker.outputs import NumberError, to_json
+from cog_adapt.server.worker.uploads import DataUrls
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Answer(cog.BaseModel):
+    text: str
+    at: datetime.datetime
+
+
+class Settings(pydantic.BaseModel):
+    size: int = 1
+    nested: dict[str, cog.Path] = {}
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    colour: Colour
+
+
+NOON = datetime.datetime(2026, 1, 2, 12)
+
+
+def encode(value):
+    return json.loads(to_json(value, DataUrls()))
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Colour.RED, "red"),
+        (NOON, "2026-01-02T12:00:00"),
+        (Answer("a", NOON), {"text": "a", "at": "2026-01-02T12:00:00"}),
+        (Settings(size=2), {"size": 2, "nested": {}}),
+        (Point(1.5, Colour.RED), {"x": 1.5, "colour": "red"}),
+        ({"s": {1}, "t": (1, 2), "g": (n for n in [1])}, {"s": [1], "t": [1, 2], "g": [1]}),
+        ({1: 2, None: 3, False: 4}, {"1": 2, "null": 3, "false": 4}),
+        (np.int64(3), 3),
+        (np.float64(0.5), 0.5),
+        (np.array([[1, 2]]), [[1, 2]]),
+        (np.array(["a"]), ["a"]),
+        (2**70, 2**70),
+        ([True, None, "é", 1.5], [True, None, "é", 1.5]),
+    ],
+)
+def test_what_cog_takes_becomes_json(value, plain):
+    assert encode(value) == plain
+
+
+def test_keys_are_sorted():
+    assert to_json({"b": {"d": 1, "c": 2}, "a": 1}, DataUrls()) == b'{"a":1,"b":{"c":2,"d":1}}'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"x",
+        np.bool_(True),
+        object(),
+        NOON.date(),
+        decimal.Decimal(1),
+        range(2),
+        {"nested": [b"x"]},
+    ],
+)
+def test_what_cog_does_not_take_is_refused(value):
+    with pytest.raises(TypeError, match="Object of type .* is not JSON serializable"):
+        encode(value)
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), [1.0, float("inf")], {"a": -np.inf}, np.array([np.nan]), (np.nan, "x")]
+)
+def test_a_number_that_json_lacks_is_refused(value):
+    with pytest.raises(NumberError, match="is no number of JSON"):
+        encode(value)
+
+
+def test_half_a_character_is_refused():
+    with pytest.raises(UnicodeEncodeError):
+        encode("\ud800")
+
+
+def test_files_become_data_urls_wherever_they_are(tmp_path):
+    png, plain = tmp_path / "a.png", tmp_path / "b.unknown"
+    png.write_bytes(b"hi")
+    plain.write_bytes(b"hi")
+    hi = "data:application/octet-stream;base64,aGk="
+    written = io.BytesIO()
+    written.write(b"hi")
+    with png.open("rb") as opened:
+        value = {
+            "list": [cog.Path(png), plain],
+            "model": Settings(nested={"p": cog.Path(png)}),
+            "opened": opened,
+            "bytes": written,
+            "text": io.StringIO("hi"),
+        }
+        assert encode(value) == {
+            "list": ["data:image/png;base64,aGk=", hi],
+            "model": {"size": 1, "nested": {"p": "data:image/png;base64,aGk="}},
+            "opened": "data:image/png;base64,aGk=",
+            "bytes": hi,
+            "text": hi,
+        }
+
+
+def test_a_missing_file_and_a_folder_are_errors(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        encode(tmp_path / "missing")
+    with pytest.raises(IsADirectoryError):
+        encode(tmp_path)

@@ -1,0 +1,238 @@
+"""A synchronous run() in a real model process."""
+
+import multiprocessing
+
+import pytest
+
+from cog_adapt.server.protocol import Log, Metric, Output
+from tests.cog_adapt.server.worker.conftest import SECONDS
+
+SOURCE = """
+    import sys
+    import threading
+    import time
+    from typing import Any
+    import cog
+
+    class Runner(cog.BaseRunner):
+        def setup(self):
+            self.setup_thread = threading.get_ident()
+
+        def run(self, code: str) -> Any:
+            names = {**globals(), "self": self}
+            exec(code, names)
+            return names.get("out")
+"""
+BOOM = "Prediction failed: Prediction failed: ValueError: boom"
+
+
+@pytest.fixture(scope="module")
+def model(launch):
+    return launch(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "is_list"),
+    [
+        ("out = 'x'", "x", False),
+        ("out = None", None, False),
+        ("out = []", [], True),
+        ("out = [None]", [None], True),
+        ("out = (1, 2)", [1, 2], True),
+        ("out = {1}", [1], False),
+        ("out = (n for n in range(2))", [0, 1], True),
+        ("out = map(str, range(2))", ["0", "1"], True),
+    ],
+)
+def test_each_item_of_a_list_is_a_chunk_and_any_other_value_is_one(model, code, output, is_list):
+    told = model.run(code=code)
+    assert told.output == output
+    assert told.finished.is_list == is_list
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("raise ValueError('boom')", BOOM),
+        ("sys.exit(3)", "Prediction failed: Prediction failed: SystemExit: 3"),
+        ("raise KeyboardInterrupt", "Prediction failed: Prediction failed: KeyboardInterrupt: "),
+        (
+            "out = (1 // 0 for _ in 'a')",
+            "Prediction failed: Generator iteration error: "
+            "ZeroDivisionError: integer division or modulo by zero",
+        ),
+        (
+            "class Odd(Exception):\n def __str__(self): raise RuntimeError\nraise Odd",
+            "Prediction failed: Prediction failed: Odd: <exception str() failed>",
+        ),
+        (
+            "def f():\n class Inner(Exception): pass\n raise Inner('x')\nf()",
+            "Prediction failed: Prediction failed: f.<locals>.Inner: x",
+        ),
+        (
+            "raise ValueError('\\ud800')",
+            "Prediction failed: Prediction failed: ValueError: \\ud800",
+        ),
+        (
+            "out = b'x'",
+            "Prediction failed: Failed to serialize output: "
+            "TypeError: Object of type bytes is not JSON serializable",
+        ),
+        (
+            "out = (b'x' for _ in 'a')",
+            "Prediction failed: Failed to serialize output item: "
+            "TypeError: Object of type bytes is not JSON serializable",
+        ),
+        (
+            "out = [float('nan')]",
+            "Prediction failed: Failed to parse output JSON: "
+            "nan is no number of JSON; return a finite one, or None",
+        ),
+        (
+            "out = cog.Path('/nowhere')",
+            "Prediction failed: Failed to process output: "
+            "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere'",
+        ),
+    ],
+)
+def test_a_failure_is_told_in_coglets_words_and_the_next_run_succeeds(model, code, error):
+    assert model.run(code=code).error == error
+    assert model.run(code="out = 1").output == 1
+
+
+def test_the_traceback_is_in_the_logs_after_what_was_printed(model):
+    told = model.run(code="print('before')\nraise ValueError('boom')")
+    assert told.logs.startswith("before\nTraceback (most recent call last):\n")
+    assert told.logs.endswith("ValueError: boom\n")
+    assert "server/worker" not in told.logs
+    assert "Traceback" not in told.error
+
+
+def test_a_lone_surrogate_is_printed_as_its_escape(model):
+    assert model.run(code="print('a\\ud800')").logs == "a\\ud800\n"
+
+
+def test_the_users_processes_start_as_they_do_without_this_server(model):
+    told = model.run(code="import multiprocessing\nout = multiprocessing.get_start_method()")
+    default = multiprocessing.get_all_start_methods()[0]  # documented to be the default
+    assert told.output == default
+
+
+def test_lines_keep_their_order_and_an_unterminated_one_stays_with_its_prediction(model):
+    told = model.run(
+        code="print('a'); print('b', file=sys.stderr); print('c'); print('tail', end='')"
+    )
+    assert told.logs == "a\nb\nc\ntail"
+    assert [each.source for each in told.reports if isinstance(each, Log)] == [
+        "stdout",
+        "stderr",
+        "stdout",
+        "stdout",
+    ]
+    assert model.run(code="print('next')").logs == "next\n"
+
+
+def test_a_progress_bar_is_seen_when_it_is_flushed(model):
+    told = model.run(code="print('50%', end='\\r', flush=True)\nout = [1]\nprint('100%')")
+    assert [each.data for each in told.reports if isinstance(each, Log)] == ["50%\r", "100%\n"]
+
+
+def test_what_a_thread_of_the_run_prints_belongs_to_the_run(model):
+    code = "t = threading.Thread(target=print, args=('from a thread',)); t.start(); t.join()"
+    assert model.run(code=code).logs == "from a thread\n"
+
+
+def test_bytes_are_captured_and_the_streams_look_like_files(model):
+    code = (
+        "sys.stdout.buffer.write('é\\n'.encode()); sys.stdout.writelines(['a\\n', 'b\\n'])\n"
+        "out = [sys.stdout.isatty(), sys.stdout.encoding, sys.stdout.fileno(), sys.stderr.fileno()]"
+    )
+    told = model.run(code=code)
+    assert told.logs == "é\na\nb\n"
+    assert told.output == [False, "utf-8", 1, 2]
+
+
+def test_a_generator_streams_while_it_runs(launch, tmp_path):
+    gate = tmp_path / "gate"
+    model = launch("""
+        import pathlib, time
+        from typing import Iterator
+
+        def predict(gate: str) -> Iterator[int]:
+            yield 1
+            while not pathlib.Path(gate).exists():
+                time.sleep(0.01)
+            yield 2
+    """, reference="predictor.py:predict")  # fmt: skip
+    model.start(gate=str(gate))
+    assert model.hear_until(Output)[-1].chunk == b"1"
+    gate.touch()
+    assert model.hear_until(Output)[-1].chunk == b"2"
+    model.hear()
+
+
+def test_runs_have_one_thread_and_it_is_not_that_of_setup(model):
+    code = "out = [threading.get_ident(), self.setup_thread, threading.main_thread().ident]"
+    (first, setup, main), again = model.run(code=code).output, model.run(code=code).output
+    assert setup == main != first
+    assert again[0] == first
+
+
+def test_metrics_and_context_reach_the_front_in_every_way_that_cog_offers(model):
+    code = """
+self.record_metric("a.b", 1)
+self.scope.metrics["c"] = [1, float("nan")]
+cog.current_scope().record_metric("n", 2, mode="incr")
+cog.current_scope().metrics.record("l", "x", "append")
+cog.emit_metric("e", 1.5)
+self.record_metric("c", None)
+self.record_metric("nan", float("nan"))
+threading.Thread(target=self.record_metric, args=("t", 1)).start()
+out = cog.current_scope().context
+"""
+    told = model.run(code=code, context={"user": "x"})
+    metrics = [
+        (each.name, each.value, each.mode) for each in told.reports if isinstance(each, Metric)
+    ]
+    assert metrics == [
+        ("a.b", b"1", "replace"),
+        ("c", b"[1,null]", "replace"),
+        ("n", b"2", "increment"),
+        ("l", b'"x"', "append"),
+        ("e", b"1.5", "replace"),
+        ("c", b"null", "replace"),
+        ("t", b"1", "replace"),
+    ]
+    assert told.output == {"user": "x"}
+
+
+def test_a_train_function_fails_as_a_training(launch):
+    model = launch(
+        "def train(x: str) -> str:\n    raise ValueError(x)",
+        reference="predictor.py:train",
+        kind="train",
+    )
+    assert model.run(x="boom").error == "Prediction failed: Training failed: ValueError: boom"
+
+
+def test_a_class_with_setup_and_train_alone_serves_trainings(launch):
+    model = launch("""
+        class Trainer:
+            def setup(self):
+                self.there = True
+
+            def train(self, x: str) -> str:
+                return f"{x} {self.there}"
+    """, reference="predictor.py:Trainer", kind="train")  # fmt: skip
+    assert model.run(x="a").output == "a True"
+
+
+def test_many_outputs_arrive_whole_and_in_order(model):
+    told = model.run(code="out = (print(n) or n for n in range(5000))")
+    assert told.output == list(range(5000))
+    assert told.logs == "".join(f"{n}\n" for n in range(5000))
+
+
+def test_predict_time_covers_the_run(model):
+    told = model.run(code="time.sleep(0.05)")
+    assert 0.05 <= told.finished.predict_time < SECONDS

