@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 
 from bench.report import Columns, Report, Spread, arguments, milliseconds
-from cog_adapt.command.local_server import private_server
+from cog_adapt.command.local_server import local_server
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.device import choose_precision
 
@@ -43,7 +43,7 @@ COLUMNS: Columns = {
 
 def measure(sizes: Sizes) -> list[dict[str, Any]]:
     """The rows: each path while the model rests, and while it adapts."""
-    with private_server("predict", {}) as server:
+    with local_server("predict", {}) as server:
         headers = {"Authorization": f"Bearer {server.key}"}
         client = httpx2.Client(base_url=server.url, headers=headers, timeout=600.0)
         with client:

@@ -287,8 +287,8 @@ def test_a_base_that_was_written_to_fails_health_and_every_later_prediction(tmp_
         assert done.json()["status"] == "failed"
         assert "tensor head.bias (checksum)" in done.json()["error"]
         assert settled_status(server) == "UNHEALTHY"
-        later = server.post("/predictions", {"input": BASE}).json()
-        assert "the base model changed" in later["error"]
+        deferred = server.post("/predictions", {"input": BASE}).json()
+        assert "the base model changed" in deferred["error"]
 
 
 def test_held_out_examples_are_scored_before_and_after(server):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cog_adapt.command.interrupts import ending_on_signals
-from cog_adapt.command.session import FAILED, INTERRUPTED, Wish, fulfil
+from cog_adapt.command.session import FAILED, INTERRUPTED, Options, run_once
 from cog_adapt.runner.errors import InputError, RunnerError
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.schema.openapi import write_document
@@ -59,7 +59,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     setup_timeout: SetupTimeout = 300.0,
 ) -> None:
     """Run a prediction. Files go to output.*, or where -o says."""
-    _run(Wish("predict", inputs or (), output, url, key, whole, variables or (), setup_timeout))
+    _run(Options("predict", inputs or (), output, url, key, whole, variables or (), setup_timeout))
 
 
 @app.command()
@@ -73,13 +73,13 @@ def train(  # noqa: PLR0913 - the options of the command
     setup_timeout: SetupTimeout = 300.0,
 ) -> None:
     """Run a training. Files go to weights.*, or where -o says."""
-    _run(Wish("train", inputs or (), output, url, key, whole, variables or (), setup_timeout))
+    _run(Options("train", inputs or (), output, url, key, whole, variables or (), setup_timeout))
 
 
-def _run(wish: Wish) -> None:
+def _run(options: Options) -> None:
     try:
         with ending_on_signals():
-            code = fulfil(wish)
+            code = run_once(options)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except RunnerError as error:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.command.schema import Interface
+from cog_adapt.command.schema import InputSchema
 from cog_adapt.runner.errors import InputError
 from cog_adapt.server.schema.types import Schema
 from cog_adapt.server.schema.validation import InputValidator
@@ -75,7 +75,7 @@ def _value(name: str, text: str) -> Value:
     return value
 
 
-def fit_inputs(flags: Flags, interface: Interface) -> dict[str, Any]:
+def fit_inputs(flags: Flags, interface: InputSchema) -> dict[str, Any]:
     """The inputs as the schema wants them.
 
     Raises:

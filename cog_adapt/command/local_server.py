@@ -24,7 +24,7 @@ _LOG_LINES = 30
 
 
 @contextlib.contextmanager
-def private_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
+def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
     """Start a server in the working directory, and stop it at the end.
 
     Args:
@@ -104,7 +104,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of it: itself, the model process, and what the model started."""
+    """End what is left of it: itself, the worker, and what the model started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

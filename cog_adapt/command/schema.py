@@ -9,7 +9,7 @@ from cog_adapt.server.schema.types import Schema
 
 
 @dataclass(frozen=True)
-class Interface:
+class InputSchema:
     """The inputs and the output of a server's predictor or training.
 
     Attributes:

@@ -12,16 +12,16 @@ from cog_adapt.command.display import Display
 from cog_adapt.command.events import Kind, Run, cancel, follow
 from cog_adapt.command.inputs import Flags, fit_inputs, read_flags
 from cog_adapt.command.interrupts import canceling
-from cog_adapt.command.local_server import private_server
+from cog_adapt.command.local_server import local_server
 from cog_adapt.command.results import Target, as_text, write, write_files
-from cog_adapt.command.schema import Interface
+from cog_adapt.command.schema import InputSchema
 from cog_adapt.runner.errors import InputError
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
 
 @dataclass(frozen=True)
-class Wish:
+class Options:
     """What a person asked for.
 
     Attributes:
@@ -45,7 +45,7 @@ class Wish:
     setup_seconds: float
 
 
-def fulfil(wish: Wish) -> int:
+def run_once(options: Options) -> int:
     """Run it, show it, and write its results; the exit code.
 
     Raises:
@@ -53,41 +53,41 @@ def fulfil(wish: Wish) -> int:
         UnavailableError: there is no server that could run it.
         StoreError: a result cannot be written.
     """
-    flags = read_flags(wish.flags)
-    target = Target(wish.output, "weights" if wish.kind == "train" else "output")
+    flags = read_flags(options.flags)
+    target = Target(options.output, "weights" if options.kind == "train" else "output")
     target.check()
     display = Display()
-    with _server(wish) as client:
+    with _server(options) as client:
         with display:
-            run = _prepare(wish, flags, client, display)
+            run = _prepare(options, flags, client, display)
             with canceling(lambda: cancel(client, run), display.say) as interrupted:
                 for name, data in follow(client, run):
                     display.show(name, data)
-        code = _conclude(wish, data, target, display)
+        code = _conclude(options, data, target, display)
     return INTERRUPTED if interrupted.once and data["status"] == "canceled" else code
 
 
-def _prepare(wish: Wish, flags: Flags, client: Client, display: Display) -> Run:
+def _prepare(options: Options, flags: Flags, client: Client, display: Display) -> Run:
     """Wait for the server's setup, and check the inputs: nothing runs that does not fit."""
     display.phase("setting up")
-    client.wait_until_ready(wish.setup_seconds)
-    interface = Interface(client.document(), wish.kind)
+    client.wait_until_ready(options.setup_seconds)
+    interface = InputSchema(client.document(), options.kind)
     inputs = fit_inputs(flags, interface)
     display.phase("starting")
-    shows_text = interface.is_text and not wish.whole and wish.output is None
+    shows_text = interface.is_text and not options.whole and options.output is None
     display.expect(interface.steps(inputs), is_text=interface.is_text, streams_text=shows_text)
-    return Run(wish.kind, uuid.uuid4().hex, inputs, interface.is_streaming)
+    return Run(options.kind, uuid.uuid4().hex, inputs, interface.is_streaming)
 
 
 @contextlib.contextmanager
-def _server(wish: Wish) -> Iterator[Client]:
-    if wish.url is None:
-        with private_server(wish.kind, _variables(wish.variables)) as client:
+def _server(options: Options) -> Iterator[Client]:
+    if options.url is None:
+        with local_server(options.kind, _variables(options.variables)) as client:
             yield client
         return
-    if wish.variables:
+    if options.variables:
         raise InputError("--env is for a server that is started here; with --url leave it out.")
-    with contextlib.closing(Client(wish.url, wish.key)) as client:
+    with contextlib.closing(Client(options.url, options.key)) as client:
         yield client
 
 
@@ -98,12 +98,12 @@ def _variables(lines: Sequence[str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def _conclude(wish: Wish, final: dict[str, Any], target: Target, display: Display) -> int:
+def _conclude(options: Options, final: dict[str, Any], target: Target, display: Display) -> int:
     """Write what came out; the exit code."""
     output, succeeded = final.get("output"), final["status"] == "succeeded"
     if display.is_text and isinstance(output, list):
         output = "".join(map(str, output))
-    if wish.whole:
+    if options.whole:
         _put(final, target, display)
     elif display.streams_text:
         display.finish_text(output if succeeded and isinstance(output, str) else None)

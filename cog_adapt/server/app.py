@@ -15,19 +15,19 @@ from cog_adapt.server.api import history as record_routes
 from cog_adapt.server.api import predictions as runs
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.middleware.auth import protect
-from cog_adapt.server.middleware.metrics import Observed
-from cog_adapt.server.middleware.raw_path import EncodedSlashes
+from cog_adapt.server.middleware.metrics import MetricsMiddleware
+from cog_adapt.server.middleware.raw_path import RawPathMiddleware
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Records, RecordsError
-from cog_adapt.server.service.dispatcher import Lane
-from cog_adapt.server.service.health import Clinic
-from cog_adapt.server.service.recorder import Journal
-from cog_adapt.server.service.service import Desk
+from cog_adapt.server.service.dispatcher import Dispatcher
+from cog_adapt.server.service.health import HealthMonitor
+from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import Traces
-from cog_adapt.server.webhooks import Envelope, Webhooks
-from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.webhooks import Webhooks, WebhookSigner
+from cog_adapt.server.worker.config import WorkerConfig
 
 _PRUNE_SECONDS = 600.0
 _WEBHOOK_SECONDS = 30.0
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 def create_app(
     settings: Settings,
-    plans: dict[Kind, Plan],
+    configs: dict[Kind, WorkerConfig],
     mode: Kind,
     shut_down: Callable[[], None] = lambda: None,
     records: Records | None = None,
@@ -46,7 +46,7 @@ def create_app(
 
     Args:
         settings: of the server.
-        plans: what each model process loads.
+        configs: what each worker loads.
         mode: which starts with the server.
         shut_down: ends the server.
         records: the database, if it is open already.
@@ -56,21 +56,25 @@ def create_app(
     """
     traces, metrics = Traces.from_environment(), Metrics()
     egress = Egress(settings.egress_allow)
-    envelope = Envelope("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
+    signer = WebhookSigner("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened = records or Records.open(settings.database_url, settings.data_dir)
         await opened.register()
-        webhooks = Webhooks(
-            opened, egress, envelope, timeout=_WEBHOOK_SECONDS, count=metrics.webhook
-        )
+        webhooks = Webhooks(opened, egress, signer, timeout=_WEBHOOK_SECONDS, count=metrics.webhook)
         interval = settings.cog_throttle_response_interval
-        journal = Journal(opened, webhooks, metrics, traces, interval)
-        lanes = {kind: Lane(plan, journal, settings) for kind, plan in plans.items()}
-        desk = Desk(lanes, mode, opened, journal, settings)
-        app.state.desk, app.state.clinic, app.state.webhooks = desk, Clinic(desk), webhooks
-        async with _alive(desk, webhooks):
+        recorder = Recorder(opened, webhooks, metrics, traces, interval)
+        dispatchers = {
+            kind: Dispatcher(config, recorder, settings) for kind, config in configs.items()
+        }
+        service = PredictionService(dispatchers, mode, opened, recorder, settings)
+        app.state.service, app.state.monitor, app.state.webhooks = (
+            service,
+            HealthMonitor(service),
+            webhooks,
+        )
+        async with _alive(service, webhooks):
             yield
         await asyncio.to_thread(traces.close)
 
@@ -89,23 +93,23 @@ def create_app(
     return app
 
 
-def guarded(app: FastAPI) -> ASGIApp:
+def add_middleware(app: FastAPI) -> ASGIApp:
     """The application behind its door, counted."""
-    return Observed(EncodedSlashes(protect(app, app.state.settings)), app.state.metrics)
+    return MetricsMiddleware(RawPathMiddleware(protect(app, app.state.settings)), app.state.metrics)
 
 
 @contextlib.asynccontextmanager
-async def _alive(desk: Desk, webhooks: Webhooks) -> AsyncIterator[None]:
+async def _alive(service: PredictionService, webhooks: Webhooks) -> AsyncIterator[None]:
     """From the start of the model to the end of all that was accepted."""
-    settings, records = desk.settings, desk.records
+    settings, records = service.settings, service.records
     await webhooks.start()
-    await desk.open()
+    await service.open()
     pruning = asyncio.get_running_loop().create_task(_prune(records, settings))
     try:
         yield
     finally:
         pruning.cancel()
-        await desk.close(settings.drain_seconds)
+        await service.close(settings.drain_seconds)
         await webhooks.drain(None if settings.drain_seconds is None else _LAST_WORDS_SECONDS)
         await webhooks.close()
         await records.close()
@@ -127,6 +131,6 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
     for kind in kinds:  # first, since routes are tried in this order
         runs.Runs(kind).add_to(app)
         if not settings.strict_cog:
-            record_routes.Shelf(kind).add_to(app)
+            record_routes.HistoryRoutes(kind).add_to(app)
     state.add_to(app)
     docs.add_to(app)

@@ -17,14 +17,14 @@ import coglet
 import uvicorn
 
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.server.app import create_app, guarded
+from cog_adapt.server.app import add_middleware, create_app
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.middleware.joined_writes import JoiningProtocol
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Records
 from cog_adapt.server.settings import COGFILE, Settings, read_settings
 from cog_adapt.server.telemetry.logs import configure_logs
-from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.worker.config import WorkerConfig
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
 _KEEP_ALIVE_SECONDS = 75
@@ -41,9 +41,9 @@ def serve(arguments: Sequence[str]) -> NoReturn:
         _take_variables_of_image()
         settings = read_settings()
         configure_logs(settings.log_format, settings.cog_log_level)
-        plans = make_plans(settings, flags.mode, flags.upload_url)
+        configs = worker_configs(settings, flags.mode, flags.upload_url)
         listener = _listen(flags.host, settings.port)
-        server = Server(settings, plans, flags)
+        server = Server(settings, configs, flags)
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
     with listener:
@@ -87,8 +87,10 @@ def _read_flags(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def make_plans(settings: Settings, mode: Kind, upload_url: str | None) -> dict[Kind, Plan]:
-    """What each model process loads.
+def worker_configs(
+    settings: Settings, mode: Kind, upload_url: str | None
+) -> dict[Kind, WorkerConfig]:
+    """What each worker loads.
 
     Raises:
         ConfigError: there is nothing for this mode.
@@ -102,10 +104,10 @@ def make_plans(settings: Settings, mode: Kind, upload_url: str | None) -> dict[K
             f"{_STUBS[mode]} environment variable is not set, and cog.yaml names nothing for "
             f"it. Set it to your code, such as {_STUBS[mode]}={mode}.py:Predictor."
         )
-    plans: dict[Kind, Plan] = {}
+    configs: dict[Kind, WorkerConfig] = {}
     for kind, reference in stubs.items():
         if reference:
-            plans[kind] = Plan(
+            configs[kind] = WorkerConfig(
                 reference=reference,
                 kind=kind,
                 other=stubs["train" if kind == "predict" else "predict"],
@@ -115,7 +117,7 @@ def make_plans(settings: Settings, mode: Kind, upload_url: str | None) -> dict[K
                 egress_allow=settings.egress_allow,
                 max_file_bytes=settings.max_file_bytes,
             )
-    return plans
+    return configs
 
 
 def _concurrency(settings: Settings) -> int | None:
@@ -152,15 +154,15 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, settings: Settings, plans: dict[Kind, Plan], flags: argparse.Namespace
+        self, settings: Settings, configs: dict[Kind, WorkerConfig], flags: argparse.Namespace
     ) -> None:
         records = Records.open(settings.database_url, settings.data_dir)
-        app = self._app = create_app(settings, plans, flags.mode, self._end, records)
+        app = self._app = create_app(settings, configs, flags.mode, self._end, records)
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         super().__init__(
             uvicorn.Config(
-                guarded(app),
+                add_middleware(app),
                 loop="uvloop",
                 http=JoiningProtocol,
                 log_config=None,
@@ -186,7 +188,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """One limit for requests that are open and for work that nobody waits for."""
         self._loop = asyncio.get_running_loop()
-        self._app.state.desk.drain(self._drain_seconds)
+        self._app.state.service.drain(self._drain_seconds)
         await super().shutdown(sockets)
 
     @contextmanager
@@ -204,6 +206,6 @@ class Server(uvicorn.Server):
         if number == signal.SIGTERM and self._ignores_sigterm:
             return
         if self._loop is not None and number == signal.SIGINT:  # Ctrl-C once more
-            self._loop.call_soon_threadsafe(self._app.state.desk.give_up)
+            self._loop.call_soon_threadsafe(self._app.state.service.give_up)
         self.ended_by = number
         self.should_exit = True

@@ -1,4 +1,4 @@
-"""What the front process and the model process say to each other.
+"""What the front process and the worker say to each other.
 
 Messages are msgpack with a tag, in frames of four bytes of length (big-endian) and that many
 bytes. JSON that a client sent or will get travels as JSON bytes, so that neither side decodes
@@ -171,7 +171,7 @@ class Gauges(_Message, frozen=True):
 
 Work = Run | Stop
 Question = AskHealth | AskSelfTest | AskGauges
-Aside = Cancel | Question
+ControlMessage = Cancel | Question
 Report = (
     SetupLog
     | Described
@@ -188,11 +188,11 @@ Report = (
 
 _encoder = msgspec.msgpack.Encoder()
 _work = msgspec.msgpack.Decoder(Work)
-_asides = msgspec.msgpack.Decoder(Aside)
+_control = msgspec.msgpack.Decoder(ControlMessage)
 _reports = msgspec.msgpack.Decoder(Report)
 
 
-def to_frame(message: Work | Aside | Report) -> bytes:
+def to_frame(message: Work | ControlMessage | Report) -> bytes:
     """A message with its length in front."""
     body = _encoder.encode(message)
     return _LENGTH.pack(len(body)) + body
@@ -207,13 +207,13 @@ class Frames:
 
     @classmethod
     def of_work(cls) -> "Frames":
-        """For the model process."""
+        """For the worker."""
         return cls(_work)
 
     @classmethod
-    def of_asides(cls) -> "Frames":
-        """For the model process."""
-        return cls(_asides)
+    def of_control(cls) -> "Frames":
+        """For the worker."""
+        return cls(_control)
 
     @classmethod
     def of_reports(cls) -> "Frames":

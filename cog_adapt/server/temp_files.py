@@ -1,4 +1,4 @@
-"""The temporary files of a model process that was killed before it could remove them."""
+"""The temporary files of a worker that was killed before it could remove them."""
 
 import contextlib
 import secrets
@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 
 
-def new_mark() -> str:
+def new_prefix() -> str:
     """How the names of one process's files begin: as Python's own, and with eight random digits."""
     return f"tmp{secrets.token_hex(4)}_"
 
 
-def remove_leftovers(mark: str) -> None:
+def remove_temp_files(prefix: str) -> None:
     """Remove the files whose names begin so."""
-    for path in Path(tempfile.gettempdir()).glob(f"{mark}*"):
+    for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

@@ -59,8 +59,8 @@ def read_yaml(path: Path) -> YamlFile:
         _refuse_duplicates(path, root)
         return YamlFile(path, None if root is None else loader.construct_document(root), root)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        prefix = error.problem_mark or error.context_mark
+        place = f"{path}:{prefix.line + 1}:{prefix.column + 1}" if prefix else str(path)
         reason = ", ".join(filter(None, (error.context, error.problem)))
         raise ConfigError(f"{place}: no YAML: {reason}. Correct the line.") from error
     except ConfigError:

@@ -47,11 +47,11 @@ class Refused(Exception):
         self.headers = dict(headers or {})
 
 
-class NotAnEnvelope(Refused):
+class BodyError(Refused):
     """A body that cannot be read at all, or is JSON of another shape."""
 
 
-class Envelope(msgspec.Struct):
+class RequestBody(msgspec.Struct):
     """The body of a request; what it does not name is ignored.
 
     Attributes:
@@ -83,13 +83,13 @@ class Envelope(msgspec.Struct):
         return ALL_EVENTS
 
 
-_decoder = msgspec.json.Decoder(Envelope)
+_decoder = msgspec.json.Decoder(RequestBody)
 _any = msgspec.json.Decoder()
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_KEYS = tuple(f'"{name}"'.encode() for name in Envelope.__struct_fields__)
+_KEYS = tuple(f'"{name}"'.encode() for name in RequestBody.__struct_fields__)
 
 
-def read_envelope(body: bytes, content_type: str | None, *, strict: bool) -> Envelope:
+def read_body(body: bytes, content_type: str | None, *, strict: bool) -> RequestBody:
     """The envelope of a request.
 
     Args:
@@ -101,30 +101,30 @@ def read_envelope(body: bytes, content_type: str | None, *, strict: bool) -> Env
         NotAnEnvelope: 415 another type, 400 no JSON, 422 JSON of another shape.
     """
     if content_type is None and (strict or not body):
-        return Envelope()
+        return RequestBody()
     if content_type is not None and not _is_json_type(content_type):
-        raise NotAnEnvelope(415, "Expected request with `Content-Type: application/json`")
+        raise BodyError(415, "Expected request with `Content-Type: application/json`")
     if _levels(body) > MOST_LEVELS:
         raise _unreadable(f"recursion limit exceeded: {MOST_LEVELS} levels")
     try:
-        envelope = _decoder.decode(body)
+        request_body = _decoder.decode(body)
     except msgspec.ValidationError as error:
         location = _location(str(error))
-        raise NotAnEnvelope(422, f"{_WRONG_SHAPE}{error}", location, "type_error") from error
+        raise BodyError(422, f"{_WRONG_SHAPE}{error}", location, "type_error") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
-    _refuse_doubles(body, envelope)
-    return envelope
+    _refuse_doubles(body, request_body)
+    return request_body
 
 
-def read_input(envelope: Envelope) -> Any:  # noqa: ANN401 - any JSON; validation follows
+def read_input(request_body: RequestBody) -> Any:  # noqa: ANN401 - any JSON; validation follows
     """The inputs as Python values; null counts as none.
 
     Raises:
         NotAnEnvelope: 400, they are no JSON.
     """
     try:
-        value = _any.decode(envelope.input)
+        value = _any.decode(request_body.input)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
     return {} if value is None else value
@@ -134,8 +134,8 @@ def _is_json_type(content_type: str) -> bool:
     return bool(_JSON_TYPE.fullmatch(content_type.partition(";")[0].strip()))
 
 
-def _unreadable(why: object) -> NotAnEnvelope:
-    return NotAnEnvelope(400, f"Failed to parse the request body as JSON: {why}")
+def _unreadable(why: object) -> BodyError:
+    return BodyError(400, f"Failed to parse the request body as JSON: {why}")
 
 
 def check_id(name: str) -> None:
@@ -165,9 +165,11 @@ def _levels(body: bytes) -> int:
     return levels + brackets.count(b"[")  # those that are never closed
 
 
-def _refuse_doubles(body: bytes, envelope: Envelope) -> None:
+def _refuse_doubles(body: bytes, request_body: RequestBody) -> None:
     """A key of the envelope that comes twice leaves open which one counts."""
-    around = b"".join(body.partition(bytes(envelope.input))[::2])  # what is large is in the input
+    around = b"".join(
+        body.partition(bytes(request_body.input))[::2]
+    )  # what is large is in the input
     if all(around.count(key) < 2 for key in _KEYS) or not _loses_a_member(body):
         return
     tokens = [match.group() for match in _TOKENS.finditer(body)]
@@ -178,7 +180,7 @@ def _refuse_doubles(body: bytes, envelope: Envelope) -> None:
             if token in seen:
                 name = token.decode().strip('"')
                 reason = f"{_WRONG_SHAPE}duplicate field `{name}`"
-                raise NotAnEnvelope(422, reason, ("body", name))
+                raise BodyError(422, reason, ("body", name))
             seen.add(token)
 
 

@@ -5,11 +5,11 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from cog_adapt.server.api.body import Refused
-from cog_adapt.server.api.predictions import desk_of
+from cog_adapt.server.api.predictions import service_of
 from cog_adapt.server.api.responses import json_answer
 from cog_adapt.server.protocol import AskGauges, AskSelfTest, Gauges, SelfTested
 from cog_adapt.server.schema.mirror_document import mirror_document
-from cog_adapt.server.service.health import Clinic, versions
+from cog_adapt.server.service.health import HealthMonitor, versions
 
 _GAUGE_SECONDS = 0.5
 _SELF_TEST_SECONDS = 600.0
@@ -28,14 +28,14 @@ def add_to(app: FastAPI) -> None:
     app.add_route("/shutdown", shutdown, methods=["POST"])
 
 
-def _clinic_of(request: Request) -> Clinic:
-    clinic: Clinic = request.app.state.clinic
-    return clinic
+def _monitor_of(request: Request) -> HealthMonitor:
+    monitor: HealthMonitor = request.app.state.monitor
+    return monitor
 
 
 async def root(request: Request) -> Response:
     """Where everything is, as Cog tells it."""
-    desk = desk_of(request)
+    service = service_of(request)
     body = {
         "cog_version": versions()["python_sdk"],
         "docs_url": "/docs",
@@ -43,8 +43,8 @@ async def root(request: Request) -> Response:
         "shutdown_url": "/shutdown",
         "healthcheck_url": "/health-check",
     } | _urls("prediction")
-    schemas = desk.schema().get("components", {}).get("schemas", {})
-    if desk.is_ready and "TrainingInput" in schemas:
+    schemas = service.schema().get("components", {}).get("schemas", {})
+    if service.is_ready and "TrainingInput" in schemas:
         body |= _urls("training")
     return json_answer(body)
 
@@ -59,7 +59,7 @@ def _urls(noun: str) -> dict[str, str]:
 
 async def health_check(request: Request) -> Response:
     """Cog's health check: always 200."""
-    return json_answer(await _clinic_of(request).report())
+    return json_answer(await _monitor_of(request).report())
 
 
 async def healthz(_: Request) -> Response:
@@ -69,21 +69,21 @@ async def healthz(_: Request) -> Response:
 
 async def readyz(request: Request) -> Response:
     """Readiness: 200 if requests are welcome here, else 503 and why."""
-    is_ready, body = await _clinic_of(request).readiness()
+    is_ready, body = await _monitor_of(request).readiness()
     return json_answer(body, 200 if is_ready else 503)
 
 
 async def openapi(request: Request) -> Response:
     """The OpenAPI document."""
-    desk = desk_of(request)
-    if not desk.is_ready:
+    service = service_of(request)
+    if not service.is_ready:
         return json_answer({"error": "OpenAPI schema not available"}, 503)
-    return json_answer(mirror_document(desk.schema(), strict=desk.settings.strict_cog))
+    return json_answer(mirror_document(service.schema(), strict=service.settings.strict_cog))
 
 
 async def self_test(request: Request) -> Response:
     """The latest report of the gradient self-test."""
-    report = _clinic_of(request).last_self_test()
+    report = _monitor_of(request).last_self_test()
     if report is None:
         raise Refused(404, "there is no self-test: the predictor has no ModelRunner.")
     return json_answer(report, 200 if report.get("passed") else 503)
@@ -91,36 +91,36 @@ async def self_test(request: Request) -> Response:
 
 async def run_self_test(request: Request) -> Response:
     """Run the gradient self-test again, between two steps of whatever runs."""
-    desk = desk_of(request)
-    if desk.main.process.state != "ready":
+    service = service_of(request)
+    if service.main.process.state != "ready":
         raise Refused(503, "the model is not ready; see GET /health-check.")
     try:
-        told: SelfTested = await desk.main.questions.ask(
+        events: SelfTested = await service.main.pending.ask(
             AskSelfTest(), SelfTested, _SELF_TEST_SECONDS
         )
     except TimeoutError as error:
         raise Refused(504, f"no self-test within {_SELF_TEST_SECONDS:g} s.") from error
-    if told.error is not None:
-        raise Refused(500, f"the self-test could not be run: {told.error}")
-    if told.report is not None:
-        report = msgspec.json.decode(told.report)
-        _clinic_of(request).self_test = report
+    if events.error is not None:
+        raise Refused(500, f"the self-test could not be run: {events.error}")
+    if events.report is not None:
+        report = msgspec.json.decode(events.report)
+        _monitor_of(request).self_test = report
         request.app.state.metrics.self_test(report.get("passed") is True)
     return await self_test(request)
 
 
 async def metrics(request: Request) -> Response:
     """Numbers for Prometheus."""
-    desk, numbers = desk_of(request), request.app.state.metrics
-    if desk.main.process.state == "ready":
+    service, numbers = service_of(request), request.app.state.metrics
+    if service.main.process.state == "ready":
         try:
-            told: Gauges = await desk.main.questions.ask(AskGauges(), Gauges, _GAUGE_SECONDS)
-            numbers.gauges(told.values)
+            events: Gauges = await service.main.pending.ask(AskGauges(), Gauges, _GAUGE_SECONDS)
+            numbers.gauges(events.values)
         except TimeoutError:
             numbers.gauges({})
-    lanes = desk.lanes.values()
-    numbers.queued(sum(len(lane.waiting) for lane in lanes))
-    numbers.running(sum(len(lane.running) for lane in lanes))
+    dispatchers = service.dispatchers.values()
+    numbers.queued(sum(len(dispatcher.waiting) for dispatcher in dispatchers))
+    numbers.running(sum(len(dispatcher.running) for dispatcher in dispatchers))
     body, content_type = numbers.expose(request.headers.get("accept", ""))
     return Response(body, media_type=content_type)
 

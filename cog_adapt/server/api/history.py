@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from cog_adapt.runner.errors import InputError
 from cog_adapt.server.api.body import Refused
-from cog_adapt.server.api.predictions import desk_of
+from cog_adapt.server.api.predictions import service_of
 from cog_adapt.server.api.responses import json_answer, record_body
 from cog_adapt.server.api.sse import EventStream, follow, to_bytes, translated
 from cog_adapt.server.middleware.raw_path import name_in
@@ -26,7 +26,7 @@ _MOST_A_PAGE = 1000
 _NUMBER = re.compile(r"[0-9]{1,15}")  # more digits than int() takes would be a fault of ours
 
 
-class Shelf:
+class HistoryRoutes:
     """The endpoints that look things up.
 
     Args:
@@ -61,7 +61,7 @@ class Shelf:
             )
         limit = _read_limit(query.get("limit", "100"))
         try:
-            page = await desk_of(request).records.page(
+            page = await service_of(request).records.page(
                 self._kind, statuses, query.get("cursor"), limit
             )
         except InputError as error:
@@ -71,11 +71,11 @@ class Shelf:
 
     async def show(self, request: Request) -> Response:
         """One record, finished or not."""
-        desk, name = desk_of(request), name_in(request)
-        prediction = desk.find(name, self._kind)
+        service, name = service_of(request), name_in(request)
+        prediction = service.find(name, self._kind)
         if prediction is not None:
             body = record_body(to_record(prediction))
-            position = desk.lanes[self._kind].waiting.place(prediction)
+            position = service.dispatchers[self._kind].waiting.place(prediction)
             return json_answer(body | ({"queue_position": position} if position else {}))
         return json_answer(record_body(await self._find(request, name)))
 
@@ -89,11 +89,11 @@ class Shelf:
 
     async def _portions(self, request: Request) -> AsyncGenerator[bytes]:
         after = _read_number(request.headers.get("last-event-id", "0"))
-        desk, name = desk_of(request), name_in(request)
-        prediction = desk.find(name, self._kind)
+        service, name = service_of(request), name_in(request)
+        prediction = service.find(name, self._kind)
         if prediction is not None:
             return follow(prediction, after, numbered=True)
-        ended = desk.find_ended(name, self._kind)
+        ended = service.find_cached(name, self._kind)
         if ended is not None and not ended.events.missed(after):
             return follow(ended, after, numbered=True)
         return _past_events(await self._find(request, name), after)
@@ -102,7 +102,7 @@ class Shelf:
         """The webhooks that were owed for it, and what became of them."""
         name = name_in(request)
         await self._find(request, name)
-        found = await desk_of(request).records.deliveries(name, self._kind)
+        found = await service_of(request).records.deliveries(name, self._kind)
         return json_answer({"results": [_delivery_body(delivery) for delivery in found]})
 
     async def redeliver(self, request: Request) -> Response:
@@ -110,8 +110,8 @@ class Shelf:
         delivery: str = request.path_params["delivery"]
         name = name_in(request)
         await self._find(request, name)
-        desk = desk_of(request)
-        found = await desk.records.deliveries(name, self._kind)
+        service = service_of(request)
+        found = await service.records.deliveries(name, self._kind)
         for each in found:
             if each.id == delivery:
                 done = await request.app.state.webhooks.redeliver(each)
@@ -119,9 +119,9 @@ class Shelf:
         raise Refused(404, f"there is no delivery {delivery[:80]!r} of {name!r}.")
 
     async def _find(self, request: Request, name: str) -> Record:
-        desk = desk_of(request)
-        prediction = desk.find(name, self._kind)
-        record = await desk.records.get(name, self._kind) if prediction is None else None
+        service = service_of(request)
+        prediction = service.find(name, self._kind)
+        record = await service.records.get(name, self._kind) if prediction is None else None
         if prediction is not None:
             return to_record(prediction)
         if record is None:
@@ -155,17 +155,17 @@ def _delivery_body(delivery: Delivery) -> dict[str, Any]:
 async def _past_events(record: Record, after: int) -> AsyncGenerator[bytes]:
     """The events of a record, as far as it still tells: logs in one piece."""
     account = record_body(record) | {"output": msgspec.Raw((record.output or "null").encode())}
-    told: list[tuple[str, bytes]] = [("start", encode({"id": record.id, "status": "processing"}))]
+    past: list[tuple[str, bytes]] = [("start", encode({"id": record.id, "status": "processing"}))]
     if record.logs:
-        told.append(("log", encode({"source": "stdout", "data": record.logs})))
-    told += [("metric", encode(metric)) for metric in _metrics_of(record)]
+        past.append(("log", encode({"source": "stdout", "data": record.logs})))
+    past += [("metric", encode(metric)) for metric in _metrics_of(record)]
     output = msgspec.json.decode(record.output or "null")
     chunks = output if isinstance(output, list) else [] if output is None else [output]
-    told += [("output", encode({"chunk": c, "index": i})) for i, c in enumerate(chunks)]
-    told.append(("completed", encode(account)))
-    events = [Event(number, name, data) for number, (name, data) in enumerate(told, 1)]
+    past += [("output", encode({"chunk": c, "index": i})) for i, c in enumerate(chunks)]
+    past.append(("completed", encode(account)))
+    events = [Event(number, name, data) for number, (name, data) in enumerate(past, 1)]
     if after >= len(events):  # the live stream had more numbers than the record can tell
-        events = [Event(after + 1, *told[-1])]
+        events = [Event(after + 1, *past[-1])]
         after = 0
     yield b"".join(to_bytes(event, numbered=True) for event in events if event.number > after)
 

@@ -10,25 +10,25 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from cog_adapt.server.api.body import Envelope, Refused
-from cog_adapt.server.api.requests import Intake, Manner, read_headers, read_manner
+from cog_adapt.server.api.body import Refused, RequestBody
+from cog_adapt.server.api.requests import Preferences, RequestParser, read_headers, read_preferences
 from cog_adapt.server.api.responses import json_answer, record_body
 from cog_adapt.server.api.sse import EventStream, follow
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.middleware.raw_path import name_in
 from cog_adapt.server.protocol import NOUNS, Kind
-from cog_adapt.server.service.dispatcher import Lane
+from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.prediction import Prediction
-from cog_adapt.server.service.service import Desk
+from cog_adapt.server.service.service import PredictionService
 
 Handler = Callable[[Request], Awaitable[Response]]
 _MOST_FOLLOWERS = 1024
 
 
-def desk_of(request: Request) -> Desk:
-    """The desk of this server."""
-    desk: Desk = request.app.state.desk
-    return desk
+def service_of(request: Request) -> PredictionService:
+    """The service of this server."""
+    service: PredictionService = request.app.state.service
+    return service
 
 
 class Endpoint:
@@ -75,28 +75,30 @@ class Runs:
     async def create_once(self, request: Request) -> Response:
         """Run under an id, unless it is running or has run."""
         asked, name = _Asked(request, self._kind), name_in(request)
-        envelope = await asked.intake.envelope(request, name)
-        running = asked.desk.find(name, None if asked.is_strict else asked.lane.kind)
+        request_body = await asked.parser.request_body(request, name)
+        running = asked.service.find(name, None if asked.is_strict else asked.dispatcher.kind)
         if running is not None:
-            _check_scope(request, running.order.kind)
-            return _join(asked, envelope, running)
-        if not asked.is_strict and asked.desk.is_ready:
-            replayed = await _replay(asked, envelope, name)
+            _check_scope(request, running.request.kind)
+            return _join(asked, request_body, running)
+        if not asked.is_strict and asked.service.is_ready:
+            replayed = await _replay(asked, request_body, name)
             if replayed is not None:
                 return replayed
-        return await self._run(asked, envelope)
+        return await self._run(asked, request_body)
 
-    async def _run(self, asked: "_Asked", envelope: Envelope | None = None) -> Response:
-        if envelope is None:
-            envelope = await asked.intake.envelope(asked.request)
-        asked.intake.check_stream(asked.manner)
-        order = asked.intake.order(envelope, asked.headers, asked.manner)
-        lane = asked.lane
-        lane.start()
-        prediction = await lane.submit(order)
-        if asked.manner.is_stream:
-            return EventStream(follow(prediction), partial(lane.cancel, prediction.id))
-        if asked.manner.is_async:
+    async def _run(self, asked: "_Asked", request_body: RequestBody | None = None) -> Response:
+        if request_body is None:
+            request_body = await asked.parser.request_body(asked.request)
+        asked.parser.check_stream(asked.preferences)
+        prediction_request = asked.parser.prediction_request(
+            request_body, asked.headers, asked.preferences
+        )
+        dispatcher = asked.dispatcher
+        dispatcher.start()
+        prediction = await dispatcher.submit(prediction_request)
+        if asked.preferences.is_stream:
+            return EventStream(follow(prediction), partial(dispatcher.cancel, prediction.id))
+        if asked.preferences.is_async:
             return json_answer({"id": prediction.id, "status": "starting"}, 202)
         return await _outcome(asked, prediction)
 
@@ -105,25 +107,25 @@ class _Asked:
     """A request, and who is to serve it."""
 
     def __init__(self, request: Request, kind: Kind) -> None:
-        self.request, self.desk = request, desk_of(request)
-        self.is_strict = self.desk.settings.strict_cog
-        lane = self.desk.lane(kind)
-        if lane is None:
+        self.request, self.service = request, service_of(request)
+        self.is_strict = self.service.settings.strict_cog
+        dispatcher = self.service.dispatcher(kind)
+        if dispatcher is None:
             raise Refused(404, f"this server runs no {NOUNS[kind]}s; it has no code for them.")
-        self.lane: Lane = lane
-        self.intake = Intake(self.desk, kind, lane.kind)
+        self.dispatcher: Dispatcher = dispatcher
+        self.parser = RequestParser(self.service, kind, dispatcher.kind)
         self.headers = read_headers(request)
-        self.manner: Manner = read_manner(self.headers, strict=self.is_strict)
+        self.preferences: Preferences = read_preferences(self.headers, strict=self.is_strict)
 
 
 async def cancel(request: Request) -> Response:
     """End a prediction or training early."""
-    desk, name = desk_of(request), name_in(request)
-    found = desk.find(name)
+    service, name = service_of(request), name_in(request)
+    found = service.find(name)
     if found is None:
         return json_answer({}, 404)
-    _check_scope(request, found.order.kind)
-    desk.cancel(name)
+    _check_scope(request, found.request.kind)
+    service.cancel(name)
     return json_answer({})
 
 
@@ -140,8 +142,8 @@ def _check_scope(request: Request, kind: Kind) -> None:
 
 async def _outcome(asked: _Asked, prediction: Prediction) -> Response:
     """The end of a prediction, or what is known when the client's patience is over."""
-    if asked.manner.wait is not None:
-        await asyncio.wait({prediction.done}, timeout=asked.manner.wait)
+    if asked.preferences.wait is not None:
+        await asyncio.wait({prediction.done}, timeout=asked.preferences.wait)
         if not prediction.done.done():
             return json_answer(prediction.progress(), 202)
     else:
@@ -164,7 +166,7 @@ async def _end_with_client(asked: _Asked, prediction: Prediction) -> None:
         if not is_over:
             watch = asyncio.create_task(_cancel_when_left(asked, prediction))
 
-    asked.desk.watches.add(begin)
+    asked.service.watches.add(begin)
     try:
         await asyncio.shield(prediction.done)
     finally:
@@ -176,29 +178,29 @@ async def _end_with_client(asked: _Asked, prediction: Prediction) -> None:
 async def _cancel_when_left(asked: _Asked, prediction: Prediction) -> None:
     while (await asked.request.receive())["type"] != "http.disconnect":
         pass
-    asked.lane.cancel(prediction.id)
+    asked.dispatcher.cancel(prediction.id)
 
 
-def _join(asked: _Asked, envelope: Envelope, running: Prediction) -> Response:
+def _join(asked: _Asked, request_body: RequestBody, running: Prediction) -> Response:
     """The answer to a PUT whose id is running: nothing new starts."""
-    is_checked = envelope.has_input and not asked.is_strict  # none: whatever its input is
-    if is_checked and asked.intake.digest(envelope) != running.order.digest:
+    is_checked = request_body.has_input and not asked.is_strict  # none: whatever its input is
+    if is_checked and asked.parser.digest(request_body) != running.request.digest:
         raise _other_input(running.id)
-    if not asked.manner.is_stream:
+    if not asked.preferences.is_stream:
         return json_answer(running.progress(), 202)
-    asked.intake.check_stream(asked.manner)
+    asked.parser.check_stream(asked.preferences)
     if running.events.followers >= _MOST_FOLLOWERS:
         raise Refused(429, f"{_MOST_FOLLOWERS} readers follow this prediction; try later.")
-    capacity = asked.desk.settings.cog_stream_history_capacity
+    capacity = asked.service.settings.cog_stream_history_capacity
     return EventStream(follow(running, 0 if capacity else None))
 
 
-async def _replay(asked: _Asked, envelope: Envelope, name: str) -> Response | None:
+async def _replay(asked: _Asked, request_body: RequestBody, name: str) -> Response | None:
     """The answer to a PUT whose id has run, or runs elsewhere: its record, and nothing runs."""
-    record = await asked.desk.records.get(name, asked.lane.kind)
+    record = await asked.service.records.get(name, asked.dispatcher.kind)
     if record is None:
         return None
-    if record.input_digest != asked.intake.digest(envelope):
+    if record.input_digest != asked.parser.digest(request_body):
         raise _other_input(name)
     body: dict[str, Any] = record_body(record)
     if not record.is_finished:

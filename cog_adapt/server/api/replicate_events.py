@@ -13,19 +13,19 @@ from cog_adapt.server.service.events import Event
 
 def translate(event: Event) -> Event | None:
     """The event for such a client; None for what the platform does not tell."""
-    told: Any = msgspec.json.decode(event.data)
+    events: Any = msgspec.json.decode(event.data)
     match event.name:
         case "output":
-            chunk = told["chunk"]
+            chunk = events["chunk"]
             text = chunk if isinstance(chunk, str) else msgspec.json.encode(chunk).decode()
             return Event(event.number, "output", text.encode())
         case "log":
-            return Event(event.number, "logs", told["data"].encode())
+            return Event(event.number, "logs", events["data"].encode())
         case "error":
             return event
-        case "completed" if told["status"] == "failed":
-            return Event(event.number, "error", told["error"].encode())
+        case "completed" if events["status"] == "failed":
+            return Event(event.number, "error", events["error"].encode())
         case "completed":
-            reason = {"reason": "canceled"} if told["status"] == "canceled" else {}
+            reason = {"reason": "canceled"} if events["status"] == "canceled" else {}
             return Event(event.number, "done", msgspec.json.encode(reason))
     return None

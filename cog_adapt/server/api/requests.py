@@ -11,17 +11,17 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from cog_adapt.server.api.body import (
-    Envelope,
-    NotAnEnvelope,
+    BodyError,
     Refused,
+    RequestBody,
     check_id,
-    read_envelope,
+    read_body,
     read_input,
 )
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.schema.validation import Problem
-from cog_adapt.server.service.prediction import Order, digest_of, encode, new_id
-from cog_adapt.server.service.service import NOT_READY, Desk
+from cog_adapt.server.service.prediction import PredictionRequest, digest_of, encode, new_id
+from cog_adapt.server.service.service import NOT_READY, PredictionService
 
 EVENT_STREAM = "text/event-stream"
 _WAIT = re.compile(r"wait(?:=(\d+))?")
@@ -45,7 +45,7 @@ class InvalidInputs(Exception):
 
 
 @dataclass(frozen=True)
-class Manner:
+class Preferences:
     """How a client wants its answer.
 
     Attributes:
@@ -69,7 +69,7 @@ def read_headers(request: Request) -> dict[str, str]:
     }
 
 
-def read_manner(headers: Mapping[str, str], *, strict: bool) -> Manner:
+def read_preferences(headers: Mapping[str, str], *, strict: bool) -> Preferences:
     """What the headers Accept, Prefer and Cancel-After ask for; Cog knows `respond-async` alone.
 
     Raises:
@@ -77,31 +77,31 @@ def read_manner(headers: Mapping[str, str], *, strict: bool) -> Manner:
     """
     seconds = _read_duration(headers.get("cancel-after"))
     if EVENT_STREAM in headers.get("accept", ""):
-        return Manner(is_stream=True, cancel_after=seconds)
+        return Preferences(is_stream=True, cancel_after=seconds)
     prefer = headers.get("prefer", "")
     if strict or prefer in ("", "respond-async"):
-        return Manner(is_async=prefer == "respond-async", cancel_after=seconds)
-    wishes = [wish.strip().lower() for wish in prefer.split(",")]
-    waits = [match for wish in wishes if (match := _WAIT.fullmatch(wish))]
+        return Preferences(is_async=prefer == "respond-async", cancel_after=seconds)
+    wishes = [options.strip().lower() for options in prefer.split(",")]
+    waits = [match for options in wishes if (match := _WAIT.fullmatch(options))]
     if waits and waits[0][1]:
-        return Manner(wait=float(waits[0][1]), cancel_after=seconds)
-    return Manner(is_async="respond-async" in wishes, cancel_after=seconds)
+        return Preferences(wait=float(waits[0][1]), cancel_after=seconds)
+    return Preferences(is_async="respond-async" in wishes, cancel_after=seconds)
 
 
-class Intake:
+class RequestParser:
     """Reads requests for one kind.
 
     Args:
-        desk: where they go.
+        service: where they go.
         kind: prediction or training, by the path; it says what inputs must look like.
         runs: what runs; Cog's server in train mode trains, whatever the path.
     """
 
-    def __init__(self, desk: Desk, kind: Kind, runs: Kind) -> None:
-        self._desk, self.kind, self._runs = desk, kind, runs
-        self._strict = desk.settings.strict_cog
+    def __init__(self, service: PredictionService, kind: Kind, runs: Kind) -> None:
+        self._service, self.kind, self._runs = service, kind, runs
+        self._strict = service.settings.strict_cog
 
-    async def envelope(self, request: Request, name: str | None = None) -> Envelope:
+    async def request_body(self, request: Request, name: str | None = None) -> RequestBody:
         """The body of a request; the id in the path is the prediction's.
 
         Raises:
@@ -109,32 +109,32 @@ class Intake:
         """
         content_type = request.headers.get("content-type")
         body = b"" if self._strict and content_type is None else await _read_body(request)
-        envelope = read_envelope(body, content_type, strict=self._strict)
+        request_body = read_body(body, content_type, strict=self._strict)
         if name is not None:
-            if envelope.id is not None and envelope.id != name:
+            if request_body.id is not None and request_body.id != name:
                 word = NOUNS[self.kind]
                 reason = f"{word} ID must match the ID supplied in the URL"
                 raise Refused(422, reason, ("body", "id"))
-            envelope.id = name
-        if envelope.id is not None and not self._strict:
-            check_id(envelope.id)
-        if not 0 <= envelope.retries <= _MOST_RETRIES:
-            reason = f"retries is {envelope.retries}; allowed: 0 to {_MOST_RETRIES}."
-            raise NotAnEnvelope(422, reason, ("body", "retries"))
-        self._check_webhook(envelope.webhook, request)
-        return envelope
+            request_body.id = name
+        if request_body.id is not None and not self._strict:
+            check_id(request_body.id)
+        if not 0 <= request_body.retries <= _MOST_RETRIES:
+            reason = f"retries is {request_body.retries}; allowed: 0 to {_MOST_RETRIES}."
+            raise BodyError(422, reason, ("body", "retries"))
+        self._check_webhook(request_body.webhook, request)
+        return request_body
 
-    def check_stream(self, manner: Manner) -> None:
+    def check_stream(self, preferences: Preferences) -> None:
         """Refuse a stream from what cannot give one.
 
         Raises:
             Refused: 406.
         """
-        if not manner.is_stream:
+        if not preferences.is_stream:
             return
         if self.kind == "train":
             raise Refused(406, "Training endpoints do not support streaming responses.")
-        operation = self._desk.schema().get("paths", {}).get("/predictions", {}).get("post", {})
+        operation = self._service.schema().get("paths", {}).get("/predictions", {}).get("post", {})
         if not operation.get("x-cog-streaming"):
             raise Refused(
                 406,
@@ -142,33 +142,37 @@ class Intake:
                 "Add @cog.streaming to predict() to enable SSE.",
             )
 
-    def order(self, envelope: Envelope, headers: Mapping[str, str], manner: Manner) -> Order:
+    def prediction_request(
+        self, request_body: RequestBody, headers: Mapping[str, str], preferences: Preferences
+    ) -> PredictionRequest:
         """What to run.
 
         Raises:
             Refused: 503 not ready.
             InvalidInputs: 422.
         """
-        if not self._desk.is_ready or self._desk.is_closing:
+        if not self._service.is_ready or self._service.is_closing:
             raise Refused(503, NOT_READY)
-        known = self._read_known(envelope)
-        validator = self._desk.validator(self.kind)
+        known = self._read_known(request_body)
+        validator = self._service.validator(self.kind)
         raw = encode(known)
         has_secrets = validator.has_secrets(known)
-        keeps = manner.is_async or manner.wait is not None or envelope.webhook is not None
-        return Order(
-            id=new_id() if envelope.id is None else envelope.id,
+        durable = (
+            preferences.is_async or preferences.wait is not None or request_body.webhook is not None
+        )
+        return PredictionRequest(
+            id=new_id() if request_body.id is None else request_body.id,
             kind=self._runs,
             input=raw,
-            shown=encode(validator.redacted(known)) if has_secrets else raw,
-            context=envelope.context,
-            webhook=envelope.webhook,
-            events=envelope.events,
-            keeps=keeps,
-            is_named=envelope.id is not None,
-            is_repeatable=not has_secrets,
-            retries=envelope.retries,
-            seconds=manner.cancel_after,
+            redacted_input=encode(validator.redacted(known)) if has_secrets else raw,
+            context=request_body.context,
+            webhook=request_body.webhook,
+            events=request_body.events,
+            durable=durable,
+            has_client_id=request_body.id is not None,
+            repeatable=not has_secrets,
+            retries=request_body.retries,
+            timeout=preferences.cancel_after,
             headers={name: headers[name] for name in _PASSED_ON if name in headers},
         )
 
@@ -178,25 +182,25 @@ class Intake:
         if fault is not None and not self._strict:
             raise Refused(422, f"webhook: {fault}", ("body", "webhook"))
 
-    def digest(self, envelope: Envelope) -> str:
+    def digest(self, request_body: RequestBody) -> str:
         """The digest of an envelope's inputs, as in its order.
 
         Raises:
             InvalidInputs: 422.
         """
-        return digest_of(encode(self._read_known(envelope)))
+        return digest_of(encode(self._read_known(request_body)))
 
-    def _read_known(self, envelope: Envelope) -> dict[str, Any]:
-        inputs = read_input(envelope)
+    def _read_known(self, request_body: RequestBody) -> dict[str, Any]:
+        inputs = read_input(request_body)
         try:
-            validator = self._desk.validator(self.kind)
+            validator = self._service.validator(self.kind)
         except KeyError as error:
             raise Refused(
                 503,
                 f"the code for {NOUNS[self.kind]}s does not load; why is in setup.logs of "
                 "GET /health-check.",
             ) from error
-        problems = validator.problems(inputs, len(envelope.input))
+        problems = validator.problems(inputs, len(request_body.input))
         if problems:
             raise InvalidInputs(problems)
         return validator.known(inputs)

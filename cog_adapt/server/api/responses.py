@@ -1,4 +1,4 @@
-"""From what the desk says to HTTP answers, in Cog's shapes."""
+"""From what the service says to HTTP answers, in Cog's shapes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from starlette.responses import PlainTextResponse, Response
 
-from cog_adapt.server.api.body import NotAnEnvelope, Refused
+from cog_adapt.server.api.body import BodyError, Refused
 from cog_adapt.server.records import Record
 from cog_adapt.server.schema.validation import Problem
 from cog_adapt.server.service.prediction import encode
@@ -31,7 +31,7 @@ def refusal_answer(refused: Refused, *, strict: bool) -> Response:
         refused: why.
         strict: in plain text where Cog's is.
     """
-    if strict and isinstance(refused, NotAnEnvelope):
+    if strict and isinstance(refused, BodyError):
         return PlainTextResponse(refused.reason, refused.status, refused.headers)
     if refused.status == 422:
         problem = Problem(refused.location or ("body",), refused.reason, refused.kind)

@@ -13,7 +13,7 @@ from cog_adapt.server.service.events import Event, EventLog, MissedError
 from cog_adapt.server.service.prediction import encode
 
 KEEP_ALIVE_SECONDS = 15.0
-_LINE_ENDS = [(mark.encode(), b"\\u%04x" % ord(mark)) for mark in "\u2028\u2029\u0085"]
+_LINE_ENDS = [(prefix.encode(), b"\\u%04x" % ord(prefix)) for prefix in "\u2028\u2029\u0085"]
 _KEEP_ALIVE = b":\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -40,8 +40,8 @@ async def translated(portions: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     async with aclosing(portions):
         async for portion in portions:
             events = [translate(_read(block)) for block in portion.split(b"\n\n") if block]
-            if told := b"".join(_as_text(event) for event in events if event):
-                yield told
+            if renamed := b"".join(_as_text(event) for event in events if event):
+                yield renamed
 
 
 def _as_text(event: Event) -> bytes:

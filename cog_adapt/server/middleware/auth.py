@@ -11,18 +11,18 @@ from starlette.types import Scope as Connection
 
 from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.middleware.access import ANY_KEY, OPEN, need_of
-from cog_adapt.server.middleware.body_limit import BodyLimits
+from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
-from cog_adapt.server.middleware.rate_limit import RateLimit, read_rates
-from cog_adapt.server.middleware.responses import Refusal
+from cog_adapt.server.middleware.rate_limit import RateLimitMiddleware, read_rates
+from cog_adapt.server.middleware.responses import AsgiResponse
 from cog_adapt.server.settings import Settings
 
-_NO_KEY = Refusal.in_json(
+_NO_KEY = AsgiResponse.in_json(
     401,
     "This server needs an API key: send it as 'Authorization: Bearer KEY'.",
     ((b"www-authenticate", b"Bearer"),),
 )
-_WRONG_KEY = Refusal.in_json(
+_WRONG_KEY = AsgiResponse.in_json(
     401,
     "The API key is unknown or has expired. Ask the operator for a new one.",
     ((b"www-authenticate", b'Bearer error="invalid_token"'),),
@@ -35,23 +35,23 @@ def protect(app: ASGIApp, settings: Settings) -> ASGIApp:
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
     """
-    app = BodyLimits(
+    app = BodyLimitMiddleware(
         app,
         max_bytes=settings.max_body_bytes,
         pause_seconds=settings.body_seconds,
         in_text=settings.strict_cog,
     )
     if settings.rate_limit:
-        app = RateLimit(app, read_rates(settings.rate_limit))
+        app = RateLimitMiddleware(app, read_rates(settings.rate_limit))
     if settings.api_keys_file:
-        app = Guard(app, KeyRing(settings.api_keys_file))
+        app = AuthMiddleware(app, KeyRing(settings.api_keys_file))
     if settings.cors_origins:
         # outermost: a browser's preflight carries no key, and a page may read a refusal
         app = _allow_origins(app, settings.cors_origins)
     return app
 
 
-class Guard:
+class AuthMiddleware:
     """Lets in who has a key for the route.
 
     `state` then holds the `key`, and its name as `caller`.
@@ -72,7 +72,7 @@ class Guard:
         else:
             await self._app(scope, receive, send)
 
-    def _why_not(self, scope: Connection) -> Refusal | None:
+    def _why_not(self, scope: Connection) -> AsgiResponse | None:
         if scope["path"] in OPEN:
             return None
         offered = _offered_key(scope)
@@ -85,7 +85,7 @@ class Guard:
         need = need_of(scope["method"], scope["path"])
         if need == ANY_KEY or key.opens(need):
             return None
-        return Refusal.in_json(
+        return AsgiResponse.in_json(
             403,
             f"The API key {key.name!r} lacks the scope {need!r} that "
             f"{scope['method']} {scope['path']} needs. Ask the operator for one that has it.",

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cog_adapt.server.middleware.responses import CLOSE, Refusal
+from cog_adapt.server.middleware.responses import CLOSE, AsgiResponse
 
 CYCLE = "server.cycle"  # where our protocol puts uvicorn's request into the scope
 _MIN_BYTES_PER_SECOND = 1024
@@ -17,7 +17,7 @@ _DISCONNECT: Message = {"type": "http.disconnect"}
 _COGS_TEXT = "Failed to buffer the request body: length limit exceeded"
 
 
-class BodyLimits:
+class BodyLimitMiddleware:
     """Answers 413 to a body that is too large and 408 to one that is too slow.
 
     The connection is closed then. Only the time that the application waits for the client counts.
@@ -30,15 +30,15 @@ class BodyLimits:
         self.max_bytes = max_bytes
         self.pause_seconds = pause_seconds
         self.too_large = (
-            Refusal.in_text(413, _COGS_TEXT, CLOSE)
+            AsgiResponse.in_text(413, _COGS_TEXT, CLOSE)
             if in_text
-            else Refusal.in_json(
+            else AsgiResponse.in_json(
                 413,
                 f"The request's body is larger than {max_bytes} bytes. Send large files as URLs.",
                 CLOSE,
             )
         )
-        self.too_slow = Refusal.in_json(
+        self.too_slow = AsgiResponse.in_json(
             408,
             f"The request's body paused for more than {pause_seconds:g} s, or came at less than "
             f"{_MIN_BYTES_PER_SECOND} bytes a second. Send it again.",
@@ -87,7 +87,7 @@ def _announced(scope: Scope) -> int | None:
 class _Body:
     """One request's body on its way in; after a refusal the application is cut off."""
 
-    def __init__(self, limits: BodyLimits, receive: Receive, send: Send) -> None:
+    def __init__(self, limits: BodyLimitMiddleware, receive: Receive, send: Send) -> None:
         self._limits = limits
         self._receive = receive
         self._send = send
@@ -130,7 +130,7 @@ class _Body:
         """Read on for a while: a close with unread bytes is a reset that can eat the answer."""
         return await self._refuse(self._limits.too_large, _LINGER_SECONDS)
 
-    async def _refuse(self, refusal: Refusal, linger_seconds: float = 0) -> Message:
+    async def _refuse(self, refusal: AsgiResponse, linger_seconds: float = 0) -> Message:
         self.refused = True
         self._more = False
         if not self._answered:

@@ -11,7 +11,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _GONE = 499  # what nginx writes for a client that left before its answer
 
 
-class Observed:
+class MetricsMiddleware:
     """An application, counted in `metrics`; route and method are `other` where unknown."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

@@ -15,7 +15,7 @@ from limits import RateLimitItem, parse_many
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.server.middleware.responses import Refusal
+from cog_adapt.server.middleware.responses import AsgiResponse
 
 _MAX_AMOUNT = 100_000  # a time is kept for each request in the window
 _MAX_CALLERS = 100_000
@@ -77,7 +77,7 @@ class Windows:
             oldest = next(iter(self._calls.values()))
 
 
-class RateLimit:
+class RateLimitMiddleware:
     """Answers 429 to a caller that starts or changes things too often; reading is free."""
 
     def __init__(self, app: ASGIApp, rates: Sequence[RateLimitItem]) -> None:
@@ -96,7 +96,7 @@ class RateLimit:
 
     async def _refuse(self, seconds: int, send: Send) -> None:
         error = f"Too many requests: {self._text} are allowed. Try again in {seconds} s."
-        await Refusal.in_json(429, error, ((b"retry-after", b"%d" % seconds),)).send(send)
+        await AsgiResponse.in_json(429, error, ((b"retry-after", b"%d" % seconds),)).send(send)
 
 
 def _is_counted(scope: Scope) -> bool:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from cog_adapt.server.api.body import Refused
 
 
-class EncodedSlashes:
+class RawPathMiddleware:
     """An application whose routes match the path before `%2F` becomes a slash."""
 
     def __init__(self, app: ASGIApp) -> None:

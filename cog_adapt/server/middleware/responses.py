@@ -9,7 +9,7 @@ _JSON: Headers = ((b"content-type", b"application/json"),)
 _TEXT: Headers = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
-class Refusal:
+class AsgiResponse:
     """A whole answer: its code, its body and its headers."""
 
     def __init__(self, status: int, body: bytes, headers: Headers) -> None:
@@ -22,13 +22,13 @@ class Refusal:
         }
 
     @classmethod
-    def in_json(cls, status: int, error: str, headers: Headers = ()) -> "Refusal":
+    def in_json(cls, status: int, error: str, headers: Headers = ()) -> "AsgiResponse":
         """In the shape of Cog's own JSON errors."""
         body = msgspec.json.encode({"error": error, "status": "failed"})
         return cls(status, body, _JSON + headers)
 
     @classmethod
-    def in_text(cls, status: int, error: str, headers: Headers = ()) -> "Refusal":
+    def in_text(cls, status: int, error: str, headers: Headers = ()) -> "AsgiResponse":
         """In plain text, as the errors of Cog's HTTP library are."""
         return cls(status, error.encode(), _TEXT + headers)
 

@@ -148,7 +148,7 @@ class Writer:
             self._open = Batch()
         answers = self._commit(batch)
         answers += [(call.future, *self._transactions.run(call.function)) for call in batch.calls]
-        _tell(answers)
+        _publish(answers)
 
     def _commit(self, batch: Batch) -> list[_Answer]:
         changes = batch.merge()
@@ -176,7 +176,7 @@ def _closed() -> RecordsError:
     return RecordsError("the records are closed; nothing more can be saved")
 
 
-def _tell(answers: Iterable[_Answer]) -> None:
+def _publish(answers: Iterable[_Answer]) -> None:
     by_loop = defaultdict(list)
     for answer in answers:
         by_loop[answer[0].get_loop()].append(answer)

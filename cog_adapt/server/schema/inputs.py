@@ -33,8 +33,8 @@ def input_schema(annotation: object) -> tuple[Schema, bool]:
         return variants[0], nullable
     if any("format" in item_schema(variant) for variant in variants):
         raise refusal(annotation, "an input", "cog.Path, cog.File and cog.Secret outside a union")
-    mark = {"nullable": True} if nullable else {}
-    return {"anyOf": [variant | mark for variant in variants]}, nullable
+    prefix = {"nullable": True} if nullable else {}
+    return {"anyOf": [variant | prefix for variant in variants]}, nullable
 
 
 def item_schema(schema: Schema) -> Schema:

@@ -49,7 +49,7 @@ def plain(annotation: object) -> object:
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *marks = get_args(annotation)
-    if not any(mark is cog.Opaque for mark in marks):
+    if not any(prefix is cog.Opaque for prefix in marks):
         return plain(inner)
     members, nullable = union_members(inner)
     shape: Any = list[Any] if len(members) == 1 and is_list(members[0]) else Any

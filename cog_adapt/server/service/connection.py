@@ -1,4 +1,4 @@
-"""The front's end of the socket to a model process, on the event loop."""
+"""The front's end of the socket to a worker, on the event loop."""
 
 import asyncio
 import socket
@@ -13,8 +13,8 @@ _READ = 2**18
 log = structlog.get_logger()
 
 
-class Link:
-    """A socket to a model process: reads when there is something, never blocks on a write.
+class Connection:
+    """A socket to a worker: reads when there is something, never blocks on a write.
 
     Args:
         channel: the socket.
@@ -25,10 +25,10 @@ class Link:
     def __init__(
         self,
         channel: socket.socket,
-        hear: Callable[[Report], None],
+        on_report: Callable[[Report], None],
         on_nonsense: Callable[[], None],
     ) -> None:
-        self._socket, self._hear, self._on_nonsense = channel, hear, on_nonsense
+        self._socket, self._on_report, self._on_nonsense = channel, on_report, on_nonsense
         self._frames = Frames.of_reports()
         self._waiting = bytearray()
         self._loop = asyncio.get_running_loop()
@@ -78,12 +78,12 @@ class Link:
             self._on_nonsense()
             return False
         for report in reports:
-            self._tell(report)
+            self._publish(report)
         return True
 
-    def _tell(self, report: Report) -> None:
+    def _publish(self, report: Report) -> None:
         try:
-            self._hear(report)
+            self._on_report(report)
         except Exception:  # a fault with one prediction must not lose another's end
             log.exception("a report of the model process was lost", report=type(report).__name__)
 

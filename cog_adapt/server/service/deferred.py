@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Later:
+class DeferredCalls:
     """What is to be done later; far cheaper than a timer each.
 
     Args:

@@ -11,7 +11,7 @@ _OWN_BYTES = 1024
 _LARGEST_SHARE = 8
 
 
-class Ended(msgspec.Struct, frozen=True):
+class CachedEvents(msgspec.Struct, frozen=True):
     """The events of a prediction that has ended; a record no longer tells them one by one.
 
     Attributes:
@@ -32,7 +32,7 @@ class Ended(msgspec.Struct, frozen=True):
         return self.events.size + len(self.data) + _OWN_BYTES
 
 
-class Recent:
+class EventCache:
     """The predictions that ended last.
 
     Args:
@@ -42,15 +42,18 @@ class Recent:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._ended: OrderedDict[str, Ended] = OrderedDict()
+        self._ended: OrderedDict[str, CachedEvents] = OrderedDict()
 
     def add(self, prediction: Prediction) -> None:
         """Keep one; nobody can have followed one whose id was told with its end."""
         self._forget(prediction.id)
-        order, events = prediction.order, prediction.events
-        if not (order.keeps or order.is_named or events.was_followed) or not self._most_bytes:
+        request, events = prediction.request, prediction.events
+        if (
+            not (request.durable or request.has_client_id or events.was_followed)
+            or not self._most_bytes
+        ):
             return
-        ended = Ended(events, prediction.completed())
+        ended = CachedEvents(events, prediction.completed())
         if ended.size * _LARGEST_SHARE > self._most_bytes:
             return
         self._ended[prediction.id] = ended
@@ -58,7 +61,7 @@ class Recent:
         while self._bytes > self._most_bytes:
             self._forget(next(iter(self._ended)))
 
-    def get(self, name: str) -> Ended | None:
+    def get(self, name: str) -> CachedEvents | None:
         """The one of this id."""
         return self._ended.get(name)
 

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from cog_adapt.server.protocol import AskHealth, Health
-from cog_adapt.server.service.service import Desk
+from cog_adapt.server.service.service import PredictionService
 
 log = structlog.get_logger()
 USABLE = ("READY", "BUSY")
@@ -22,17 +22,17 @@ _HEALTHCHECK_SECONDS = 5.0
 _TIMED_OUT = "Healthcheck failed: user-defined healthcheck timed out after 5.0 seconds"
 
 
-class Clinic:
-    """Answers for the health of the desk's main model process."""
+class HealthMonitor:
+    """Answers for the health of the service's main worker."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, service: PredictionService) -> None:
+        self._service = service
         self.self_test: dict[str, Any] | None = None
 
     async def report(self) -> dict[str, Any]:
         """The body of /health-check."""
         complaint = await self._complaint() if self.status() in USABLE else None
-        process, status = self._desk.main.process, self.status()
+        process, status = self._service.main.process, self.status()
         setup: dict[str, Any] = {
             "started_at": _nanoseconds(process.started_at),
             "status": _SETUP.get(process.state, "succeeded"),
@@ -48,10 +48,10 @@ class Clinic:
 
     def status(self) -> str:
         """Cog's word for the state, user's health check aside."""
-        desk = self._desk
-        state = desk.main.process.state
+        service = self._service
+        state = service.main.process.state
         if state == "ready":
-            return "READY" if desk.main.free_slots else "BUSY"
+            return "READY" if service.main.free_slots else "BUSY"
         if state == "setup failed":
             return "SETUP_FAILED"
         return "DEFUNCT" if state == "defunct" else "STARTING"
@@ -61,7 +61,7 @@ class Clinic:
         body = await self.report()
         self_test = self.last_self_test()
         passed = self_test is None or self_test.get("passed") is True
-        ready = body["status"] in USABLE and passed and not self._desk.is_closing
+        ready = body["status"] in USABLE and passed and not self._service.is_closing
         reasons = {
             name: value
             for name, value in body.items()
@@ -69,21 +69,21 @@ class Clinic:
         }
         if not passed:
             reasons["self_test"] = "failed"
-        if self._desk.records.error:
-            reasons["records"] = self._desk.records.error
+        if self._service.records.error:
+            reasons["records"] = self._service.records.error
         return ready, {"ready": ready} | reasons
 
     def last_self_test(self) -> dict[str, Any] | None:
         """The latest report of the gradient self-test; None where there is none."""
         if self.self_test is None:
-            ready = self._desk.main.ready
+            ready = self._service.main.ready
             if ready is not None and ready.self_test is not None:
                 self.self_test = msgspec.json.decode(ready.self_test)
         return self.self_test
 
     def _further(self) -> dict[str, Any]:
         """What Cog does not say."""
-        process = self._desk.main.process
+        process = self._service.main.process
         further: dict[str, Any] = {}
         if process.crashes:
             further = {"crashes": process.crashes, "last_crash": process.last_crash}
@@ -93,11 +93,11 @@ class Clinic:
         return further
 
     async def _complaint(self) -> str | None:
-        ready = self._desk.main.ready
+        ready = self._service.main.ready
         if ready is None or not ready.has_healthcheck:
             return None
         try:
-            answer: Health = await self._desk.main.questions.ask(
+            answer: Health = await self._service.main.pending.ask(
                 AskHealth(), Health, _HEALTHCHECK_SECONDS + 0.5
             )
         except TimeoutError:
@@ -105,7 +105,7 @@ class Clinic:
         return answer.error
 
     def _tell_kubernetes(self, *, is_ready: bool) -> None:
-        if not self._desk.settings.kubernetes_service_host or _READY_FILE.exists() == is_ready:
+        if not self._service.settings.kubernetes_service_host or _READY_FILE.exists() == is_ready:
             return
         try:
             if is_ready:

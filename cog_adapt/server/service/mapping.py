@@ -8,7 +8,7 @@ import msgspec
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.service.prediction import Order, Prediction, encode, now
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode, now
 
 
 class Payload(msgspec.Struct):
@@ -24,12 +24,12 @@ def _delivery_id(kind: Kind, name: str, created_at: datetime) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name} {created_at.timestamp():.6f}"))
 
 
-def debt_of(prediction: Prediction, url: str, headers: dict[str, str]) -> Delivery:
+def completed_delivery(prediction: Prediction, url: str, headers: dict[str, str]) -> Delivery:
     """The webhook that is owed for the end of a prediction."""
     return Delivery(
-        id=_delivery_id(prediction.order.kind, prediction.id, prediction.created_at),
+        id=_delivery_id(prediction.request.kind, prediction.id, prediction.created_at),
         record_id=prediction.id,
-        kind=prediction.order.kind,
+        kind=prediction.request.kind,
         event="completed",
         url=url,
         body=encode(prediction.account()).decode(),
@@ -39,7 +39,7 @@ def debt_of(prediction: Prediction, url: str, headers: dict[str, str]) -> Delive
     )
 
 
-def last_word(record: Record) -> Delivery:
+def orphan_delivery(record: Record) -> Delivery:
     """The same, of a prediction that is known only from its record."""
     raw = {"logs": record.logs, "id": record.id, "status": record.status, "error": record.error}
     body = raw | {"metrics": msgspec.Raw(record.metrics.encode())}
@@ -59,39 +59,41 @@ def last_word(record: Record) -> Delivery:
 
 def to_record(prediction: Prediction) -> Record:
     """A prediction as the database keeps it."""
-    order = prediction.order
+    request = prediction.request
     output = prediction.output if prediction.outputs or prediction.is_list else None
     shows_output = prediction.outputs or prediction.status == "succeeded"
-    deadline = prediction.created_at + timedelta(seconds=order.seconds) if order.seconds else None
+    deadline = (
+        prediction.created_at + timedelta(seconds=request.timeout) if request.timeout else None
+    )
     return Record(
-        id=order.id,
-        kind=order.kind,
+        id=request.id,
+        kind=request.kind,
         status=prediction.status,
         created_at=prediction.created_at,
         started_at=prediction.started_at,
         completed_at=prediction.completed_at,
-        input=order.shown.decode(),
-        payload=None if prediction.is_final else _payload(order),
-        input_digest=order.digest,
+        input=request.redacted_input.decode(),
+        payload=None if prediction.is_final else _payload(request),
+        input_digest=request.digest,
         output=encode(output).decode() if shows_output else None,
         logs=prediction.logs,
         metrics=encode(prediction.metrics).decode(),
         error=prediction.error,
-        webhook=order.webhook,
-        webhook_events=tuple(sorted(order.events)) if order.webhook else None,
+        webhook=request.webhook,
+        webhook_events=tuple(sorted(request.events)) if request.webhook else None,
         retries_left=prediction.retries_left,
         deadline=deadline,
     )
 
 
-def _payload(order: Order) -> str | None:
-    if not order.outlives:
+def _payload(request: PredictionRequest) -> str | None:
+    if not request.recoverable:
         return None
-    content = Payload(msgspec.Raw(order.input), order.context, dict(order.headers))
+    content = Payload(msgspec.Raw(request.input), request.context, dict(request.headers))
     return msgspec.json.encode(content).decode()
 
 
-def to_order(record: Record) -> Order | None:
+def to_request(record: Record) -> PredictionRequest | None:
     """What was asked for, from a record; None where the record does not hold enough."""
     if record.payload is None:
         return None
@@ -99,7 +101,7 @@ def to_order(record: Record) -> Order | None:
     seconds = None
     if record.deadline is not None:
         seconds = (record.deadline - record.created_at).total_seconds()
-    return Order(
+    return PredictionRequest(
         record.id,
         record.kind,
         bytes(payload.input),
@@ -107,9 +109,9 @@ def to_order(record: Record) -> Order | None:
         payload.context,
         record.webhook,
         frozenset(record.webhook_events or ()),
-        keeps=True,
+        durable=True,
         retries=record.retries_left,
-        seconds=seconds,
+        timeout=seconds,
         headers=payload.headers,
         created_at=record.created_at,
     )

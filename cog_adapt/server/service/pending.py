@@ -1,4 +1,4 @@
-"""Questions to a model process that are not about a prediction: its health, its numbers."""
+"""Questions to a worker that are not about a prediction: its health, its numbers."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from cog_adapt.server.protocol import Gauges, Health, Question, Report, SelfTest
 ANSWERS = (Health, SelfTested, Gauges)
 
 
-class Questions:
+class PendingRequests:
     """What was asked and is not answered yet; who asks the same at once shares the answer.
 
     Args:
-        send: says something to the model process.
+        send: says something to the worker.
     """
 
     def __init__(self, send: Callable[[Question], object]) -> None:
@@ -36,13 +36,13 @@ class Questions:
             raise TimeoutError
         return future.result()
 
-    def hear(self, report: Report) -> None:
+    def resolve(self, report: Report) -> None:
         """An answer has come."""
         future = self._open.pop(type(report), None)
         if future is not None and not future.done():
             future.set_result(report)
 
-    def lose(self) -> None:
+    def cancel_all(self) -> None:
         """None will come."""
         for future in self._open.values():
             future.cancel()

@@ -33,45 +33,45 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Order(msgspec.Struct, frozen=True):
+class PredictionRequest(msgspec.Struct, frozen=True):
     """What a client asked for.
 
     Attributes:
         id: of the prediction.
         kind: prediction or training.
         input: the JSON that the model gets.
-        shown: the same with secrets starred out, for records.
+        redacted_input: the same with secrets starred out, for records.
         context: strings for run().
         webhook: where events go; None: nowhere.
         events: which events.
-        keeps: whether it must survive this process, since nobody waits for the answer.
-        is_named: whether the client chose the id, and may ask for it again.
-        is_repeatable: whether the record may hold all that is needed to run it (no secrets).
+        durable: whether it must survive this process, since nobody waits for the answer.
+        has_client_id: whether the client chose the id, and may ask for it again.
+        repeatable: whether the record may hold all that is needed to run it (no secrets).
         retries: how often it may run again after a crash.
-        seconds: until it is cancelled; None: without limit.
+        timeout: seconds until it is cancelled; None: without limit.
         headers: of the request, to pass on to webhooks (tracing).
-        created_at: when it was accepted; None: now. `seconds` count from then.
+        created_at: when it was accepted; None: now. `timeout` counts from then.
     """
 
     id: str
     kind: Kind
     input: bytes
-    shown: bytes
+    redacted_input: bytes
     context: dict[str, str] = {}
     webhook: str | None = None
     events: frozenset[str] = ALL_EVENTS
-    keeps: bool = False
-    is_named: bool = False
-    is_repeatable: bool = True
+    durable: bool = False
+    has_client_id: bool = False
+    repeatable: bool = True
     retries: int = 0
-    seconds: float | None = None
+    timeout: float | None = None
     headers: Mapping[str, str] = {}
     created_at: datetime | None = None
 
     @property
-    def outlives(self) -> bool:
+    def recoverable(self) -> bool:
         """Whether its record holds all that another server needs to run it."""
-        return self.keeps and self.is_repeatable
+        return self.durable and self.repeatable
 
     @property
     def digest(self) -> str:
@@ -86,15 +86,15 @@ class Prediction:
         done: resolved when it has ended and its slot is free.
     """
 
-    def __init__(self, order: Order, history: int) -> None:
-        self.order = order
-        self.id = order.id
+    def __init__(self, request: PredictionRequest, history: int) -> None:
+        self.request = request
+        self.id = request.id
         self.status: State = "starting"
-        self.created_at = order.created_at or now()
+        self.created_at = request.created_at or now()
         self.started_at: datetime | None = None
         self.completed_at: datetime | None = None
         self.error: str | None = None
-        self.retries_left = order.retries
+        self.retries_left = request.retries
         self.events = EventLog(history)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
@@ -199,7 +199,7 @@ class Prediction:
 
     def progress(self) -> dict[str, Any]:
         """How it looks while it runs: Cog's body of a PUT with a known id."""
-        return self.account() | {"input": msgspec.Raw(self.order.shown)}
+        return self.account() | {"input": msgspec.Raw(self.request.redacted_input)}
 
 
 def _record(place: dict[str, Any], leaf: str, value: Any, mode: MetricMode) -> None:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""The bounded queue in front of a lane's slots."""
+"""The bounded queue in front of a dispatcher's slots."""
 
 from collections import deque
 
@@ -42,17 +42,17 @@ class Queue(deque[Prediction]):
         except ValueError:
             return None
 
-    def tell_last(self) -> None:
+    def publish_last_position(self) -> None:
         """Tell the one that came last its place."""
-        _tell(self[-1], len(self))
+        _publish(self[-1], len(self))
 
-    def tell_all(self) -> None:
+    def publish_positions(self) -> None:
         """Tell each its place, where that is among the first hundred."""
         for place, prediction in enumerate(self, 1):
             if place > _POSITIONS_TOLD:
                 break
-            _tell(prediction, place)
+            _publish(prediction, place)
 
 
-def _tell(prediction: Prediction, place: int) -> None:
+def _publish(prediction: Prediction, place: int) -> None:
     prediction.events.append("queued", encode({"position": place}))

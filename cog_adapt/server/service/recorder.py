@@ -1,6 +1,6 @@
 """What is told about predictions: to the database, to webhooks, to operators.
 
-The lanes decide what happens; the journal writes it down, and never stops them.
+The dispatchers decide what happens; the recorder writes it down, and never stops them.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ import structlog
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record, Records, RecordsError, TakenOverError
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.service.deferred import Later
-from cog_adapt.server.service.mapping import debt_of, last_word, to_record
+from cog_adapt.server.service.deferred import DeferredCalls
+from cog_adapt.server.service.mapping import completed_delivery, orphan_delivery, to_record
 from cog_adapt.server.service.prediction import Prediction, encode, now
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import Trace, Traces
@@ -26,7 +26,7 @@ _LASTS = 0.1
 log = structlog.get_logger()
 
 
-class _Told:
+class _Tracking:
     """What one prediction needs on the side."""
 
     def __init__(self, trace: Trace, throttle: LogThrottle) -> None:
@@ -34,7 +34,7 @@ class _Told:
         self.late_logs: asyncio.TimerHandle | None = None
 
 
-class Journal:
+class Recorder:
     """Writes down what happens to predictions.
 
     Args:
@@ -56,9 +56,9 @@ class Journal:
         self._records, self._webhooks = records, webhooks
         self._metrics, self._traces = metrics, traces
         self._log_interval = log_interval
-        self._told: dict[tuple[Kind, str], _Told] = {}
+        self._tracking: dict[tuple[Kind, str], _Tracking] = {}
         self._writing: set[asyncio.Task[None]] = set()
-        self._later = Later(_LASTS)
+        self._deferred = DeferredCalls(_LASTS)
 
     async def accept(self, prediction: Prediction, *, is_recovered: bool = False) -> None:
         """A prediction is accepted; if nobody waits for its answer, only once it is on disk.
@@ -68,24 +68,24 @@ class Journal:
         Raises:
             RecordsError: it cannot be written now.
         """
-        order = prediction.order
+        request = prediction.request
         if is_recovered:
             self._records.save(to_record(prediction))
-        elif order.keeps:
+        elif request.durable:
             await self._records.save_durably(to_record(prediction))
         else:
             self._write_if_it_lasts(prediction)
-        trace = self._traces.begin(order.headers, order.kind, order.id, order.context)
-        self._told[order.kind, order.id] = _Told(trace, LogThrottle(self._log_interval))
+        trace = self._traces.begin(request.headers, request.kind, request.id, request.context)
+        self._tracking[request.kind, request.id] = _Tracking(trace, LogThrottle(self._log_interval))
         trace.queued()
-        self._metrics.accepted(order.kind)
+        self._metrics.accepted(request.kind)
 
     def _write_if_it_lasts(self, prediction: Prediction) -> None:
         def write() -> None:
             if not prediction.is_final:
                 self._records.save(to_record(prediction))
 
-        self._later.add(write)
+        self._deferred.add(write)
 
     def begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
         """Write down that it begins, so that no other server runs it again unasked.
@@ -111,21 +111,21 @@ class Journal:
 
     def started(self, prediction: Prediction) -> None:
         """The model has begun."""
-        told = self._told_of(prediction)
+        told = self._tracking_of(prediction)
         told.trace.started()
-        self._metrics.started(prediction.order.kind, prediction.waited)
-        if prediction.order.keeps and not prediction.order.outlives:
+        self._metrics.started(prediction.request.kind, prediction.waited)
+        if prediction.request.durable and not prediction.request.recoverable:
             self._records.save(to_record(prediction))
         self._announce(prediction, "start")
 
-    def set_back(self, prediction: Prediction) -> None:
+    def requeue(self, prediction: Prediction) -> None:
         """A crash has cut it short, and it waits again."""
         self._records.save(to_record(prediction))
 
     def logged(self, prediction: Prediction) -> None:
         """The model printed: a webhook, but not more often than the interval allows."""
-        order, told = prediction.order, self._told_of(prediction)
-        if order.webhook is None or "logs" not in order.events or told.late_logs is not None:
+        request, told = prediction.request, self._tracking_of(prediction)
+        if request.webhook is None or "logs" not in request.events or told.late_logs is not None:
             return
         if told.throttle.is_due(time.monotonic()):
             self._announce(prediction, "logs")
@@ -139,66 +139,66 @@ class Journal:
         self._metrics.rejected(reason)
 
     def crashed(self) -> None:
-        """A model process has died."""
+        """A worker has died."""
         self._metrics.crashed()
 
     def set_up(self, self_test: bytes | None, *, is_again: bool) -> None:
-        """A model process is ready; `self_test` is its report, as JSON."""
+        """A worker is ready; `self_test` is its report, as JSON."""
         if is_again:
             self._metrics.restarted()
         if self_test is not None:
             report = msgspec.json.decode(self_test)
             self._metrics.self_test(report.get("passed") is True)
 
-    def put_out(self, prediction: Prediction) -> None:
+    def on_output(self, prediction: Prediction) -> None:
         """The model put out an item."""
         self._announce(prediction, "output")
 
     def recorded(self, prediction: Prediction, name: str, value: Any) -> None:  # noqa: ANN401
         """The model recorded a metric."""
         self._metrics.metric(name, value)
-        self._told_of(prediction).trace.step(name, value)
+        self._tracking_of(prediction).trace.step(name, value)
 
     def finished(self, prediction: Prediction) -> None:
         """It has ended: its final record, and the webhook that is owed, in one transaction."""
-        order = prediction.order
-        told = self._told.pop((order.kind, order.id))
+        request = prediction.request
+        told = self._tracking.pop((request.kind, request.id))
         if told.late_logs is not None:
             told.late_logs.cancel()
         told.trace.ended(prediction.status, prediction.error)
         run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
-        self._metrics.finished(order.kind, prediction.status, run | {"total": prediction.age})
-        is_plain = prediction.status == "succeeded" and not order.keeps
+        self._metrics.finished(request.kind, prediction.status, run | {"total": prediction.age})
+        is_plain = prediction.status == "succeeded" and not request.durable
         if not is_plain or logging.root.isEnabledFor(logging.DEBUG):
             # a line costs more than all else here, so what a client has waited for goes without
             log.info(
                 "prediction ended",
-                prediction_id=order.id,
-                kind=order.kind,
+                prediction_id=request.id,
+                kind=request.kind,
                 status=prediction.status,
                 seconds=round(prediction.age, 3),
             )
         record, deliveries = to_record(prediction), []
-        if order.webhook is not None and "completed" in order.events:
-            deliveries = [debt_of(prediction, order.webhook, told.trace.headers())]
-        if deliveries or order.keeps or order.is_named:
+        if request.webhook is not None and "completed" in request.events:
+            deliveries = [completed_delivery(prediction, request.webhook, told.trace.headers())]
+        if deliveries or request.durable or request.has_client_id:
             saved = self._records.save_at_once(record, deliveries)  # so a PUT finds it from now on
             prediction.written = self._spawn(self._write_end(saved, record, deliveries))
         else:
             self._records.save(record)
 
-    async def bury(self, record: Record, error: str) -> None:
+    async def fail_orphan(self, record: Record, error: str) -> None:
         """A record whose server died ends as failed, with the webhook that it owes."""
         ended = msgspec.structs.replace(
             record, status="failed", error=error, completed_at=now(), payload=None
         )
         wants = record.webhook is not None and "completed" in (record.webhook_events or ())
-        deliveries = [last_word(ended)] if wants else []
+        deliveries = [orphan_delivery(ended)] if wants else []
         await self._records.save_durably(ended, deliveries)
         for delivery in deliveries:
             self._webhooks.complete(delivery)
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Wait until every webhook that is owed has been handed over."""
         while self._writing:
             await asyncio.wait(self._writing)
@@ -224,21 +224,23 @@ class Journal:
         for delivery in deliveries:
             self._webhooks.complete(delivery)
 
-    def _told_of(self, prediction: Prediction) -> _Told:
-        return self._told[prediction.order.kind, prediction.id]
+    def _tracking_of(self, prediction: Prediction) -> _Tracking:
+        return self._tracking[prediction.request.kind, prediction.id]
 
-    def _announce_late(self, prediction: Prediction, told: _Told) -> None:
+    def _announce_late(self, prediction: Prediction, told: _Tracking) -> None:
         told.late_logs = None
         if not prediction.is_final:
             self._announce(prediction, "logs")
 
     def _announce(self, prediction: Prediction, event: str) -> None:
-        order = prediction.order
-        if order.webhook is None or event not in order.events:
+        request = prediction.request
+        if request.webhook is None or event not in request.events:
             return
-        told = self._told_of(prediction)
+        told = self._tracking_of(prediction)
         told.throttle.note(time.monotonic())
         body = encode(prediction.account())
         self._webhooks.announce(
-            Announcement(order.kind, order.id, event, order.webhook, body, told.trace.headers())
+            Announcement(
+                request.kind, request.id, event, request.webhook, body, told.trace.headers()
+            )
         )

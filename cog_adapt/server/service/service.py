@@ -1,4 +1,4 @@
-"""The desk where requests arrive: it knows which lane serves what, and finds what is in flight."""
+"""Serves predictions and trainings: finds the dispatcher of a kind, and what is in flight."""
 
 import asyncio
 from typing import Any
@@ -10,12 +10,12 @@ from cog_adapt.server.api.body import Refused
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record, Records, RecordsError
 from cog_adapt.server.schema.validation import InputValidator
-from cog_adapt.server.service.deferred import Later
-from cog_adapt.server.service.dispatcher import Lane
-from cog_adapt.server.service.event_cache import Ended
-from cog_adapt.server.service.mapping import to_order
+from cog_adapt.server.service.deferred import DeferredCalls
+from cog_adapt.server.service.dispatcher import Dispatcher
+from cog_adapt.server.service.event_cache import CachedEvents
+from cog_adapt.server.service.mapping import to_request
 from cog_adapt.server.service.prediction import Prediction
-from cog_adapt.server.service.recorder import Journal
+from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.settings import Settings
 
 NOT_READY = (
@@ -27,12 +27,12 @@ _WATCH_AFTER = 0.02
 log = structlog.get_logger()
 
 
-class Desk:
-    """Both lanes and what they share.
+class PredictionService:
+    """Both dispatchers and what they share.
 
     Args:
-        lanes: by kind; a server that only trains has no lane for predictions.
-        mode: whose model process starts with the server, and whose health is the server's.
+        dispatchers: by kind; a server that only trains has no dispatcher for predictions.
+        mode: whose worker starts with the server, and whose health is the server's.
 
     Attributes:
         watches: begins to look whether a client that waits is still there; most answers are
@@ -41,17 +41,17 @@ class Desk:
 
     def __init__(
         self,
-        lanes: dict[Kind, Lane],
+        dispatchers: dict[Kind, Dispatcher],
         mode: Kind,
         records: Records,
-        journal: Journal,
+        recorder: Recorder,
         settings: Settings,
     ) -> None:
-        self.lanes, self.mode, self.settings = lanes, mode, settings
-        self.records, self.journal = records, journal
-        self.main = lanes[mode]
+        self.dispatchers, self.mode, self.settings = dispatchers, mode, settings
+        self.records, self.recorder = records, recorder
+        self.main = dispatchers[mode]
         self.document: dict[str, Any] = {}
-        self.watches = Later(_WATCH_AFTER)
+        self.watches = DeferredCalls(_WATCH_AFTER)
         self._validators: dict[str, InputValidator] = {}
         self._watch: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
@@ -62,31 +62,31 @@ class Desk:
         return self._draining is not None
 
     async def open(self) -> None:
-        """Start the model process, and take over what dead servers have left."""
+        """Start the worker, and take over what dead servers have left."""
         self.main.start()
         self._watch = asyncio.get_running_loop().create_task(self._take_over_again_and_again())
 
     def find(self, name: str, kind: Kind | None = None) -> Prediction | None:
         """What is in flight under an id."""
-        for each, lane in self.lanes.items():
-            if kind in (None, each) and name in lane.predictions:
-                return lane.predictions[name]
+        for each, dispatcher in self.dispatchers.items():
+            if kind in (None, each) and name in dispatcher.predictions:
+                return dispatcher.predictions[name]
         return None
 
-    def find_ended(self, name: str, kind: Kind) -> Ended | None:
+    def find_cached(self, name: str, kind: Kind) -> CachedEvents | None:
         """What ended lately under an id, with its events."""
-        lane = self.lanes.get(kind)
-        return lane.recent.get(name) if lane else None
+        dispatcher = self.dispatchers.get(kind)
+        return dispatcher.event_cache.get(name) if dispatcher else None
 
     def cancel(self, name: str) -> bool:
         """End early what is in flight under an id; whether there was something."""
-        return any([lane.cancel(name) for lane in self.lanes.values()])
+        return any([dispatcher.cancel(name) for dispatcher in self.dispatchers.values()])
 
-    def lane(self, kind: Kind) -> Lane | None:
-        """The lane that serves a kind; its model process is started if it is not yet."""
+    def dispatcher(self, kind: Kind) -> Dispatcher | None:
+        """The dispatcher that serves a kind; its worker is started if it is not yet."""
         if self.settings.strict_cog and self.mode == "train":
             return self.main  # Cog's server in this mode trains, whatever the path
-        return self.lanes.get(kind)
+        return self.dispatchers.get(kind)
 
     @property
     def is_ready(self) -> bool:
@@ -125,19 +125,19 @@ class Desk:
             await asyncio.sleep(_TAKE_OVER_SECONDS)
 
     async def _take_over(self, record: Record) -> None:
-        lane, order = self.lanes.get(record.kind), to_order(record)
+        dispatcher, request = self.dispatchers.get(record.kind), to_request(record)
         was_running = record.status == "processing"
         log.info("taken over", prediction_id=record.id, status=record.status)
         if self.find(record.id, record.kind) is not None:
             return  # its end replaces this record
-        if lane is None or order is None or (was_running and not record.retries_left):
+        if dispatcher is None or request is None or (was_running and not record.retries_left):
             why = "while it ran" if was_running else "before it ran, and cannot be repeated"
-            await self.journal.bury(record, f"The server ended {why}.")
+            await self.recorder.fail_orphan(record, f"The server ended {why}.")
             return
         if was_running:
-            order = msgspec.structs.replace(order, retries=record.retries_left - 1)
-        lane.start()
-        await lane.submit(order, is_recovered=True)
+            request = msgspec.structs.replace(request, retries=record.retries_left - 1)
+        dispatcher.start()
+        await dispatcher.submit(request, is_recovered=True)
 
     def drain(self, seconds: float | None) -> None:
         """Accept nothing more, and let what is in flight end; `close` waits for it.
@@ -152,13 +152,17 @@ class Desk:
     async def _drain(self, seconds: float | None) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        in_flight = [p.done for lane in self.lanes.values() for p in lane.predictions.values()]
+        in_flight = [
+            p.done
+            for dispatcher in self.dispatchers.values()
+            for p in dispatcher.predictions.values()
+        ]
         try:
             if in_flight and self.is_ready:
                 await asyncio.wait(in_flight, timeout=seconds)
         finally:
-            for lane in self.lanes.values():
-                lane.give_up("The server was shut down before it ended.")
+            for dispatcher in self.dispatchers.values():
+                dispatcher.give_up("The server was shut down before it ended.")
 
     def give_up(self) -> None:
         """Drain no longer."""
@@ -168,7 +172,7 @@ class Desk:
             self._draining.cancel()
 
     async def close(self, seconds: float | None) -> None:
-        """Drain, unless that has begun, and end the model processes; nothing stays without an end.
+        """Drain, unless that has begun, and end the workers; nothing stays without an end.
 
         Args:
             seconds: of `drain`.
@@ -176,5 +180,7 @@ class Desk:
         self.drain(seconds)
         if self._draining is not None:
             await asyncio.wait({self._draining})
-        await asyncio.gather(*(lane.process.stop() for lane in self.lanes.values()))
-        await self.journal.settle()
+        await asyncio.gather(
+            *(dispatcher.process.stop() for dispatcher in self.dispatchers.values())
+        )
+        await self.recorder.flush()

@@ -1,4 +1,4 @@
-"""The front's side of one model process: started, spoken to, watched, started again.
+"""The front's side of one worker: started, spoken to, watched, started again.
 
 What it reports goes to one listener; what becomes of the predictions in it is the listener's
 business.
@@ -17,8 +17,8 @@ from typing import Literal, Protocol
 import structlog
 
 from cog_adapt.server.protocol import (
-    Aside,
     Cancel,
+    ControlMessage,
     Described,
     Ready,
     Report,
@@ -28,9 +28,9 @@ from cog_adapt.server.protocol import (
     Stop,
     to_frame,
 )
-from cog_adapt.server.service.connection import Link
-from cog_adapt.server.temp_files import new_mark, remove_leftovers
-from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.service.connection import Connection
+from cog_adapt.server.temp_files import new_prefix, remove_temp_files
+from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
 
 State = Literal["starting", "ready", "setup failed", "crashed", "defunct", "stopped"]
@@ -41,21 +41,21 @@ _OF_SETUP = (Ready, SetupFailed, Described)
 log = structlog.get_logger()
 
 
-class Listener(Protocol):
+class WorkerListener(Protocol):
     """Who wants to know."""
 
-    def hear(self, report: Report) -> None:
+    def on_report(self, report: Report) -> None:
         """The process said something."""
 
-    def lose(self, cause: str) -> None:
+    def on_exit(self, cause: str) -> None:
         """The process is gone, and with it whatever ran in it."""
 
 
-class ModelProcess:
-    """One model process.
+class WorkerSupervisor:
+    """One worker.
 
     Args:
-        plan: what it loads.
+        config: what it loads.
         listener: told of everything.
         setup_timeout: seconds for its setup; 0: no limit.
         max_crashes: in a row, until it is given up.
@@ -65,13 +65,18 @@ class ModelProcess:
         logs: what its setup has printed.
         crashes: how often it has died.
         last_crash: how it died last.
-        mark: how the names of its temporary files begin.
+        prefix: how the names of its temporary files begin.
     """
 
     def __init__(
-        self, plan: Plan, listener: Listener, *, setup_timeout: float = 0, max_crashes: int = 5
+        self,
+        config: WorkerConfig,
+        listener: WorkerListener,
+        *,
+        setup_timeout: float = 0,
+        max_crashes: int = 5,
     ) -> None:
-        self._plan, self._listener = plan, listener
+        self._config, self._listener = config, listener
         self._setup_timeout, self._max_crashes = setup_timeout, max_crashes
         self.state: State = "starting"
         self.has_been_ready = False
@@ -82,10 +87,10 @@ class ModelProcess:
         self.last_crash: str | None = None
         self._setup_error: str | None = None
         self._process: multiprocessing.process.BaseProcess | None = None
-        self._work: Link | None = None
-        self._asides: Link | None = None
+        self._work: Connection | None = None
+        self._control: Connection | None = None
         self._runs = 0
-        self.mark = new_mark()
+        self.prefix = new_prefix()
         self._timers: list[asyncio.TimerHandle] = []
         self._exited = asyncio.Event()
 
@@ -116,16 +121,18 @@ class ModelProcess:
         self.state, self.started_at, self.completed_at = "starting", datetime.now(UTC), None
         self._logs.clear()
         self._exited.clear()
-        work, asides = socket.socketpair(), socket.socketpair()
-        plan = replace(self._plan, mark=self.mark)
+        work, control = socket.socketpair(), socket.socketpair()
+        config = replace(self._config, prefix=self.prefix)
         process = multiprocessing.get_context("spawn").Process(
-            target=enter, args=(work[1], asides[1], plan), name=f"model-{self._plan.kind}"
+            target=enter, args=(work[1], control[1], config), name=f"model-{self._config.kind}"
         )
         process.start()
-        for _, theirs in (work, asides):
+        for _, theirs in (work, control):
             theirs.close()
         self._process = process
-        self._work, self._asides = (Link(ours, self._hear, self.kill) for ours, _ in (work, asides))
+        self._work, self._control = (
+            Connection(ours, self._on_report, self.kill) for ours, _ in (work, control)
+        )
         self._runs = 0
         loop.add_reader(process.sentinel, self._notice_exit, process)
         if self._setup_timeout:
@@ -140,10 +147,10 @@ class ModelProcess:
         """Have it end early what it runs."""
         self.ask(Cancel(id, self._runs))
 
-    def ask(self, request: Aside) -> None:
+    def ask(self, request: ControlMessage) -> None:
         """Say something else to it; it hears that while it runs something."""
-        if self._asides is not None:
-            self._asides.write(to_frame(request))
+        if self._control is not None:
+            self._control.write(to_frame(request))
 
     def kill(self) -> None:
         """End it at once."""
@@ -165,7 +172,7 @@ class ModelProcess:
             self.kill()
             await self._exited.wait()
 
-    def _hear(self, report: Report) -> None:
+    def _on_report(self, report: Report) -> None:
         if isinstance(report, SetupLog):
             self._logs.append(report.data)
         elif isinstance(report, _OF_SETUP) and self.state != "starting":
@@ -173,14 +180,14 @@ class ModelProcess:
         elif isinstance(report, Ready):
             self._end_setup("ready")
             self.has_been_ready = True
-            timer = asyncio.get_running_loop().call_later(_STEADY_SECONDS, self.prove_steady)
+            timer = asyncio.get_running_loop().call_later(_STEADY_SECONDS, self.reset_crash_count)
             self._timers.append(timer)
         elif isinstance(report, SetupFailed):
             self._fail_setup(report.error)
             return
-        self._listener.hear(report)
+        self._listener.on_report(report)
 
-    def prove_steady(self) -> None:
+    def reset_crash_count(self) -> None:
         """It works: earlier crashes no longer count."""
         self._crashes_in_a_row = 0
 
@@ -190,12 +197,12 @@ class ModelProcess:
 
     def _fail_setup(self, error: str) -> None:
         """The first one is not tried again; one after a crash counts as a crash."""
-        log.error("setup failed", kind=self._plan.kind, error=error)
+        log.error("setup failed", kind=self._config.kind, error=error)
         self._logs.append(f"{error}\n")
         self._setup_error = error
         if not self.has_been_ready:
             self._end_setup("setup failed")
-            self._listener.hear(SetupFailed(error))
+            self._listener.on_report(SetupFailed(error))
         self.kill()
 
     def _time_out(self, process: multiprocessing.process.BaseProcess) -> None:
@@ -206,14 +213,14 @@ class ModelProcess:
         asyncio.get_running_loop().remove_reader(process.sentinel)
         process.join()
         _end_group(process.pid)
-        remove_leftovers(self.mark)
+        remove_temp_files(self.prefix)
         self._exited.set()
-        for link in filter(None, (self._work, self._asides)):
+        for link in filter(None, (self._work, self._control)):
             link.drain()
-        self._work = self._asides = None
+        self._work = self._control = None
         self._forget_timers()
         if self.state in ("stopped", "setup failed"):
-            self._listener.lose("it was stopped")
+            self._listener.on_exit("it was stopped")
             return
         error = self._setup_error and f"failed in its setup: {self._setup_error}"
         self._crash(error or _cause(process.exitcode))
@@ -222,7 +229,7 @@ class ModelProcess:
         self.crashes += 1
         self._crashes_in_a_row += 1
         self.last_crash = cause
-        log.error("model process ended", kind=self._plan.kind, cause=cause, crashes=self.crashes)
+        log.error("model process ended", kind=self._config.kind, cause=cause, crashes=self.crashes)
         if not self.has_been_ready:
             self._fail_setup(f"worker crashed during setup: {cause}")
         elif self._crashes_in_a_row >= self._max_crashes:
@@ -232,7 +239,7 @@ class ModelProcess:
             pause = min(_LONGEST_PAUSE, _PAUSE * 4 ** (self._crashes_in_a_row - 1))
             timer = asyncio.get_running_loop().call_later(pause, self.start)
             self._timers.append(timer)
-        self._listener.lose(cause)
+        self._listener.on_exit(cause)
 
     def _forget_timers(self) -> None:
         for timer in self._timers:

@@ -37,7 +37,7 @@ class Durations(Collector):
     def __init__(
         self, name: str, told: str, labels: Sequence[str], bounds: Sequence[float], most_series: int
     ) -> None:
-        self._name, self._told, self._labels, self._bounds = name, told, labels, bounds
+        self._name, self._tracking, self._labels, self._bounds = name, told, labels, bounds
         self._most_series = most_series
         self._series: dict[tuple[str, ...], _Series] = {}
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class Durations(Collector):
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
         """The state of now."""
-        family = HistogramMetricFamily(self._name, self._told, labels=self._labels)
+        family = HistogramMetricFamily(self._name, self._tracking, labels=self._labels)
         ends = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
         with self._lock:
             for labels, series in self._series.items():

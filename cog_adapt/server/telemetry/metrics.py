@@ -57,7 +57,7 @@ class _Labeled(Generic[_M]):
 
 
 class _ModelGauges(Collector):
-    """The last numbers of the model process, none while there is no such process."""
+    """The last numbers of the worker, none while there is no such process."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
@@ -171,12 +171,12 @@ class Metrics:
             self._loss.set(value)
 
     def crashed(self) -> None:
-        """The model process ended unexpectedly; its gauges are gone with it."""
+        """The worker ended unexpectedly; its gauges are gone with it."""
         self._crashes.inc()
         self._of_model.values = {}
 
     def restarted(self) -> None:
-        """The model process was started again after a crash."""
+        """The worker was started again after a crash."""
         self._restarts.inc()
 
     def self_test(self, passed: bool) -> None:
@@ -184,7 +184,7 @@ class Metrics:
         self._self_test.set(passed)
 
     def gauges(self, values: Mapping[str, float]) -> None:
-        """Numbers of the model process, in place of the last; shown as `cog_model_<name>`."""
+        """Numbers of the worker, in place of the last; shown as `cog_model_<name>`."""
         self._of_model.values = {
             name: value for name, value in values.items() if name.isidentifier() and name.isascii()
         }

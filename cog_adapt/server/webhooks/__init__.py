@@ -8,7 +8,7 @@ killed after the receiver's answer and before that is noted, for one.
 
 from cog_adapt.server.webhooks.queue import Announcement
 from cog_adapt.server.webhooks.sender import Webhooks
-from cog_adapt.server.webhooks.signing import Envelope
+from cog_adapt.server.webhooks.signing import WebhookSigner
 from cog_adapt.server.webhooks.throttle import LogThrottle
 
-__all__ = ["Announcement", "Envelope", "LogThrottle", "Webhooks"]
+__all__ = ["Announcement", "LogThrottle", "WebhookSigner", "Webhooks"]

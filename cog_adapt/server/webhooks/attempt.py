@@ -31,7 +31,7 @@ def note_attempt(
         "state": "delivered" if delivery.delivered_at else "failed",
         "next_attempt_at": None,
         "last_status": outcome.status if isinstance(outcome, Answer) else None,
-        "last_error": _tell(outcome),
+        "last_error": _publish(outcome),
     }
     if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
         changes |= {"state": "delivered", "delivered_at": now}
@@ -41,7 +41,7 @@ def note_attempt(
     return msgspec.structs.replace(delivery, **changes)
 
 
-def _tell(outcome: Answer | Exception) -> str | None:
+def _publish(outcome: Answer | Exception) -> str | None:
     if isinstance(outcome, Exception):
         return str(outcome)
     return None if 200 <= outcome.status < 300 else f"the receiver answered {outcome.status}"

@@ -13,7 +13,7 @@ from cog_adapt.server.egress import Answer, Egress, EgressError
 from cog_adapt.server.records.record import Delivery, RecordsError
 from cog_adapt.server.webhooks.attempt import note_attempt
 from cog_adapt.server.webhooks.queue import Announcement
-from cog_adapt.server.webhooks.signing import Envelope
+from cog_adapt.server.webhooks.signing import WebhookSigner
 
 _AT_ONCE = 64
 _PAUSE_WITHOUT_RECORDS = 1.0
@@ -48,11 +48,11 @@ class Deliverer:
         self,
         records: DeliveryRecords,
         egress: Egress,
-        envelope: Envelope,
+        signer: WebhookSigner,
         timeout: float,
         count: Count,
     ) -> None:
-        self._records, self._egress, self._envelope = records, egress, envelope
+        self._records, self._egress, self._signer = records, egress, signer
         self._timeout, self._count = timeout, count
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._claimed: set[str] = set()
@@ -113,7 +113,7 @@ class Deliverer:
         self, webhook_id: str, url: str, body: bytes, more: Mapping[str, str]
     ) -> Answer | Exception:
         async with self._slots:
-            headers = self._envelope.write_headers(webhook_id, body, datetime.now(UTC), more)
+            headers = self._signer.write_headers(webhook_id, body, datetime.now(UTC), more)
             try:
                 return await self._egress.post(url, body, headers, timeout=self._timeout)
             except (OSError, EgressError) as error:

@@ -29,7 +29,7 @@ class Announcement(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class Line:
+class WebhookQueue:
     """The announcements of one prediction that are still to be sent, and its delivery."""
 
     def __init__(self) -> None:

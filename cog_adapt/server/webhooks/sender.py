@@ -9,9 +9,9 @@ from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.attempt import DELAYS
 from cog_adapt.server.webhooks.delivery import Count, Deliverer, DeliveryRecords
-from cog_adapt.server.webhooks.queue import Announcement, Line
+from cog_adapt.server.webhooks.queue import Announcement, WebhookQueue
 from cog_adapt.server.webhooks.retries import Retries
-from cog_adapt.server.webhooks.signing import Envelope
+from cog_adapt.server.webhooks.signing import WebhookSigner
 
 
 class Webhooks:
@@ -31,17 +31,17 @@ class Webhooks:
         self,
         records: DeliveryRecords,
         egress: Egress,
-        envelope: Envelope,
+        signer: WebhookSigner,
         *,
         timeout: float = 10.0,
         delays: Sequence[float] = DELAYS,
         count: Count = lambda event, outcome: None,
     ) -> None:
         self._egress = egress
-        self._deliverer = Deliverer(records, egress, envelope, timeout, count)
+        self._deliverer = Deliverer(records, egress, signer, timeout, count)
         self._retries = Retries(self._deliverer, delays)
         self._timeout, self._delays = timeout, delays
-        self._lines: dict[tuple[Kind, str], Line] = {}
+        self._lines: dict[tuple[Kind, str], WebhookQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def find_fault(self, url: str) -> str | None:
@@ -99,10 +99,10 @@ class Webhooks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _line(self, kind: Kind, record_id: str) -> Line:
+    def _line(self, kind: Kind, record_id: str) -> WebhookQueue:
         key = (kind, record_id)
         if key not in self._lines:
-            self._lines[key] = Line()
+            self._lines[key] = WebhookQueue()
             task = asyncio.create_task(self._send(key))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -10,7 +10,7 @@ from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
 from cog_adapt.runner.errors import ConfigError
 
 
-class Envelope:
+class WebhookSigner:
     """Makes headers after https://www.standardwebhooks.com.
 
     Args:

@@ -21,7 +21,7 @@ from cog_adapt.server.worker.errors import (
 )
 from cog_adapt.server.worker.outputs import is_many, to_json
 from cog_adapt.server.worker.processes import end_newer_than
-from cog_adapt.server.worker.runs import Cancels, Surroundings, stage_name
+from cog_adapt.server.worker.runs import Cancels, RunContext, stage_name
 
 T = TypeVar("T")
 _END = object()
@@ -92,38 +92,38 @@ class AsyncRuns:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        run_context: RunContext,
         loop: asyncio.AbstractEventLoop,
         stopped: Callable[[], None],
     ) -> None:
-        self._surroundings, self._loop, self._stopped = surroundings, loop, stopped
-        self._channel = surroundings.channel
+        self._run_context, self._loop, self._stopped = run_context, loop, stopped
+        self._connection = run_context.connection
         self._tasks: dict[str, tuple[ActivePrediction, asyncio.Task[Outcome]]] = {}
         self._cancels = Cancels()
         self._is_stopping = False
-        loop.call_soon_threadsafe(loop.add_reader, self._channel.work_socket(), self._take)
+        loop.call_soon_threadsafe(loop.add_reader, self._connection.work_socket(), self._take)
 
     def cancel(self, request: Cancel) -> None:
         """Cancel its task, and end the processes that it alone can have started."""
         self._loop.call_soon_threadsafe(self._cancel, request)
 
     def _take(self) -> None:
-        requests = self._channel.work_that_has_come()
+        requests = self._connection.work_that_has_come()
         if requests is None:
-            self._channel.abandon()
+            self._connection.abandon()
         for request in requests:
             if isinstance(request, Stop):
                 self._is_stopping = True
                 self._end_if_idle()
             else:
-                self._start(self._surroundings.activate(request))
+                self._start(self._run_context.activate(request))
 
     def _start(self, active: ActivePrediction) -> None:
         context = contextvars.copy_context()
         context.run(current.set, active)
         active.begin()
-        files = self._surroundings.input_files()
-        execution = _Execution(self._surroundings, active, files)
+        files = self._run_context.input_files()
+        execution = _Execution(self._run_context, active, files)
         task = self._loop.create_task(execution.outcome(), context=context)
         self._tasks[active.request.id] = (active, task)
 
@@ -143,7 +143,7 @@ class AsyncRuns:
         if active.interruption.requested:
             outcome = Outcome("canceled", outcome.is_list)
         active.end(outcome.status, outcome.error, is_list=outcome.is_list)
-        self._channel.flush()  # now: the loop's next turn may be held up by another's blocking code
+        self._connection.flush()  # now: another's blocking code may hold up the loop's next turn
         self._end_if_idle()
 
     def _cancel(self, request: Cancel) -> None:
@@ -174,11 +174,11 @@ class _Execution:
     """One run, from its inputs to its outputs."""
 
     def __init__(
-        self, surroundings: Surroundings, active: ActivePrediction, files: InputFiles
+        self, run_context: RunContext, active: ActivePrediction, files: InputFiles
     ) -> None:
-        self._predictor = surroundings.predictor
+        self._predictor = run_context.predictor
         self._active, self._files = active, files
-        self._destination = surroundings.destination(active)
+        self._destination = run_context.destination(active)
         self._is_list = False
 
     async def outcome(self) -> Outcome:

@@ -15,7 +15,7 @@ import msgspec
 from cog_adapt.server.protocol import Gauges, Health, SelfTested
 from cog_adapt.server.worker.active import OUTSIDE, current
 from cog_adapt.server.worker.async_runs import EventLoop
-from cog_adapt.server.worker.errors import told
+from cog_adapt.server.worker.errors import describe_error
 from cog_adapt.server.worker.predictor import Predictor
 
 _SECONDS = 5.0
@@ -55,7 +55,7 @@ class HealthCheck:
 
 
 def _failed(error: BaseException) -> Health:
-    return Health(f"{_PREFIX}: {told(error)}")
+    return Health(f"{_PREFIX}: {describe_error(error)}")
 
 
 def _in_thread(function: Callable[[], object]) -> "Future[Any]":
@@ -96,7 +96,7 @@ def run_self_test(instance: object) -> SelfTested:
     try:
         return SelfTested(msgspec.json.encode(runner.self_test().to_json()))
     except Exception as error:  # noqa: BLE001 - told to whoever asked
-        return SelfTested(error=told(error))
+        return SelfTested(error=describe_error(error))
 
 
 def read_gauges(instance: object) -> Gauges:

@@ -1,4 +1,4 @@
-"""What a model process is to do; the front process makes it, so nothing heavy is imported here."""
+"""What a worker is to do; the front process makes it, so nothing heavy is imported here."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from cog_adapt.server.protocol import Kind
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkerConfig:
     """What to load, and under which limits.
 
     Attributes:
@@ -18,7 +18,7 @@ class Plan:
         user_agent: of downloads.
         egress_allow: hosts and networks that input files may come from, beside public ones.
         max_file_bytes: of one input file.
-        mark: how the names of temporary files begin.
+        prefix: how the names of temporary files begin.
     """
 
     reference: str
@@ -29,4 +29,4 @@ class Plan:
     user_agent: str | None = None
     egress_allow: tuple[str, ...] = ()
     max_file_bytes: int = 2**30
-    mark: str = "tmp"
+    prefix: str = "tmp"

@@ -1,4 +1,4 @@
-"""The model process's end of the sockets to the front process.
+"""The worker's end of the sockets to the front process.
 
 Work (`Run`, `Stop`) is read by whoever does it, so that no thread has to be woken for it; what may
 come meanwhile (`Cancel`, questions) has a socket and a thread of its own. Any thread may report:
@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from cog_adapt.server.protocol import Aside, Frames, Report, Work, to_frame
-from cog_adapt.server.temp_files import remove_leftovers
+from cog_adapt.server.protocol import ControlMessage, Frames, Report, Work, to_frame
+from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.processes import end_descendants
 
 _CHUNK = 2**18
@@ -29,21 +29,21 @@ _MOST_WAITING = 20_000
 _PAUSE = 0.001
 
 
-class Channel:
+class Connection:
     """Reports out of, and requests into this process.
 
     Args:
         work: connected to the front process; where that is gone, so is this process.
-        asides: the same.
-        mark: of the temporary files that are to go with it.
+        control messages: the same.
+        prefix: of the temporary files that are to go with it.
     """
 
-    def __init__(self, work: socket.socket, asides: socket.socket, mark: str) -> None:
-        for each in (work, asides):
+    def __init__(self, work: socket.socket, control: socket.socket, prefix: str) -> None:
+        for each in (work, control):
             each.setblocking(True)
             each.set_inheritable(False)  # a program that the model starts must not keep it open
             os.register_at_fork(after_in_child=each.close)
-        self._work, self._asides, self._mark = work, asides, mark
+        self._work, self._control, self._mark = work, control, prefix
         self._process = os.getpid()
         self._frames = Frames.of_work()
         self._outbox: deque[bytes] = deque()
@@ -106,14 +106,14 @@ class Channel:
             traceback.print_exc()
             return None  # whoever says what is no work is not the front process
 
-    def asides(self) -> Iterator[Aside]:
+    def control(self) -> Iterator[ControlMessage]:
         """What else the front process asks for, until it is gone.
 
         Raises:
             msgspec.DecodeError: it says what is no request.
         """
-        frames = Frames.of_asides()
-        while data := _read(self._asides):
+        frames = Frames.of_control()
+        while data := _read(self._control):
             yield from frames.feed(data)
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class Channel:
     def abandon(self) -> NoReturn:
         """End this process and all that it has started; a run() that is under way is not asked."""
         if os.getpid() == self._process:  # a fork's inputs are its parent's too
-            remove_leftovers(self._mark)
+            remove_temp_files(self._mark)
         end_descendants()
         os._exit(1)
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.references import read_url
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.worker.config import WorkerConfig
 
 _AT_ONCE = 8
 _SECONDS = 10.0
@@ -25,14 +25,14 @@ _POLL = 0.02
 class Downloads:
     """Fetches the URLs that callers name, under the plan's limits."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._egress = Egress(plan.egress_allow)
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self._egress = Egress(config.egress_allow)
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
 
     def new_file(self, name: str) -> Path:
         """A new empty file whose name ends in this one."""
-        handle, path = tempfile.mkstemp(suffix=name, prefix=self._plan.mark)
+        handle, path = tempfile.mkstemp(suffix=name, prefix=self._config.prefix)
         os.close(handle)
         return Path(path)
 
@@ -46,12 +46,12 @@ class Downloads:
         Raises:
             InputError: it cannot be had.
         """
-        most = self._plan.max_file_bytes
+        most = self._config.max_file_bytes
         if url.startswith("data:"):
             path.write_bytes(read_url(url, most))
             return
         self._egress.download(
-            url, path, most_bytes=most, timeout=_SECONDS, user_agent=self._plan.user_agent
+            url, path, most_bytes=most, timeout=_SECONDS, user_agent=self._config.user_agent
         )
 
     def read(self, url: str, most_bytes: int) -> bytes:
@@ -61,7 +61,7 @@ class Downloads:
             InputError: it cannot be had.
         """
         return self._egress.read(
-            url, most_bytes=most_bytes, timeout=_SECONDS, user_agent=self._plan.user_agent
+            url, most_bytes=most_bytes, timeout=_SECONDS, user_agent=self._config.user_agent
         )
 
 

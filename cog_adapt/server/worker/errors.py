@@ -35,7 +35,7 @@ def failure(error: BaseException) -> Outcome:
     """The outcome for a failure in any of the stages below."""
     if isinstance(error, RunError):
         return Outcome("failed", error=str(error))
-    return Outcome("failed", error=f"Prediction failed: {told(error)}")
+    return Outcome("failed", error=f"Prediction failed: {describe_error(error)}")
 
 
 @contextlib.contextmanager
@@ -67,7 +67,7 @@ def calling_user(
         raise
     except BaseException as error:
         _log(error, active)
-        raise RunError(f"Prediction failed: {stage}: {told(error)}") from error
+        raise RunError(f"Prediction failed: {stage}: {describe_error(error)}") from error
 
 
 @contextlib.contextmanager
@@ -80,12 +80,16 @@ def encoding_output(what: str) -> Iterator[None]:
     except UploadError as error:
         raise RunError(f"Failed to upload output: {error}") from error
     except OSError as error:
-        raise RunError(f"Prediction failed: Failed to process output: {told(error)}") from error
+        raise RunError(
+            f"Prediction failed: Failed to process output: {describe_error(error)}"
+        ) from error
     except Exception as error:
-        raise RunError(f"Prediction failed: Failed to serialize {what}: {told(error)}") from error
+        raise RunError(
+            f"Prediction failed: Failed to serialize {what}: {describe_error(error)}"
+        ) from error
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Class and message in coglet's words, whatever the user's exception makes of them."""
     try:
         message = str(error)

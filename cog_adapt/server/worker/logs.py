@@ -1,4 +1,4 @@
-"""sys.stdout and sys.stderr of the model process: what is printed goes to whoever it belongs to.
+"""sys.stdout and sys.stderr of the worker: what is printed goes to whoever it belongs to.
 
 To the prediction that the printing code belongs to; during setup, to the front process and to
 the server's own stderr; else to the server's own stderr alone.

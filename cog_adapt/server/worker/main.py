@@ -1,4 +1,4 @@
-"""The entry of the model process."""
+"""The entry of the worker."""
 
 import multiprocessing
 import os
@@ -22,28 +22,28 @@ from cog_adapt.server.protocol import (
 )
 from cog_adapt.server.worker.async_runs import AsyncRuns, EventLoop
 from cog_adapt.server.worker.checks import HealthCheck, last_self_test, read_gauges, run_self_test
-from cog_adapt.server.worker.config import Plan
-from cog_adapt.server.worker.connection import Channel
+from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
-from cog_adapt.server.worker.errors import told
+from cog_adapt.server.worker.errors import describe_error
 from cog_adapt.server.worker.logs import SetupOutput, capture_output
 from cog_adapt.server.worker.predictor import Predictor
-from cog_adapt.server.worker.runs import Runs, Surroundings
+from cog_adapt.server.worker.runs import RunContext, Runs
 from cog_adapt.server.worker.scope import install_scope
 from cog_adapt.server.worker.sync_runs import SyncRuns
 
 
-def main(work: socket.socket, asides: socket.socket, plan: Plan) -> None:
+def main(work: socket.socket, control: socket.socket, config: WorkerConfig) -> None:
     """Load and serve one predictor until the front process says Stop, or is gone.
 
     Args:
         work: connected to the front process.
-        asides: the same.
-        plan: what to do.
+        control: the same.
+        config: what to do.
     """
     _ignore_signals()
     multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
-    process = _ModelProcess(Channel(work, asides, plan.mark), plan)
+    process = _Worker(Connection(work, control, config.prefix), config)
     process.serve()
 
 
@@ -71,9 +71,9 @@ def _ignore_signals() -> None:
     os.register_at_fork(before=hold, after_in_parent=release, after_in_child=restore)
 
 
-class _ModelProcess:
-    def __init__(self, channel: Channel, plan: Plan) -> None:
-        self._channel, self._plan = channel, plan
+class _Worker:
+    def __init__(self, connection: Connection, config: WorkerConfig) -> None:
+        self._connection, self._config = connection, config
         self._loop: EventLoop | None = None
         self._loop_lock = threading.Lock()
         self._predictor: Predictor | None = None
@@ -82,9 +82,9 @@ class _ModelProcess:
         self._stopped = threading.Event()
 
     def serve(self) -> None:
-        output = capture_output(self._channel.send)
+        output = capture_output(self._connection.send)
         install_scope()
-        downloads = Downloads(self._plan)
+        downloads = Downloads(self._config)
         references.download = downloads.read
         threading.Thread(target=self._listen, name="asides", daemon=True).start()
         try:
@@ -92,43 +92,43 @@ class _ModelProcess:
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
             traceback.print_exc()
             output.end()
-            self._channel.send(SetupFailed(" ".join(told(error).split())))
+            self._connection.send(SetupFailed(" ".join(describe_error(error).split())))
         self._stopped.wait()
-        self._channel.close()
+        self._connection.close()
 
     def _set_up(self, downloads: Downloads, output: SetupOutput) -> None:
-        predictor = Predictor(self._plan)
-        self._channel.send(predictor.describe())
+        predictor = Predictor(self._config)
+        self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
-        surroundings = Surroundings(self._plan, predictor, downloads, self._channel)
+        run_context = RunContext(self._config, predictor, downloads, self._connection)
         self._health = HealthCheck(predictor, self._event_loop)
         self._predictor = predictor
         if predictor.is_async:
             loop = self._event_loop().loop
-            self._runs = AsyncRuns(surroundings, loop, self._stopped.set)
+            self._runs = AsyncRuns(run_context, loop, self._stopped.set)
         else:
-            self._runs = SyncRuns(surroundings, self._stopped.set)
+            self._runs = SyncRuns(run_context, self._stopped.set)
         output.end()
         has_healthcheck = predictor.healthcheck is not None
-        self._channel.send(Ready(last_self_test(predictor.instance), has_healthcheck))
+        self._connection.send(Ready(last_self_test(predictor.instance), has_healthcheck))
 
     def _event_loop(self) -> EventLoop:
         with self._loop_lock:
-            self._loop = self._loop or EventLoop(self._channel.abandon)
+            self._loop = self._loop or EventLoop(self._connection.abandon)
             return self._loop
 
     def _listen(self) -> None:
         try:
-            for request in self._channel.asides():
+            for request in self._connection.control():
                 if not isinstance(request, Cancel):
                     threading.Thread(target=self._answer, args=(request,), daemon=True).start()
                 elif self._runs is not None:
                     self._runs.cancel(request)
         finally:
-            self._channel.abandon()  # deaf, it would serve nobody
+            self._connection.abandon()  # deaf, it would serve nobody
 
     def _answer(self, request: Question) -> None:
-        self._channel.send(self._report_on(request))
+        self._connection.send(self._report_on(request))
 
     def _report_on(self, request: Question) -> Report:
         instance: Any = self._predictor.instance if self._predictor else None

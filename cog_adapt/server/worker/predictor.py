@@ -13,7 +13,7 @@ from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.protocol import Described, Kind
 from cog_adapt.server.schema.loader import Target, find_handler, load_reference
 from cog_adapt.server.schema.openapi import openapi_schema
-from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.inputs import InputReader
 
 
@@ -21,7 +21,7 @@ class Predictor:
     """What serves the runs; importing has happened, setup() has not.
 
     Args:
-        plan: names it.
+        config: names it.
 
     Attributes:
         instance: of the user's class; the function itself where it is one.
@@ -36,11 +36,11 @@ class Predictor:
         ConfigError: there is no such handler.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.kind: Kind = plan.kind
-        self._target = load_reference(plan.reference)
-        self._other = _load_other(plan.other)
-        handler = find_handler(self._target, plan.kind)
+    def __init__(self, config: WorkerConfig) -> None:
+        self.kind: Kind = config.kind
+        self._target = load_reference(config.reference)
+        self._other = _load_other(config.other)
+        handler = find_handler(self._target, config.kind)
         self.inputs = InputReader.of(handler)
         self.instance: Any = self._target
         self._method = handler.name.rpartition(".")[2] if inspect.isclass(self._target) else None
@@ -49,7 +49,7 @@ class Predictor:
         self.is_generator = inspect.isgeneratorfunction(called)
         self.is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
         declared = getattr(called, "__cog_concurrent_max__", 1) if self.is_async else 1
-        self.concurrency: int = plan.concurrency or declared
+        self.concurrency: int = config.concurrency or declared
         if self.concurrency > 1 and not self.is_async:
             raise ConfigError(
                 f"concurrency is {self.concurrency}, but {handler.name} is not async; "

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from cog_adapt.server.protocol import Cancel, Kind, Run
 from cog_adapt.server.worker.active import ActivePrediction
-from cog_adapt.server.worker.config import Plan
-from cog_adapt.server.worker.connection import Channel
+from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads, InputFiles
 from cog_adapt.server.worker.predictor import Predictor
 from cog_adapt.server.worker.uploads import DataUrls, Destination, Uploads
@@ -21,17 +21,17 @@ class Runs(Protocol):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunContext:
     """What a run is made with."""
 
-    plan: Plan
+    config: WorkerConfig
     predictor: Predictor
     downloads: Downloads
-    channel: Channel
+    connection: Connection
 
     def activate(self, request: Run) -> ActivePrediction:
         """The prediction of a request."""
-        return ActivePrediction(request, self.channel.send, self.channel.add)
+        return ActivePrediction(request, self.connection.send, self.connection.add)
 
     def input_files(self) -> InputFiles:
         """For one prediction."""
@@ -39,9 +39,9 @@ class Surroundings:
 
     def destination(self, active: ActivePrediction) -> Destination:
         """Of the files that the prediction returns."""
-        if self.plan.upload_url is None:
+        if self.config.upload_url is None:
             return DataUrls()
-        return Uploads(self.plan.upload_url, active.request.id)
+        return Uploads(self.config.upload_url, active.request.id)
 
 
 def stage_name(kind: Kind, *, is_async: bool = False) -> str:

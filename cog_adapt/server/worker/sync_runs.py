@@ -21,7 +21,7 @@ from cog_adapt.server.worker.errors import (
 )
 from cog_adapt.server.worker.outputs import is_many, to_json
 from cog_adapt.server.worker.processes import end_newer_than
-from cog_adapt.server.worker.runs import Cancels, Surroundings, stage_name
+from cog_adapt.server.worker.runs import Cancels, RunContext, stage_name
 
 _END = object()
 
@@ -34,8 +34,8 @@ class SyncRuns:
         stopped: called once told to stop, after all that came before.
     """
 
-    def __init__(self, surroundings: Surroundings, stopped: Callable[[], None]) -> None:
-        self._surroundings, self._stopped = surroundings, stopped
+    def __init__(self, run_context: RunContext, stopped: Callable[[], None]) -> None:
+        self._run_context, self._stopped = run_context, stopped
         self._active: ActivePrediction | None = None
         self._cancels = Cancels()
         threading.Thread(target=self._work, name="run", daemon=True).start()
@@ -50,29 +50,29 @@ class SyncRuns:
 
     def _work(self) -> None:
         try:
-            for request in self._surroundings.channel.work():
+            for request in self._run_context.connection.work():
                 if isinstance(request, Stop):
                     self._stopped()
                     return
                 contextvars.copy_context().run(self._run, request)
         except BaseException:  # noqa: BLE001 - the process must not stay without this thread
             traceback.print_exc()
-        self._surroundings.channel.abandon()
+        self._run_context.connection.abandon()
 
     def _run(self, request: Run) -> None:
-        active = self._active = self._surroundings.activate(request)
+        active = self._active = self._run_context.activate(request)
         if self._cancels.begin(request.id):
             active.interruption.request()
         self._execute(active)
         self._active = None
-        self._surroundings.channel.flush()
+        self._run_context.connection.flush()
 
     def _execute(self, active: ActivePrediction) -> None:
         current.set(active)
         active.begin()
-        files = self._surroundings.input_files()
+        files = self._run_context.input_files()
         try:
-            outcome = _Execution(self._surroundings, active, files).outcome()
+            outcome = _Execution(self._run_context, active, files).outcome()
         except Exception as error:  # noqa: BLE001 - the thread must live for the next prediction
             outcome = failure(error)
         files.close()
@@ -85,12 +85,12 @@ class _Execution:
     """One run, from its inputs to its outputs."""
 
     def __init__(
-        self, surroundings: Surroundings, active: ActivePrediction, files: InputFiles
+        self, run_context: RunContext, active: ActivePrediction, files: InputFiles
     ) -> None:
-        self._predictor = surroundings.predictor
+        self._predictor = run_context.predictor
         self._active, self._files = active, files
         self._call = active.interruption.call
-        self._destination = surroundings.destination(active)
+        self._destination = run_context.destination(active)
         self._is_list = False
 
     def outcome(self) -> Outcome:

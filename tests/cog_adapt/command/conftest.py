@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from cog_adapt.command.app import app
 from cog_adapt.command.client import Client
-from cog_adapt.command.local_server import private_server
+from cog_adapt.command.local_server import local_server
 
 ROOT = Path(__file__).parents[3]
 PREDICTOR = """\
@@ -123,7 +123,7 @@ def mirror(served) -> Iterator[Client]:
     """This project's server for the predictor, with a key."""
     with contextlib.ExitStack() as stack:
         with contextlib.chdir(served):  # for its start alone: other tests run while it lives
-            client = stack.enter_context(private_server("predict", {}))
+            client = stack.enter_context(local_server("predict", {}))
         client.wait_until_ready(60)
         yield client
 

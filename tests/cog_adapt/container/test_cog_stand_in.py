@@ -32,7 +32,14 @@ def cog_image(build, tmp_path_factory) -> str:
     """What `cog build` would make."""
     context = tmp_path_factory.mktemp("cog") / "src"
     context.mkdir()
-    for name in (".dockerignore", "cog.yaml", "predict.py", "train.py", "task.py", *ROOT.glob("require*")):
+    for name in (
+        ".dockerignore",
+        "cog.yaml",
+        "predict.py",
+        "train.py",
+        "task.py",
+        *ROOT.glob("require*"),
+    ):
         shutil.copy(ROOT / name, context)
     shutil.copytree(ROOT / "cog_adapt", context / "cog_adapt")
     write_schema(context, predict="predict.py:Predictor", train="train.py:Trainer")

@@ -21,14 +21,14 @@ def uploading(shared, bucket):
     return shared("actions.py:Predictor", flags=("--upload-url", f"{bucket.url}/up"))
 
 
-def put_out(server, text, id="mine"):
+def on_output(server, text, id="mine"):
     body = {"id": id, "input": {"action": "output", "text": text}}
     return server.post("/predictions", body).json()
 
 
 def test_a_file_is_uploaded(uploading, bucket):
     name = uploading.new_id()
-    body = put_out(uploading, "file", name)
+    body = on_output(uploading, "file", name)
     (request,) = bucket.requests
     assert (request.method, request.body) == ("PUT", b"content")
     assert request.path.startswith("/up/")
@@ -39,7 +39,7 @@ def test_a_file_is_uploaded(uploading, bucket):
 
 
 def test_each_file_of_a_list(uploading, bucket):
-    output = put_out(uploading, "files", uploading.new_id())["output"]
+    output = on_output(uploading, "files", uploading.new_id())["output"]
     paths = {bucket.url + request.path: request.body for request in bucket.requests}
     assert sorted(paths[url] for url in output) == [b"one", b"two"]
     if not follows_cog(uploading, because="upload-order"):
@@ -48,7 +48,7 @@ def test_each_file_of_a_list(uploading, bucket):
 
 @pytest.mark.parametrize("text", ["bytesio", "open file"])
 def test_a_file_without_a_path(uploading, bucket, text):
-    output = put_out(uploading, text, uploading.new_id())["output"]
+    output = on_output(uploading, text, uploading.new_id())["output"]
     (request,) = bucket.requests
     assert request.headers["content-type"] == "application/octet-stream"
     assert output == bucket.url + request.path
@@ -56,7 +56,7 @@ def test_a_file_without_a_path(uploading, bucket, text):
 
 @pytest.mark.parametrize("text", ["file in dict", "cog model file"])
 def test_a_nested_file(uploading, bucket, text):
-    value = put_out(uploading, text, uploading.new_id())["output"]["file"]
+    value = on_output(uploading, text, uploading.new_id())["output"]["file"]
     if follows_cog(uploading, because="nested-uploads"):
         assert value.startswith("data:text/plain;base64,")
         assert bucket.requests == []
@@ -67,14 +67,14 @@ def test_a_nested_file(uploading, bucket, text):
 def test_the_location_is_the_value_without_its_query(uploading, bucket):
     location = "https://cdn.example/f.txt?signature=1"
     bucket.answer("/up/0.bin", Answer(201, headers={"Location": location}))
-    output = put_out(uploading, "bytesio", uploading.new_id())["output"]
+    output = on_output(uploading, "bytesio", uploading.new_id())["output"]
     if bucket.requests[0].path == "/up/0.bin":
         assert output == "https://cdn.example/f.txt"
 
 
 def test_redirects_are_followed_with_the_body(uploading, bucket):
     bucket.answer("/up/0.bin", Answer(307, headers={"Location": "/final/x?signature=1"}))
-    output = put_out(uploading, "bytesio", uploading.new_id())["output"]
+    output = on_output(uploading, "bytesio", uploading.new_id())["output"]
     assert [request.body for request in bucket.requests] == [b"in memory"] * 2
     assert output == f"{bucket.url}/final/x"
 
@@ -82,20 +82,20 @@ def test_redirects_are_followed_with_the_body(uploading, bucket):
 @pytest.mark.parametrize(("status", "words"), [(500, "Internal Server Error"), (403, "Forbidden")])
 def test_an_upload_that_is_refused_fails_the_prediction(uploading, bucket, status, words):
     bucket.answer("/up/0.bin", Answer(status))
-    body = put_out(uploading, "bytesio", uploading.new_id())
+    body = on_output(uploading, "bytesio", uploading.new_id())
     assert body["status"] == "failed"
     assert body["error"] == f"Failed to upload output: upload returned status {status} {words}"
 
 
 def test_what_is_no_file_is_not_uploaded(uploading, bucket):
-    assert put_out(uploading, "dict", uploading.new_id())["output"] == {"a": {"c": [1]}, "b": 1}
+    assert on_output(uploading, "dict", uploading.new_id())["output"] == {"a": {"c": [1]}, "b": 1}
     assert bucket.requests == []
 
 
 def test_a_slash_at_the_end_of_the_url(launch, bucket):
     bucket.requests.clear()
     server = launch("actions.py:Predictor", flags=("--upload-url", f"{bucket.url}/up/"))
-    put_out(server, "file", server.new_id())
+    on_output(server, "file", server.new_id())
     assert bucket.requests[0].path.startswith("/up/")
     assert not bucket.requests[0].path.startswith("/up//")
     assert len(bucket.requests) == 1

@@ -170,10 +170,10 @@ def test_logs_are_throttled(actions, receiver):
     actions.post("/predictions", {"input": inputs, **hook})
     times = [request.at for request in receiver.requests]
     assert len(times) in (3, 4)  # the start, and logs at 0.6 and 1.2 s
-    assert all(later - earlier > 0.4 for earlier, later in itertools.pairwise(times))
+    assert all(deferred - earlier > 0.4 for earlier, deferred in itertools.pairwise(times))
     logs = [request.json["logs"] for request in receiver.requests]
     assert logs[0] == ""
-    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(logs))
+    assert all(deferred.startswith(earlier) for earlier, deferred in itertools.pairwise(logs))
 
 
 def test_the_interval_can_be_set(iterating, receiver):

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.cog_adapt.contract.receivers import Receiver
-from tests.cog_adapt.faults.house import House
+from tests.cog_adapt.faults.cluster import Cluster
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """A folder with a database, without servers yet."""
     with contextlib.ExitStack() as stack:
-        yield House(tmp_path, stack)
+        yield Cluster(tmp_path, stack)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections import Counter
 import httpx2
 
 from tests.cog_adapt.contract.servers import wait_for
-from tests.cog_adapt.faults.house import FINAL, IS_FULL, record, statuses, submit
+from tests.cog_adapt.faults.cluster import FINAL, IS_FULL, record, statuses, submit
 
 SECONDS = 60.0 if IS_FULL else 4.0
 GOOD = b'{"input": {"name": "ok"}}'
@@ -56,8 +56,8 @@ def ask_nicely(server, name):
     assert time.monotonic() - began < 5
 
 
-def test_clients_that_leave_cancel_and_clients_that_dawdle_are_borne(house):
-    server = house.start(env={"BODY_SECONDS": "1"})
+def test_clients_that_leave_cancel_and_clients_that_dawdle_are_borne(cluster):
+    server = cluster.start(env={"BODY_SECONDS": "1"})
     with contextlib.ExitStack() as stack:
         for _ in range(200):  # idle, or with half a head
             idle = stack.enter_context(connect(server))
@@ -78,11 +78,11 @@ def test_clients_that_leave_cancel_and_clients_that_dawdle_are_borne(house):
         body = b'{"id": "%b", "input": {"name": "%b", "action": "gate"}}'
         with connect(server) as leaving:
             leaving.sendall(whole(body % (name.encode(), name.encode()), **more))
-            house.until_begun(name)
+            cluster.until_begun(name)
         assert statuses(server, name) == {name: "canceled"}
     ask_nicely(server, "the last one")
-    assert house.book("begun").count("ok") == 5
-    assert house.book("ended").count("sync") == 0
+    assert cluster.book("begun").count("ok") == 5
+    assert cluster.book("ended").count("sync") == 0
 
 
 def make_request(chance):
@@ -104,8 +104,8 @@ def answer_to(server, data):
     return b""
 
 
-def test_nothing_that_comes_in_is_a_fault_of_the_server(house):
-    server = house.start(train="ledger.py:train")
+def test_nothing_that_comes_in_is_a_fault_of_the_server(cluster):
+    server = cluster.start(train="recording_predictor.py:train")
     chance = random.Random(11)
     end = time.monotonic() + SECONDS
     answers: Counter[bytes] = Counter()
@@ -133,8 +133,8 @@ def test_nothing_that_comes_in_is_a_fault_of_the_server(house):
     assert record(server, "normal")["output"] == ["normal"]
 
 
-def test_a_client_that_reads_nothing_of_its_stream_holds_up_nobody(house):
-    server = house.start()
+def test_a_client_that_reads_nothing_of_its_stream_holds_up_nobody(cluster):
+    server = cluster.start()
     with contextlib.suppress(httpx2.TransportError), connect(server) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         name = b"d" * 2_000_000

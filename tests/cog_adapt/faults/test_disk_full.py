@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cog_adapt.contract.servers import wait_for
-from tests.cog_adapt.faults.house import SECONDS, assert_told_once, record, statuses, submit
+from tests.cog_adapt.faults.cluster import SECONDS, assert_told_once, record, statuses, submit
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def predict(server, name, **headers):
     return server.request("POST", "/predictions", body, headers=headers)
 
 
-def test_a_full_disk_stops_only_what_it_must(house, receiver, small_disk):
-    server = house.start(env={"DATA_DIR": str(small_disk)})
+def test_a_full_disk_stops_only_what_it_must(cluster, receiver, small_disk):
+    server = cluster.start(env={"DATA_DIR": str(small_disk)})
     submit(server, "before", webhook=receiver.url, action="gate")
     submit(server, "queued", webhook=receiver.url)
-    house.until_begun("before")
+    cluster.until_begun("before")
     fill(small_disk / "filler")
-    house.open_gate()
+    cluster.open_gate()
     done = [f"sync{number}" for number in range(60)]
     for name in done:  # until the pages that SQLite had reserved are used up
         assert predict(server, name).json()["status"] == "succeeded"
@@ -58,7 +58,7 @@ def test_a_full_disk_stops_only_what_it_must(house, receiver, small_disk):
     assert server.get("/predictions/refused").status_code == 404
     server.process.terminate()
     assert server.process.wait(SECONDS) == 0
-    again = house.start(env={"DATA_DIR": str(small_disk)})
+    again = cluster.start(env={"DATA_DIR": str(small_disk)})
     assert {record(again, name)["status"] for name in names} == {"succeeded"}
     assert_told_once(receiver, dict.fromkeys(("before", "queued", "after"), "succeeded"))
-    house.assert_run(*names)
+    cluster.assert_run(*names)

@@ -6,7 +6,7 @@
 from pathlib import Path
 
 from tests.cog_adapt.contract.servers import wait_for
-from tests.cog_adapt.faults.house import IS_FULL, full, kill, record, submit
+from tests.cog_adapt.faults.cluster import IS_FULL, full, kill, record, submit
 
 COUNT = 10_000 if IS_FULL else 1_000
 LONG = 600.0
@@ -40,10 +40,10 @@ def until_idle(server):
     wait_for(look, LONG)
 
 
-def test_a_full_queue_runs_in_order_and_once(house):
-    server = house.start(env={"MAX_QUEUE": str(COUNT)})
+def test_a_full_queue_runs_in_order_and_once(cluster):
+    server = cluster.start(env={"MAX_QUEUE": str(COUNT)})
     submit(server, "first", action="gate")
-    house.until_begun("first")
+    cluster.until_begun("first")
     before = memory_of(server)
     for name in NAMES:
         submit(server, name)
@@ -56,9 +56,9 @@ def test_a_full_queue_runs_in_order_and_once(house):
     assert record(server, NAMES[0])["queue_position"] == 1
     assert record(server, NAMES[-1])["queue_position"] == COUNT
     assert [each["id"] for each in pages(server)] == ["first", *NAMES]
-    house.open_gate()
+    cluster.open_gate()
     until_idle(server)
-    assert house.book("begun") == ["first", *NAMES]
+    assert cluster.book("begun") == ["first", *NAMES]
     found = pages(server)
     assert [each["id"] for each in found] == ["first", *NAMES]
     assert {each["status"] for each in found} == {"succeeded"}
@@ -66,21 +66,21 @@ def test_a_full_queue_runs_in_order_and_once(house):
 
 
 @full
-def test_a_long_queue_outlives_a_kill_in_its_middle(house):
-    first = house.start(env={"MAX_QUEUE": str(COUNT)})
+def test_a_long_queue_outlives_a_kill_in_its_middle(cluster):
+    first = cluster.start(env={"MAX_QUEUE": str(COUNT)})
     submit(first, "first", action="gate")
-    house.until_begun("first")
+    cluster.until_begun("first")
     for name in NAMES:
         submit(first, name)
-    house.open_gate()
-    wait_for(lambda: len(house.book("begun")) > COUNT // 3 or None, LONG)
+    cluster.open_gate()
+    wait_for(lambda: len(cluster.book("begun")) > COUNT // 3 or None, LONG)
     kill(first.process.pid)
     first.process.wait(20)
-    second = house.start(env={"MAX_QUEUE": str(COUNT)}, until="up")
+    second = cluster.start(env={"MAX_QUEUE": str(COUNT)}, until="up")
     until_idle(second)
     ended = {each["id"]: each["status"] for each in pages(second)}
     assert list(ended) == ["first", *NAMES]
-    begun = house.book("begun")
+    begun = cluster.book("begun")
     assert len(begun) == len(set(begun))
     failed = [name for name, status in ended.items() if status != "succeeded"]
     assert len(failed) <= 1

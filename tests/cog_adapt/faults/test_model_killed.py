@@ -3,7 +3,7 @@
 import time
 
 from tests.cog_adapt.contract.servers import events, wait_for
-from tests.cog_adapt.faults.house import (
+from tests.cog_adapt.faults.cluster import (
     SECONDS,
     assert_told_once,
     is_alive,
@@ -28,13 +28,13 @@ def stream(server, name):
         return list(events(response))
 
 
-def test_who_waits_for_a_killed_process_is_told_and_the_queue_runs(house, receiver):
-    server = house.start("ledger.py:Several", env={"COG_MAX_CONCURRENCY": "3"})
+def test_who_waits_for_a_killed_process_is_told_and_the_queue_runs(cluster, receiver):
+    server = cluster.start("recording_predictor.py:Several", env={"COG_MAX_CONCURRENCY": "3"})
     [worker] = server.workers()
-    with house.clients(4) as pool:
+    with cluster.clients(4) as pool:
         running = pool.submit(post, server, "sync"), pool.submit(stream, server, "stream")
         submit(server, "async", webhook=receiver.url, action="gate")
-        house.until_begun("sync", "stream", "async")
+        cluster.until_begun("sync", "stream", "async")
         waiting = pool.submit(post, server, "sync2"), pool.submit(stream, server, "stream2")
         submit(server, "async2", webhook=receiver.url, action="gate")
         wait_for(lambda: record(server, "async2").get("queue_position") and _waits(server, 3))
@@ -45,13 +45,13 @@ def test_who_waits_for_a_killed_process_is_told_and_the_queue_runs(house, receiv
         assert KILLED in told[-1].data["error"]
         health = server.health()
         assert (health["crashes"], health["last_crash"]) == (1, KILLED)
-        house.until_begun("sync2", "stream2", "async2")
-        house.open_gate()
+        cluster.until_begun("sync2", "stream2", "async2")
+        cluster.open_gate()
         assert waiting[0].result(SECONDS)["status"] == "succeeded"
         assert waiting[1].result(SECONDS)[-1].data["status"] == "succeeded"
     assert_told_once(receiver, {"async": "failed", "async2": "succeeded"})
-    house.assert_run("sync", "stream", "async", "sync2", "stream2", "async2")
-    names = house.book("begun")
+    cluster.assert_run("sync", "stream", "async", "sync2", "stream2", "async2")
+    names = cluster.book("begun")
     assert sorted(statuses(server, *names).values()) == ["failed"] * 3 + ["succeeded"] * 3
 
 
@@ -61,8 +61,8 @@ def _waits(server, count):
     return any(float(line.split()[-1]) == count for line in depth) or None
 
 
-def test_every_way_to_die_has_its_name_and_what_has_retries_runs_again(house):
-    server = house.start()
+def test_every_way_to_die_has_its_name_and_what_has_retries_runs_again(cluster):
+    server = cluster.start()
     causes = {"segfault": "was killed by signal 11 (SIGSEGV)", "exit": "exited with code 3"}
     for action in causes:
         submit(server, action, action=action)
@@ -75,15 +75,15 @@ def test_every_way_to_die_has_its_name_and_what_has_retries_runs_again(house):
     assert record(server, "patient")["output"] == ["patient"]
     health = server.health()
     assert (health["crashes"], health["last_crash"]) == (3, "exited with code 4")
-    house.assert_run(*names, "patient")
+    cluster.assert_run(*names, "patient")
 
 
-def test_a_process_that_dies_again_and_again_is_given_up(house, receiver):
-    server = house.start(env={"MAX_CRASHES": "2"})
+def test_a_process_that_dies_again_and_again_is_given_up(cluster, receiver):
+    server = cluster.start(env={"MAX_CRASHES": "2"})
     submit(server, "one", webhook=receiver.url, action="gate")
     submit(server, "two", webhook=receiver.url, action="exit")
     submit(server, "three", webhook=receiver.url)
-    house.until_begun("one")
+    cluster.until_begun("one")
     kill(server.workers()[0])
     assert_told_once(receiver, {"one": "failed", "two": "failed", "three": "failed"})
     assert server.health()["status"] == "DEFUNCT"
@@ -91,26 +91,26 @@ def test_a_process_that_dies_again_and_again_is_given_up(house, receiver):
     assert server.get("/healthz").status_code == 200
     answer = server.request("POST", "/predictions", {"input": {"name": "four"}})
     assert answer.status_code == 503
-    house.assert_run("one", "two")
+    cluster.assert_run("one", "two")
     assert "given up" in record(server, "three")["error"]
 
 
-def test_a_second_setup_that_fails_is_tried_again(house):
-    server = house.start()
-    (house.folder / "setup").write_text("raise")
+def test_a_second_setup_that_fails_is_tried_again(cluster):
+    server = cluster.start()
+    (cluster.folder / "setup").write_text("raise")
     kill(server.workers()[0])
     wait_for(lambda: server.health().get("crashes"), SECONDS)
     submit(server, "patient")
-    wait_for(lambda: len(house.book("setups")) > 1 or None, SECONDS)
-    (house.folder / "setup").write_text("")
+    wait_for(lambda: len(cluster.book("setups")) > 1 or None, SECONDS)
+    (cluster.folder / "setup").write_text("")
     assert statuses(server, "patient") == {"patient": "succeeded"}
     assert server.health()["status"] == "READY"
 
 
-def test_a_model_that_hangs_in_c_does_not_hang_the_server(house):
-    server = house.start()
+def test_a_model_that_hangs_in_c_does_not_hang_the_server(cluster):
+    server = cluster.start()
     submit(server, "hung", action="hang", seconds=3)
-    house.until_begun("hung")
+    cluster.until_begun("hung")
     began = time.monotonic()
     assert server.get("/healthz").status_code == 200
     assert server.health()["status"] == "BUSY"
@@ -118,38 +118,38 @@ def test_a_model_that_hangs_in_c_does_not_hang_the_server(house):
     assert server.request("POST", "/predictions/hung/cancel").status_code == 200
     assert server.request("POST", "/predictions", {"input": {"name": 3}}).status_code == 422
     assert time.monotonic() - began < 2.5, "these waited for the model"
-    assert house.book("ended") == []
+    assert cluster.book("ended") == []
     submit(server, "next")
     assert statuses(server, "hung", "next") == {"hung": "canceled", "next": "succeeded"}
 
 
-def test_the_processes_of_a_killed_model_go_with_it(house):
-    server = house.start()
+def test_the_processes_of_a_killed_model_go_with_it(cluster):
+    server = cluster.start()
     submit(server, "parent", action="fork")
-    wait_for(lambda: house.book("children") or None, SECONDS)
-    [child] = map(int, house.book("children"))
+    wait_for(lambda: cluster.book("children") or None, SECONDS)
+    [child] = map(int, cluster.book("children"))
     assert is_alive(child)
     kill(server.workers()[0])
     assert statuses(server, "parent") == {"parent": "failed"}
     until_gone(child)
 
 
-def test_a_training_process_that_breaks_takes_no_prediction_along_and_is_started_again(house):
-    server = house.start(train="ledger.py:train")
+def test_a_training_process_that_breaks_takes_no_prediction_along_and_is_started_again(cluster):
+    server = cluster.start(train="recording_predictor.py:train")
     submit(server, "prediction", action="gate")
-    house.until_begun("prediction")
+    cluster.until_begun("prediction")
 
     def train(name):
         return server.request("POST", "/trainings", {"input": {"name": name}}).json()
 
     for word in ("raise", "die", ""):
-        (house.folder / "import").write_text(word)
+        (cluster.folder / "import").write_text(word)
         assert train(word or "good")["status"] == ("failed" if word else "succeeded")
-    (house.folder / "training").write_text("die")
+    (cluster.folder / "training").write_text("die")
     answer = train("dying")
     assert (answer["status"], "exited with code 5" in answer["error"]) == ("failed", True)
-    (house.folder / "training").unlink()
+    (cluster.folder / "training").unlink()
     assert train("again")["status"] == "succeeded"
-    house.open_gate()
+    cluster.open_gate()
     assert statuses(server, "prediction") == {"prediction": "succeeded"}
-    house.assert_run("prediction", "good", "dying", "again")
+    cluster.assert_run("prediction", "good", "dying", "again")

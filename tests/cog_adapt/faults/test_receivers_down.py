@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tests.cog_adapt.contract.receivers import Answer, Receiver
 from tests.cog_adapt.contract.servers import wait_for
 from tests.cog_adapt.contract.serving import free_port
-from tests.cog_adapt.faults.house import (
+from tests.cog_adapt.faults.cluster import (
     SECONDS,
     assert_told_once,
     kill,
@@ -35,8 +35,8 @@ class Door(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_receivers_that_fail_hold_up_nobody_and_hear_the_end_once(house, receiver):
-    server = house.start(env={"COG_THROTTLE_RESPONSE_INTERVAL": "0"})
+def test_receivers_that_fail_hold_up_nobody_and_hear_the_end_once(cluster, receiver):
+    server = cluster.start(env={"COG_THROTTLE_RESPONSE_INTERVAL": "0"})
     receiver.answer("/hook/broken", *[Answer(503)] * 3, Answer())
     receiver.answer("/hook/hanging", Answer(delay=3))
     receiver.answer("/hook/refusing", Answer(404))
@@ -50,7 +50,7 @@ def test_receivers_that_fail_hold_up_nobody_and_hear_the_end_once(house, receive
     wait_for(lambda: len(last_words(receiver, "broken", "/hook")) or None, SECONDS)
     kill(server.process.pid)  # while one hangs, and one may be tried again
     server.process.wait(SECONDS)
-    again = house.start()
+    again = cluster.start()
     assert set(statuses(again, *names).values()) == {"succeeded"}
 
     def delivered():
@@ -66,30 +66,30 @@ def test_receivers_that_fail_hold_up_nobody_and_hear_the_end_once(house, receive
         told = [request.json["status"] for request in receiver.at(f"/hook/{name}")]
         assert told == sorted(told, key=lambda status: status in FINAL), "completed comes last"
         assert len({id_ for id_, _ in last_words(receiver, name, "/hook")}) == 1
-    house.assert_run(*names)
+    cluster.assert_run(*names)
 
 
-def test_a_receiver_that_is_down_is_told_by_the_next_server(house):
+def test_a_receiver_that_is_down_is_told_by_the_next_server(cluster):
     port = free_port()
-    first = house.start()
+    first = cluster.start()
     submit(first, "told", envelope={"webhook": f"http://127.0.0.1:{port}/hook"})
     assert statuses(first, "told") == {"told": "succeeded"}
     first.process.terminate()
     assert first.process.wait(SECONDS) == 0
     Door.took = []
-    house.start()
+    cluster.start()
     with ThreadingHTTPServer(("127.0.0.1", port), Door) as door:
         threading.Thread(target=door.serve_forever, args=(0.02,), daemon=True).start()
         wait_for(lambda: Door.took or None, SECONDS)
         door.shutdown()
     assert [status for _, status in Door.took] == ["succeeded"]
-    house.assert_run("told")
+    cluster.assert_run("told")
 
 
-def test_a_dead_receiver_does_not_slow_down_another(house):
+def test_a_dead_receiver_does_not_slow_down_another(cluster):
     with Receiver() as slow, Receiver() as quick:
         slow.answer("/hook", Answer(delay=8))
-        server = house.start()
+        server = cluster.start()
         names = [f"n{number}" for number in range(10)]
         for name in names:
             submit(server, f"slow-{name}", envelope={"webhook": f"{slow.url}/hook"})

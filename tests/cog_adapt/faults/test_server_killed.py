@@ -7,7 +7,7 @@ import time
 import httpx2
 
 from tests.cog_adapt.contract.servers import wait_for
-from tests.cog_adapt.faults.house import (
+from tests.cog_adapt.faults.cluster import (
     IS_FULL,
     SECONDS,
     assert_told_once,
@@ -38,47 +38,47 @@ def until_served(server):
     wait_for(lambda: server.health()["status"] in ("READY", "BUSY") or None, SECONDS)
 
 
-def test_what_a_killed_server_had_accepted_is_finished_by_the_next(house, receiver):
-    first = house.start()
+def test_what_a_killed_server_had_accepted_is_finished_by_the_next(cluster, receiver):
+    first = cluster.start()
     submit(first, "running", webhook=receiver.url, action="fork")
     submit(first, "waiting", webhook=receiver.url)
     submit(first, "silent")
     submit(first, "late", headers={"Cancel-After": "1s"}, webhook=receiver.url)
-    wait_for(lambda: house.book("children") or None, SECONDS)
+    wait_for(lambda: cluster.book("children") or None, SECONDS)
     before = record(first, "waiting")
-    until_gone(*die(first), *map(int, house.book("children")))
+    until_gone(*die(first), *map(int, cluster.book("children")))
     assert not receiver.requests
     time.sleep(1.0)  # until "late" is too late
-    second = house.start()
+    second = cluster.start()
     wanted = {"running": "failed", "waiting": "succeeded", "late": "canceled"}
     assert_told_once(receiver, wanted)
     assert statuses(second, *wanted, "silent") == wanted | {"silent": "succeeded"}
     assert record(second, "running")["error"] == "The server ended while it ran."
     assert record(second, "waiting")["created_at"] == before["created_at"]
-    house.assert_run("running", "waiting", "silent")
+    cluster.assert_run("running", "waiting", "silent")
 
 
-def test_what_ran_runs_again_as_often_as_was_asked_for(house, receiver):
-    first = house.start()
+def test_what_ran_runs_again_as_often_as_was_asked_for(cluster, receiver):
+    first = cluster.start()
     submit(first, "stubborn", webhook=receiver.url, action="gate", envelope={"retries": 2})
-    house.until_begun("stubborn")
+    cluster.until_begun("stubborn")
     kill(first.workers()[0])  # the first of its two
-    wait_for(lambda: len(house.book("begun")) == 2 or None, SECONDS)
+    wait_for(lambda: len(cluster.book("begun")) == 2 or None, SECONDS)
     until_gone(*die(first))
-    second = house.start(until="up")
-    wait_for(lambda: len(house.book("begun")) == 3 or None, SECONDS)
+    second = cluster.start(until="up")
+    wait_for(lambda: len(cluster.book("begun")) == 3 or None, SECONDS)
     until_gone(*die(second))
-    third = house.start()
+    third = cluster.start()
     assert_told_once(receiver, {"stubborn": "failed"})
     assert statuses(third, "stubborn") == {"stubborn": "failed"}
-    house.assert_run(*["stubborn"] * 3)
+    cluster.assert_run(*["stubborn"] * 3)
 
 
-def test_a_living_server_goes_on_with_what_a_killed_one_left(house, receiver):
-    first, second = house.start(), house.start()
+def test_a_living_server_goes_on_with_what_a_killed_one_left(cluster, receiver):
+    first, second = cluster.start(), cluster.start()
     submit(first, "running", webhook=receiver.url, action="gate")
     submit(first, "waiting", webhook=receiver.url)
-    house.until_begun("running")
+    cluster.until_begun("running")
     for method, path, body in (
         ("POST", "/predictions", {"id": "waiting", "input": {"name": "waiting"}}),
         ("POST", "/predictions", {"id": "running", "input": {"name": "other"}}),
@@ -92,19 +92,19 @@ def test_a_living_server_goes_on_with_what_a_killed_one_left(house, receiver):
     die(first)
     assert_told_once(receiver, {"running": "failed", "waiting": "succeeded"})
     assert statuses(second, "running", "waiting") == {"running": "failed", "waiting": "succeeded"}
-    house.assert_run("running", "waiting")
+    cluster.assert_run("running", "waiting")
 
 
 @full
-def test_a_server_that_was_taken_for_dead_does_not_tell_an_end_of_its_own(house, receiver):
-    first, second = house.start(), house.start()
+def test_a_server_that_was_taken_for_dead_does_not_tell_an_end_of_its_own(cluster, receiver):
+    first, second = cluster.start(), cluster.start()
     submit(first, "running", webhook=receiver.url, action="gate")
-    house.until_begun("running")
+    cluster.until_begun("running")
     time.sleep(0.5)  # one that is stopped while it writes would lock SQLite
-    house.stack.callback(first.process.send_signal, signal.SIGCONT)
+    cluster.stack.callback(first.process.send_signal, signal.SIGCONT)
     first.process.send_signal(signal.SIGSTOP)
     assert_told_once(receiver, {"running": "failed"})  # when its lease of ten seconds is over
-    house.open_gate()
+    cluster.open_gate()
     first.process.send_signal(signal.SIGCONT)
     wait_for(lambda: "end is left to another server" in first.text() or None, SECONDS)
     submit(first, "next", webhook=receiver.url)
@@ -112,26 +112,26 @@ def test_a_server_that_was_taken_for_dead_does_not_tell_an_end_of_its_own(house,
     assert record(second, "running")["status"] == "failed"
 
 
-def test_a_server_that_cannot_be_set_up_leaves_what_waits_to_one_that_can(house):
-    first = house.start()
+def test_a_server_that_cannot_be_set_up_leaves_what_waits_to_one_that_can(cluster):
+    first = cluster.start()
     submit(first, "running", action="gate")
     submit(first, "waiting")
-    house.until_begun("running")
+    cluster.until_begun("running")
     die(first)
-    (house.folder / "setup").write_text("raise")
-    broken = house.start(until=None)
+    (cluster.folder / "setup").write_text("raise")
+    broken = cluster.start(until=None)
     wait_for(lambda: "setup failed" in broken.text() or None, SECONDS)
     time.sleep(0.3)
-    (house.folder / "setup").write_text("")
-    good = house.start()
+    (cluster.folder / "setup").write_text("")
+    good = cluster.start()
     assert until_final(good, "running", "waiting")["running"]["status"] == "failed"
-    assert len(house.book("begun")) == len(set(house.book("begun")))
+    assert len(cluster.book("begun")) == len(set(cluster.book("begun")))
 
 
-def test_kills_at_any_moment_lose_and_double_nothing(house, receiver):
+def test_kills_at_any_moment_lose_and_double_nothing(cluster, receiver):
     accepted: list[str] = []
     for number in range(ROUNDS):
-        server = house.start(until="up")
+        server = cluster.start(until="up")
         until_served(server)
         names = [f"n{number}-{each}" for each in range(60)]
         with contextlib.suppress(httpx2.TransportError):
@@ -140,13 +140,13 @@ def test_kills_at_any_moment_lose_and_double_nothing(house, receiver):
                 accepted.append(name)
                 if len(accepted) == 25 * (number + 1):
                     die(server)
-    server = house.start()
+    server = cluster.start()
     ended = statuses(server, *accepted)
     assert_told_once(receiver, ended)
-    begun = house.book("begun")
+    begun = cluster.book("begun")
     assert len(begun) == len(set(begun)), "something has run twice"
-    ran_to_end = set(house.book("ended"))
+    ran_to_end = set(cluster.book("ended"))
     assert {name for name, status in ended.items() if status == "succeeded"} <= ran_to_end
     assert set(ended.values()) <= {"succeeded", "failed"}
     assert list(ended.values()).count("failed") <= ROUNDS
-    assert not any(is_alive(int(pid)) for pid in house.book("setups")[:-1])
+    assert not any(is_alive(int(pid)) for pid in cluster.book("setups")[:-1])

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tests.cog_adapt.contract.servers import events, wait_for
-from tests.cog_adapt.faults.house import (
+from tests.cog_adapt.faults.cluster import (
     SECONDS,
     assert_told_once,
     full,
@@ -39,9 +39,9 @@ def end(server, how=signal.SIGTERM):
         pytest.param("/shutdown", 0, marks=full),
     ],
 )
-def test_all_that_was_accepted_is_done_before_the_end(house, receiver, how, code):
-    server = house.start()
-    with house.clients(2) as pool:
+def test_all_that_was_accepted_is_done_before_the_end(cluster, receiver, how, code):
+    server = cluster.start()
+    with cluster.clients(2) as pool:
         submit(server, "async", webhook=receiver.url, seconds=0.5)
         body = {"id": "sync", "input": {"name": "sync"}}
         sync = pool.submit(server.request, "POST", "/predictions", body)
@@ -50,19 +50,19 @@ def test_all_that_was_accepted_is_done_before_the_end(house, receiver, how, code
         assert end(server, how) == code
         assert sync.result(SECONDS).json()["status"] == "succeeded"
     assert_told_once(receiver, {"async": "succeeded", "queued": "succeeded"})
-    house.assert_run("async", "sync", "queued")
-    assert statuses(house.start(), "sync", "async", "queued") == dict.fromkeys(
+    cluster.assert_run("async", "sync", "queued")
+    assert statuses(cluster.start(), "sync", "async", "queued") == dict.fromkeys(
         ("sync", "async", "queued"), "succeeded"
     )
 
 
 def test_when_the_time_to_drain_is_over_what_runs_has_failed_and_what_waits_is_kept(
-    house, receiver
+    cluster, receiver
 ):
-    server = house.start(env={"DRAIN_SECONDS": "1"})
-    with house.clients(3) as pool:
+    server = cluster.start(env={"DRAIN_SECONDS": "1"})
+    with cluster.clients(3) as pool:
         submit(server, "running", webhook=receiver.url, action="fork")
-        wait_for(lambda: house.book("children") or None, SECONDS)
+        wait_for(lambda: cluster.book("children") or None, SECONDS)
         body = {"id": "sync", "input": {"name": "sync"}}
         sync = pool.submit(server.request, "POST", "/predictions", body)
         wait_for(lambda: server.get("/predictions/sync").status_code == 200 or None)
@@ -72,34 +72,34 @@ def test_when_the_time_to_drain_is_over_what_runs_has_failed_and_what_waits_is_k
         assert time.monotonic() - began < 8, "one limit of a second, not several"
         answer = sync.result(SECONDS).json()
         assert (answer["status"], "shut down" in answer["error"]) == ("failed", True)
-    until_gone(*map(int, house.book("children")))
+    until_gone(*map(int, cluster.book("children")))
     assert_told_once(receiver, {"running": "failed"})
-    again = house.start()
+    again = cluster.start()
     assert_told_once(receiver, {"running": "failed", "queued": "succeeded"})
     wanted = {"running": "failed", "sync": "failed", "queued": "succeeded"}
     assert statuses(again, *wanted) == wanted
     assert "shut down" in record(again, "running")["error"]
-    house.assert_run("running", "queued")
+    cluster.assert_run("running", "queued")
 
 
-def test_a_second_ctrl_c_ends_at_once_and_loses_nothing(house, receiver):
-    server = house.start()
+def test_a_second_ctrl_c_ends_at_once_and_loses_nothing(cluster, receiver):
+    server = cluster.start()
     submit(server, "running", webhook=receiver.url, action="gate")
     submit(server, "queued", webhook=receiver.url)
-    house.until_begun("running")
+    cluster.until_begun("running")
     server.process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert server.process.poll() is None, "it has not waited"
     assert end(server, signal.SIGINT) == -signal.SIGINT
-    statuses_again = statuses(house.start(), "running", "queued")
+    statuses_again = statuses(cluster.start(), "running", "queued")
     assert statuses_again == {"running": "failed", "queued": "succeeded"}
     assert_told_once(receiver, statuses_again)
-    house.assert_run("running", "queued")
+    cluster.assert_run("running", "queued")
 
 
-def test_sigterm_counts_for_nothing_where_an_explicit_shutdown_is_awaited(house):
-    server = house.start(flags=("--await-explicit-shutdown", "true"))
-    with house.clients(1) as pool:
+def test_sigterm_counts_for_nothing_where_an_explicit_shutdown_is_awaited(cluster):
+    server = cluster.start(flags=("--await-explicit-shutdown", "true"))
+    with cluster.clients(1) as pool:
         body = {"id": "stream", "input": {"name": "stream", "action": "gate"}}
 
         def stream():
@@ -107,30 +107,30 @@ def test_sigterm_counts_for_nothing_where_an_explicit_shutdown_is_awaited(house)
                 return list(events(response))
 
         told = pool.submit(stream)
-        house.until_begun("stream")
+        cluster.until_begun("stream")
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         assert server.health()["status"] == "BUSY"
-        house.open_gate()
+        cluster.open_gate()
         assert told.result(SECONDS)[-1].data["status"] == "succeeded"
     assert end(server, "/shutdown") == 0
 
 
-def test_during_setup_it_ends_at_once_and_keeps_what_was_left_to_it(house, receiver):
-    first = house.start()
+def test_during_setup_it_ends_at_once_and_keeps_what_was_left_to_it(cluster, receiver):
+    first = cluster.start()
     submit(first, "running", action="gate")
     submit(first, "waiting", webhook=receiver.url)
-    house.until_begun("running")
+    cluster.until_begun("running")
     first.process.kill()
     first.process.wait(SECONDS)
-    (house.folder / "setup").write_text("sleep 30")
-    slow = house.start(until="STARTING")
+    (cluster.folder / "setup").write_text("sleep 30")
+    slow = cluster.start(until="STARTING")
     wait_for(lambda: "taken over" in slow.text() or None, SECONDS)
     began = time.monotonic()
     assert end(slow) == 0
     assert time.monotonic() - began < 10
-    (house.folder / "setup").write_text("")
-    assert statuses(house.start(), "running", "waiting")["waiting"] == "succeeded"
-    house.assert_run("running", "waiting")
+    (cluster.folder / "setup").write_text("")
+    assert statuses(cluster.start(), "running", "waiting")["waiting"] == "succeeded"
+    cluster.assert_run("running", "waiting")
     with pytest.raises(httpx2.TransportError):
         slow.get("/healthz")

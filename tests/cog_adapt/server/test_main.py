@@ -1,4 +1,4 @@
-"""What `python -m server` does before it serves; how it serves and ends is in tests/cog_adapt/contract."""
+"""What `python -m server` does before it serves; the rest is in tests/cog_adapt/contract."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.server.main import make_plans
+from cog_adapt.server.main import worker_configs
 from cog_adapt.server.settings import Settings
 
 REPOSITORY = Path(__file__).parents[3]
@@ -46,10 +46,13 @@ def settings(monkeypatch, tmp_path):
 
 
 def test_each_kind_has_a_plan_that_knows_the_other(settings):
-    plans = make_plans(settings(image=True), "predict", "http://x/")
-    assert (plans["predict"].reference, plans["predict"].other) == ("predict.py:Runner", "train.py")
-    assert (plans["train"].reference, plans["train"].other) == ("train.py", "predict.py:Runner")
-    assert {plan.upload_url for plan in plans.values()} == {"http://x/"}
+    configs = worker_configs(settings(image=True), "predict", "http://x/")
+    assert (configs["predict"].reference, configs["predict"].other) == (
+        "predict.py:Runner",
+        "train.py",
+    )
+    assert (configs["train"].reference, configs["train"].other) == ("train.py", "predict.py:Runner")
+    assert {config.upload_url for config in configs.values()} == {"http://x/"}
 
 
 @pytest.mark.parametrize(
@@ -57,15 +60,15 @@ def test_each_kind_has_a_plan_that_knows_the_other(settings):
 )
 def test_an_image_says_how_many_run_at_once_and_else_the_decorator(settings, image, given, slots):
     chosen = settings(image=image, cog_max_concurrency=given)
-    plans = make_plans(chosen, "predict", None)
-    assert plans["predict"].concurrency == slots
-    assert plans["train"].concurrency == 1
+    configs = worker_configs(chosen, "predict", None)
+    assert configs["predict"].concurrency == slots
+    assert configs["train"].concurrency == 1
 
 
 def test_a_mode_without_code_is_refused(settings, monkeypatch):
     monkeypatch.setenv("COG_PREDICT_TYPE_STUB", "predict.py")
     with pytest.raises(ConfigError, match="COG_TRAIN_TYPE_STUB"):
-        make_plans(Settings(), "train", None)
+        worker_configs(Settings(), "train", None)
 
 
 def test_nothing_to_serve_ends_with_1_and_says_what_to_set(tmp_path):

@@ -41,7 +41,7 @@ def test_messages_arrive_whole_and_in_order_however_the_bytes_are_cut(size):
 
 
 def test_each_socket_has_messages_of_its_own():
-    kinds = {Frames.of_work: WORK, Frames.of_asides: ASIDES, Frames.of_reports: REPORTS}
+    kinds = {Frames.of_work: WORK, Frames.of_control: ASIDES, Frames.of_reports: REPORTS}
     for read, messages in kinds.items():
         stream = b"".join(map(to_frame, messages))
         assert read().feed(stream) == messages

@@ -9,10 +9,10 @@ import pytest
 from cog_adapt.server.api.body import (
     ALL_EVENTS,
     MOST_LEVELS,
-    NotAnEnvelope,
+    BodyError,
     Refused,
     check_id,
-    read_envelope,
+    read_body,
     read_input,
 )
 
@@ -20,11 +20,11 @@ JSON = "application/json"
 
 
 def read(body, content_type=JSON, *, strict=False):
-    return read_envelope(body, content_type, strict=strict)
+    return read_body(body, content_type, strict=strict)
 
 
 def refusal(body, content_type=JSON, **options):
-    with pytest.raises(NotAnEnvelope) as caught:
+    with pytest.raises(BodyError) as caught:
         read_input(read(body, content_type, **options))
     return caught.value
 
@@ -44,21 +44,21 @@ def test_all_of_an_envelope_is_read():
         "retries": 2,
         "created_at": 5,
     }
-    envelope = read(json.dumps(body).encode())
-    assert (envelope.id, envelope.webhook, envelope.retries) == ("a", "http://x", 2)
-    assert (envelope.context, envelope.events) == ({"k": "v"}, {"logs"})
-    assert read_input(envelope) == {"text": "é"}
+    request_body = read(json.dumps(body).encode())
+    assert (request_body.id, request_body.webhook, request_body.retries) == ("a", "http://x", 2)
+    assert (request_body.context, request_body.events) == ({"k": "v"}, {"logs"})
+    assert read_input(request_body) == {"text": "é"}
 
 
 def test_an_empty_envelope_asks_for_all_events_and_has_no_input():
-    envelope = read(b"{}")
-    assert (envelope.id, envelope.webhook, envelope.events) == (None, None, ALL_EVENTS)
-    assert read_input(envelope) == {}
+    request_body = read(b"{}")
+    assert (request_body.id, request_body.webhook, request_body.events) == (None, None, ALL_EVENTS)
+    assert read_input(request_body) == {}
 
 
 def test_null_is_no_input_and_an_empty_filter_no_event():
-    envelope = read(b'{"input":null,"id":null,"webhook":null,"webhook_events_filter":[]}')
-    assert (read_input(envelope), envelope.events) == ({}, frozenset())
+    request_body = read(b'{"input":null,"id":null,"webhook":null,"webhook_events_filter":[]}')
+    assert (read_input(request_body), request_body.events) == ({}, frozenset())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 
 from cog_adapt.server.api import docs
 from cog_adapt.server.middleware.access import need_of
-from tests.cog_adapt.server.asking import ask
+from tests.cog_adapt.server.asgi_client import ask
 
 BASE = "http://server.test/prefix/docs"
 

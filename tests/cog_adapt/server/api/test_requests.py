@@ -5,60 +5,60 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import Request
 
-from cog_adapt.server.api.body import Envelope, Refused
-from cog_adapt.server.api.requests import Intake, Manner, read_headers, read_manner
+from cog_adapt.server.api.body import Refused, RequestBody
+from cog_adapt.server.api.requests import Preferences, RequestParser, read_headers, read_preferences
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.validation import InputValidator
 
 
-def manner(*, strict=False, **headers):
+def preferences(*, strict=False, **headers):
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return read_manner(read_headers(Request({"type": "http", "headers": raw})), strict=strict)
+    return read_preferences(read_headers(Request({"type": "http", "headers": raw})), strict=strict)
 
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_without_headers_a_client_waits_for_the_end(strict):
-    assert manner(strict=strict) == Manner(False, False, None, None)
+    assert preferences(strict=strict) == Preferences(False, False, None, None)
 
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_stream_wins_over_prefer(strict):
-    found = manner(strict=strict, accept="a/b, text/event-stream;q=1", prefer="respond-async")
-    assert found == Manner(is_stream=True)
+    found = preferences(strict=strict, accept="a/b, text/event-stream;q=1", prefer="respond-async")
+    assert found == Preferences(is_stream=True)
 
 
 @pytest.mark.parametrize("accept", ["*/*", "text/*", "TEXT/EVENT-STREAM", "application/json"])
 def test_other_types_are_no_stream(accept):
-    assert not manner(accept=accept).is_stream
+    assert not preferences(accept=accept).is_stream
 
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_respond_async(strict):
-    assert manner(strict=strict, prefer="respond-async") == Manner(is_async=True)
+    assert preferences(strict=strict, prefer="respond-async") == Preferences(is_async=True)
 
 
 @pytest.mark.parametrize("prefer", ["Respond-Async", "respond-async, wait=5", "wait=5", "x"])
 def test_cog_knows_no_other_preference(prefer):
-    assert manner(strict=True, prefer=prefer) == Manner()
+    assert preferences(strict=True, prefer=prefer) == Preferences()
 
 
 @pytest.mark.parametrize(
     ("prefer", "expected"),
     [
-        ("Respond-Async", Manner(is_async=True)),
-        ("foo, respond-async ", Manner(is_async=True)),
-        ("wait=5", Manner(wait=5.0)),
-        ("WAIT=0", Manner(wait=0.0)),
-        ("respond-async, wait=5", Manner(wait=5.0)),
-        ("wait=5, respond-async", Manner(wait=5.0)),
-        ("wait", Manner()),
-        ("wait=-1", Manner()),
-        ("wait=x, respond-async", Manner(is_async=True)),
-        ("respond-asynchronously", Manner()),
+        ("Respond-Async", Preferences(is_async=True)),
+        ("foo, respond-async ", Preferences(is_async=True)),
+        ("wait=5", Preferences(wait=5.0)),
+        ("WAIT=0", Preferences(wait=0.0)),
+        ("respond-async, wait=5", Preferences(wait=5.0)),
+        ("wait=5, respond-async", Preferences(wait=5.0)),
+        ("wait", Preferences()),
+        ("wait=-1", Preferences()),
+        ("wait=x, respond-async", Preferences(is_async=True)),
+        ("respond-asynchronously", Preferences()),
     ],
 )
 def test_the_mirror_reads_preferences(prefer, expected):
-    assert manner(prefer=prefer) == expected
+    assert preferences(prefer=prefer) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,12 @@ def test_the_mirror_reads_preferences(prefer, expected):
     [("30", 30), ("30s", 30), ("5m", 300), ("1h", 3600), ("250ms", 0.25), ("0.5", 0.5)],
 )
 def test_cancel_after_is_a_time(text, seconds):
-    assert manner(cancel_after=text).cancel_after == seconds
-    assert manner(cancel_after=text, prefer="wait=1") == Manner(wait=1.0, cancel_after=seconds)
-    assert manner(cancel_after=text, prefer="respond-async").cancel_after == seconds
-    assert manner(cancel_after=text, accept="text/event-stream").cancel_after == seconds
+    assert preferences(cancel_after=text).cancel_after == seconds
+    assert preferences(cancel_after=text, prefer="wait=1") == Preferences(
+        wait=1.0, cancel_after=seconds
+    )
+    assert preferences(cancel_after=text, prefer="respond-async").cancel_after == seconds
+    assert preferences(cancel_after=text, accept="text/event-stream").cancel_after == seconds
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_cancel_after_is_a_time(text, seconds):
 )
 def test_what_is_no_time_is_refused_with_the_remedy(text):
     with pytest.raises(Refused, match="30s, 5m or 1h") as caught:
-        manner(cancel_after=text)
+        preferences(cancel_after=text)
     assert (caught.value.status, caught.value.location) == (422, ("header", "cancel-after"))
 
 
@@ -88,7 +90,7 @@ def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_re
     def validator(_kind):
         return InputValidator(openapi_schema(predict), "TrainingInput", 1000)
 
-    desk = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
+    service = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
     with pytest.raises(Refused, match="trainings does not load.*setup.logs") as told:
-        Intake(desk, "train", "train").digest(Envelope())
+        RequestParser(service, "train", "train").digest(RequestBody())
     assert told.value.status == 503

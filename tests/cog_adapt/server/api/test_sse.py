@@ -7,11 +7,11 @@ from cog_adapt.server.api import sse as streams
 from cog_adapt.server.api.sse import EventStream, follow, to_bytes
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.events import Event
-from cog_adapt.server.service.prediction import Order, Prediction, encode
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode
 
 
 def started(history=100):
-    prediction = Prediction(Order("s1", "predict", b"{}", b"{}"), history)
+    prediction = Prediction(PredictionRequest("s1", "predict", b"{}", b"{}"), history)
     prediction.start()
     return prediction
 

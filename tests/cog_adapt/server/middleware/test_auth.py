@@ -5,14 +5,14 @@ from fastapi import APIRouter, FastAPI
 from starlette.responses import PlainTextResponse
 
 from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.app import add_middleware as guarded_app
 from cog_adapt.server.app import create_app
-from cog_adapt.server.app import guarded as guarded_app
 from cog_adapt.server.middleware.access import NEEDS, OPEN, need_of
-from cog_adapt.server.middleware.auth import Guard, protect
-from cog_adapt.server.middleware.body_limit import BodyLimits
+from cog_adapt.server.middleware.auth import AuthMiddleware, protect
+from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.keys import KeyRing, make_key
 from cog_adapt.server.settings import Settings
-from tests.cog_adapt.server.asking import ask
+from tests.cog_adapt.server.asgi_client import ask
 from tests.cog_adapt.server.routes_walk import routes_of
 
 
@@ -38,12 +38,12 @@ async def caller(scope, receive, send):
 
 
 @pytest.fixture
-def guarded(key_file):
-    return Guard(caller, KeyRing(key_file))
+def add_middleware(key_file):
+    return AuthMiddleware(caller, KeyRing(key_file))
 
 
-def test_without_a_key_every_route_but_liveness_is_401(guarded):
-    answer = ask(guarded, "POST", "/predictions")
+def test_without_a_key_every_route_but_liveness_is_401(add_middleware):
+    answer = ask(add_middleware, "POST", "/predictions")
     assert answer.status == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert answer.headers["content-type"] == "application/json"
@@ -66,9 +66,9 @@ def test_liveness_needs_no_key(key_file):
         {"Authorization": "Basic eDp5", "X-API-Key": "KEY"},
     ],
 )
-def test_a_key_opens_and_its_name_is_the_caller(guarded, made, headers):
+def test_a_key_opens_and_its_name_is_the_caller(add_middleware, made, headers):
     headers = {name: value.replace("KEY", made["predict"][0]) for name, value in headers.items()}
-    answer = ask(guarded, "POST", "/predictions", headers)
+    answer = ask(add_middleware, "POST", "/predictions", headers)
     assert (answer.status, answer.body) == (200, b"predict-user")
 
 
@@ -85,19 +85,19 @@ def test_a_key_opens_and_its_name_is_the_caller(guarded, made, headers):
         {"Cookie": "key=KEY"},
     ],
 )
-def test_anything_else_is_401(guarded, made, headers):
+def test_anything_else_is_401(add_middleware, made, headers):
     headers = {name: value.replace("KEY", made["admin"][0]) for name, value in headers.items()}
-    assert ask(guarded, "POST", "/predictions", headers).status == 401
+    assert ask(add_middleware, "POST", "/predictions", headers).status == 401
 
 
-def test_an_unknown_key_is_told_from_none(guarded):
-    answer = ask(guarded, "GET", "/", {"X-API-Key": "ca_x"})
+def test_an_unknown_key_is_told_from_none(add_middleware):
+    answer = ask(add_middleware, "GET", "/", {"X-API-Key": "ca_x"})
     assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
     assert "ca_x" not in answer.error
 
 
-def test_a_key_of_another_scope_is_403_and_told_which_it_lacks(guarded, bearer):
-    answer = ask(guarded, "POST", "/trainings", bearer["predict"])
+def test_a_key_of_another_scope_is_403_and_told_which_it_lacks(add_middleware, bearer):
+    answer = ask(add_middleware, "POST", "/trainings", bearer["predict"])
     assert answer.status == 403
     assert "'predict-user' lacks the scope 'train'" in answer.error
 
@@ -134,9 +134,9 @@ def test_what_a_request_needs(request_line, need):
 
 
 @pytest.mark.parametrize("scope", ["predict", "train", "admin"])
-def test_each_route_of_the_table_opens_to_its_scope_and_to_admin(guarded, bearer, scope):
+def test_each_route_of_the_table_opens_to_its_scope_and_to_admin(add_middleware, bearer, scope):
     for route, need in NEEDS.items():
-        status = ask(guarded, *route.replace("{id}", "x").split(), bearer[scope]).status
+        status = ask(add_middleware, *route.replace("{id}", "x").split(), bearer[scope]).status
         assert status == (200 if need == "any" or scope in (need, "admin") else 403), route
 
 
@@ -207,19 +207,19 @@ def test_the_walk_sees_every_route():
     } <= set(routes_of(small_app()))
 
 
-def test_a_websocket_is_closed(guarded):
+def test_a_websocket_is_closed(add_middleware):
     sent = []
 
     async def send(message):
         sent.append(message["type"])
 
-    asyncio.run(guarded({"type": "websocket", "path": "/", "headers": []}, None, send))
+    asyncio.run(add_middleware({"type": "websocket", "path": "/", "headers": []}, None, send))
     assert sent == ["websocket.close"]
 
 
 def test_where_nothing_is_set_only_body_limits_stand_before_the_application():
     door = protect(caller, Settings())
-    assert isinstance(door, BodyLimits)
+    assert isinstance(door, BodyLimitMiddleware)
     assert ask(door, "POST", "/predictions").body == b"nobody"
 
 

@@ -7,8 +7,8 @@ from fastapi import FastAPI, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 
-from cog_adapt.server.middleware.body_limit import BodyLimits
-from tests.cog_adapt.server.asking import ask
+from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
+from tests.cog_adapt.server.asgi_client import ask
 
 CHUNKED = {"Transfer-Encoding": "chunked"}
 
@@ -38,7 +38,7 @@ def fastapi_app():
 
 
 def limit(app=reader, max_bytes=10, pause_seconds=5.0, **others):
-    return BodyLimits(app, max_bytes=max_bytes, pause_seconds=pause_seconds, **others)
+    return BodyLimitMiddleware(app, max_bytes=max_bytes, pause_seconds=pause_seconds, **others)
 
 
 @pytest.mark.parametrize("headers", [CHUNKED, {"Content-Length": "10"}])

@@ -10,14 +10,14 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 
-from cog_adapt.server.middleware.body_limit import BodyLimits
+from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.joined_writes import JoiningProtocol
-from tests.cog_adapt.server.asking import served
+from tests.cog_adapt.server.asgi_client import served
 
 LONG = 5  # seconds within which a bound must have shown; all of them are below one
 
 
-class Impatient(JoiningProtocol):
+class ShortDeadlines(JoiningProtocol):
     header_seconds = 0.4
     untaken_seconds = 0.4
     max_header_bytes = 4096
@@ -40,7 +40,9 @@ async def app(scope, receive, send):
 
 @pytest.fixture(scope="module")
 def address():
-    with served(BodyLimits(app, max_bytes=100_000, pause_seconds=0.4), Impatient) as address:
+    with served(
+        BodyLimitMiddleware(app, max_bytes=100_000, pause_seconds=0.4), ShortDeadlines
+    ) as address:
         yield address
 
 
@@ -270,7 +272,7 @@ def test_an_answer_that_takes_longer_than_the_deadline_is_not_cut_by_half_a_next
         await asyncio.sleep(1.0)
         await PlainTextResponse("done")(scope, receive, send)
 
-    with served(slow, Impatient) as address, connected(address) as client:
+    with served(slow, ShortDeadlines) as address, connected(address) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.1)
         client.sendall(b"GET /next")

@@ -5,7 +5,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 from starlette.responses import PlainTextResponse
 
-from cog_adapt.server.middleware.metrics import Observed
+from cog_adapt.server.middleware.metrics import MetricsMiddleware
 from cog_adapt.server.telemetry.metrics import Metrics
 
 
@@ -37,7 +37,7 @@ def client(metrics):
         app.add_route(f"/{kind}/{{id}}/cancel", end, methods=["POST"])
     app.add_route("/alone", lambda _: PlainTextResponse(""), methods=["POST"])
     app.include_router(router)
-    app.add_middleware(Observed, metrics=metrics)
+    app.add_middleware(MetricsMiddleware, metrics=metrics)
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -88,7 +88,7 @@ def test_what_the_application_raises_passes_through(metrics):
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        asyncio.run(Observed(app, metrics)({"type": "http", "method": "GET"}, None, None))
+        asyncio.run(MetricsMiddleware(app, metrics)({"type": "http", "method": "GET"}, None, None))
     assert count(metrics, "GET", "other", "500") == 1
 
 
@@ -96,7 +96,7 @@ def test_a_client_that_left_before_its_answer_counts_as_499(metrics):
     async def app(scope, receive, send):
         pass
 
-    asyncio.run(Observed(app, metrics)({"type": "http", "method": "GET"}, None, None))
+    asyncio.run(MetricsMiddleware(app, metrics)({"type": "http", "method": "GET"}, None, None))
     assert count(metrics, "GET", "other", "499") == 1
 
 
@@ -106,5 +106,5 @@ def test_the_lifespan_is_not_a_request(metrics):
     async def app(scope, receive, send):
         seen.append(scope["type"])
 
-    asyncio.run(Observed(app, metrics)({"type": "lifespan"}, None, None))
+    asyncio.run(MetricsMiddleware(app, metrics)({"type": "lifespan"}, None, None))
     assert seen == ["lifespan"]

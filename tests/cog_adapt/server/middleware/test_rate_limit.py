@@ -5,14 +5,19 @@ from starlette.responses import PlainTextResponse
 
 from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.middleware import rate_limit as rates
-from cog_adapt.server.middleware.rate_limit import RateLimit, Windows, caller_of, read_rates
-from tests.cog_adapt.server.asking import ask
+from cog_adapt.server.middleware.rate_limit import (
+    RateLimitMiddleware,
+    Windows,
+    caller_of,
+    read_rates,
+)
+from tests.cog_adapt.server.asgi_client import ask
 
 app = PlainTextResponse("in")
 
 
 def test_calls_beyond_the_rate_are_429_and_told_when_to_come_back():
-    limited = RateLimit(app, read_rates("2/minute"))
+    limited = RateLimitMiddleware(app, read_rates("2/minute"))
     assert [ask(limited, "POST", "/predictions").status for _ in range(2)] == [200, 200]
     answer = ask(limited, "PUT", "/predictions/x")
     assert answer.status == 429
@@ -30,14 +35,14 @@ def test_calls_beyond_the_rate_are_429_and_told_when_to_come_back():
     ],
 )
 def test_looking_and_cancelling_are_never_limited(method, path):
-    limited = RateLimit(app, read_rates("1/day"))
+    limited = RateLimitMiddleware(app, read_rates("1/day"))
     assert ask(limited, "POST", "/predictions").status == 200
     assert [ask(limited, method, path).status for _ in range(3)] == [200] * 3
     assert ask(limited, "POST", "/predictions").status == 429
 
 
 def test_each_address_has_a_rate_of_its_own():
-    limited = RateLimit(app, read_rates("1/minute"))
+    limited = RateLimitMiddleware(app, read_rates("1/minute"))
     clients = [("192.0.2.1", 1), ("192.0.2.2", 1), ("192.0.2.1", 2)]
     assert [ask(limited, "POST", client=c).status for c in clients] == [200, 200, 429]
 
@@ -104,7 +109,7 @@ def test_a_malformed_rate_is_refused_at_start(setting):
 
 
 def test_a_changed_clock_of_the_day_changes_nothing(monkeypatch):
-    limited = RateLimit(app, read_rates("1/minute"))
+    limited = RateLimitMiddleware(app, read_rates("1/minute"))
     assert ask(limited, "POST").status == 200
     monkeypatch.setattr(time, "time", lambda: 1e12)
     assert ask(limited, "POST").status == 429

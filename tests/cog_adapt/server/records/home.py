@@ -42,10 +42,16 @@ class Home:
             yield connection
         engine.dispose()
 
-    def start_victim(self, name: str) -> "subprocess.Popen[str]":
+    def start_crashing_server(self, name: str) -> "subprocess.Popen[str]":
         """A server that saves `name-0`, `name-1`, … and tells each that is committed."""
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.cog_adapt.server.records.victim", str(self.folder), name]
+            [
+                sys.executable,
+                "-m",
+                "tests.cog_adapt.server.records.crashing_server",
+                str(self.folder),
+                name,
+            ]
             + ([self.url] if self.url else []),
             stdout=subprocess.PIPE,
             text=True,

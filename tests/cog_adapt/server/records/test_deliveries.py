@@ -39,9 +39,9 @@ def test_due_ones_come_oldest_first_and_no_others(home):
     async def story():
         async with home.opened() as records, home.opened() as other:
             owed = [make_delivery(number) for number in (3, 1, 2)]
-            later = make_delivery(4, next_attempt_at=START + timedelta(hours=1))
+            deferred = make_delivery(4, next_attempt_at=START + timedelta(hours=1))
             done = make_delivery(5, state="delivered")
-            records.save(make_record(1), [*owed, later, done])
+            records.save(make_record(1), [*owed, deferred, done])
             await other.save_durably(make_record(2), [make_delivery(6)])
             now = START + timedelta(minutes=1)
             assert ids(await records.due_deliveries(now, 10)) == ["d1", "d2", "d3"]

@@ -13,7 +13,7 @@ from cog_adapt.server.records.batch import Changes
 from tests.cog_adapt.server.records.home import Home, make_delivery, make_record
 
 
-async def settle(records) -> None:
+async def flush(records) -> None:
     """Wait until nothing waits to be written."""
     async with asyncio.timeout(20):
         while records.waiting:
@@ -40,14 +40,14 @@ def small_disk(tmp_path):
 
 
 def test_everything_committed_outlives_a_kill(home):
-    victims = [home.start_victim(name) for name in "ab"]
-    told = [victim.stdout.readline().strip() for victim in victims for _ in range(100)]
-    for victim in victims:
-        victim.kill()
-    for victim in victims:
-        told += victim.stdout.read().split()
-        victim.stdout.close()
-        victim.wait()
+    servers = [home.start_crashing_server(name) for name in "ab"]
+    told = [server.stdout.readline().strip() for server in servers for _ in range(100)]
+    for server in servers:
+        server.kill()
+    for server in servers:
+        told += server.stdout.read().split()
+        server.stdout.close()
+        server.wait()
 
     async def story():
         async with home.opened() as records:
@@ -75,7 +75,7 @@ def test_nothing_is_lost_when_the_disk_is_full(small_disk, what):
             assert "full" in records.error or "space" in records.error
             assert (await records.get("r7", "predict")).input == f'{text}7"'
             filler.unlink()
-            await settle(records)
+            await flush(records)
             assert records.healthy
             assert await records.get("r99", "predict") is None
             await records.save_durably(make_record(100))
@@ -109,7 +109,7 @@ def test_a_locked_database_is_an_error_and_works_again(sqlite_home, monkeypatch)
                 with pytest.raises(RecordsError, match="locked"):
                     await records.save_durably(make_record(2))
                 assert not records.healthy
-            await settle(records)
+            await flush(records)
             await records.save_durably(make_record(3))
             assert records.healthy
             page = await records.page("predict")
@@ -159,7 +159,7 @@ def test_records_go_on_when_postgresql_is_started_again(postgresql_home, cluster
                     await records.get("r1", "predict")
             finally:
                 await asyncio.to_thread(cluster.start)
-            await settle(records)
+            await flush(records)
             page = await records.page("predict")
             assert [record.id for record in page.records] == ["r2", "r1"]
             assert records.healthy

@@ -12,12 +12,12 @@ EXPIRE = "UPDATE servers SET host = 'elsewhere', lease_until = '2020-01-01 00:00
 
 def kill_a_victim(home, saves=3) -> list[str]:
     """A server that was killed, and what it left."""
-    victim = home.start_victim("v")
-    names = [victim.stdout.readline().strip() for _ in range(saves)]
-    victim.kill()
-    names += victim.stdout.read().split()
-    victim.stdout.close()
-    victim.wait()
+    server = home.start_crashing_server("v")
+    names = [server.stdout.readline().strip() for _ in range(saves)]
+    server.kill()
+    names += server.stdout.read().split()
+    server.stdout.close()
+    server.wait()
     return names
 
 
@@ -130,8 +130,8 @@ def test_a_finished_id_may_be_run_anew_by_any_server(home):
     async def story():
         async with home.opened() as one, home.opened() as other:
             await one.save_durably(make_record(1))
-            later = make_record(2).created_at
-            await other.save_durably(make_record(1, status="starting", created_at=later))
+            deferred = make_record(2).created_at
+            await other.save_durably(make_record(1, status="starting", created_at=deferred))
             assert (await one.get("r1", "predict")).status == "starting"
 
     asyncio.run(story())

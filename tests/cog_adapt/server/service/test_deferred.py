@@ -1,19 +1,19 @@
 import asyncio
 import time
 
-from cog_adapt.server.service.deferred import Later
+from cog_adapt.server.service.deferred import DeferredCalls
 
 
 def test_each_call_comes_in_order_and_none_before_its_time():
     async def story():
-        later, called, began = Later(0.05), [], time.monotonic()
+        deferred, called, began = DeferredCalls(0.05), [], time.monotonic()
         for number in range(3):
-            later.add(lambda number=number: called.append((number, time.monotonic() - began)))
+            deferred.add(lambda number=number: called.append((number, time.monotonic() - began)))
             await asyncio.sleep(0.02)
         await asyncio.sleep(0.15)
         assert [number for number, _ in called] == [0, 1, 2]
         assert all(seconds >= 0.05 + 0.02 * number for number, seconds in called)
-        later.add(lambda: called.append("again"))  # it sleeps while nothing waits
+        deferred.add(lambda: called.append("again"))  # it sleeps while nothing waits
         await asyncio.sleep(0.1)
         assert called[-1] == "again"
 
@@ -24,9 +24,9 @@ def test_a_call_that_fails_takes_no_other_along():
     async def story():
         faults, called = [], []
         asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
-        later = Later(0.01)
-        later.add(lambda: 1 / 0)
-        later.add(lambda: called.append(1))
+        deferred = DeferredCalls(0.01)
+        deferred.add(lambda: 1 / 0)
+        deferred.add(lambda: called.append(1))
         await asyncio.sleep(0.05)
         assert called == [1]
         assert len(faults) == 1

@@ -1,15 +1,17 @@
 import asyncio
 
 from cog_adapt.server.protocol import Finished
-from cog_adapt.server.service.event_cache import Recent
-from cog_adapt.server.service.prediction import Order, Prediction
+from cog_adapt.server.service.event_cache import EventCache
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest
 
 SIZE = 3400  # of what is kept of one below
 
 
-def ended(name, size=1000, **order):
+def ended(name, size=1000, **request):
     async def make():
-        prediction = Prediction(Order(name, "predict", b"{}", b"{}", **order), history=10)
+        prediction = Prediction(
+            PredictionRequest(name, "predict", b"{}", b"{}", **request), history=10
+        )
         prediction.add_output(b'"%s"' % (b"x" * size))
         prediction.finish(Finished(name, "succeeded"))
         prediction.events.close()
@@ -19,34 +21,34 @@ def ended(name, size=1000, **order):
 
 
 def test_the_latest_are_kept_and_the_oldest_go_first():
-    recent = Recent(most_bytes=20 * SIZE)
+    event_cache = EventCache(most_bytes=20 * SIZE)
     for number in range(30):
-        recent.add(ended(f"p{number}", keeps=True))
-    assert [number for number in range(30) if recent.get(f"p{number}")] == list(range(10, 30))
+        event_cache.add(ended(f"p{number}", durable=True))
+    assert [number for number in range(30) if event_cache.get(f"p{number}")] == list(range(10, 30))
 
 
 def test_one_id_is_kept_once():
-    recent = Recent(most_bytes=10 * SIZE)
+    event_cache = EventCache(most_bytes=10 * SIZE)
     for name in ("b", *"a" * 30):
-        recent.add(ended(name, keeps=True))
-    assert recent.get("a").data == ended("a", keeps=True).completed()
-    assert recent.get("b")
+        event_cache.add(ended(name, durable=True))
+    assert event_cache.get("a").data == ended("a", durable=True).completed()
+    assert event_cache.get("b")
 
 
 def test_of_what_is_kept_everything_counts_and_the_largest_is_not_kept():
-    recent = Recent(most_bytes=20 * SIZE)
-    recent.add(ended("small", keeps=True))
-    recent.add(ended("large", size=3 * SIZE, keeps=True))
-    assert recent.get("small")
-    assert recent.get("large") is None
+    event_cache = EventCache(most_bytes=20 * SIZE)
+    event_cache.add(ended("small", durable=True))
+    event_cache.add(ended("large", size=3 * SIZE, durable=True))
+    assert event_cache.get("small")
+    assert event_cache.get("large") is None
 
 
 def test_what_nobody_can_have_followed_is_not_kept():
-    recent, followed = Recent(most_bytes=2**20), ended("followed")
+    event_cache, followed = EventCache(most_bytes=2**20), ended("followed")
     followed.events.follow()
-    for prediction in (ended("plain"), ended("named", is_named=True), followed):
-        recent.add(prediction)
-    assert [recent.get(name) is not None for name in ("plain", "named", "followed")] == [
+    for prediction in (ended("plain"), ended("named", has_client_id=True), followed):
+        event_cache.add(prediction)
+    assert [event_cache.get(name) is not None for name in ("plain", "named", "followed")] == [
         False,
         True,
         True,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cog_adapt.server.protocol import Finished
-from cog_adapt.server.service.prediction import Order, Prediction, encode, new_id
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode, new_id
 
 
 def seen(body):
@@ -18,8 +18,10 @@ def on_loop(test):
 
     def run():
         async def inside():
-            order = Order("p1", "predict", b'{"key":"s"}', b'{"key":"***"}', retries=2)
-            test(Prediction(order, history=100))
+            request = PredictionRequest(
+                "p1", "predict", b'{"key":"s"}', b'{"key":"***"}', retries=2
+            )
+            test(Prediction(request, history=100))
 
         asyncio.run(inside())
 
@@ -181,7 +183,8 @@ def test_what_a_crash_cut_short_begins_again_with_nothing(prediction):
 
 def test_the_digest_is_of_the_input():
     one, same, other = (
-        Order("a", "predict", data, b"{}") for data in (b'{"a":1}', b'{"a":1}', b'{"a":2}')
+        PredictionRequest("a", "predict", data, b"{}")
+        for data in (b'{"a":1}', b'{"a":1}', b'{"a":2}')
     )
     assert one.digest == same.digest != other.digest
 

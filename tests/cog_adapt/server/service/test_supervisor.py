@@ -7,9 +7,9 @@ import tempfile
 import pytest
 
 from cog_adapt.server.protocol import Finished, Ready, Run, SetupFailed, SetupLog, to_frame
-from cog_adapt.server.service.connection import Link
-from cog_adapt.server.service.supervisor import ModelProcess
-from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.service.connection import Connection
+from cog_adapt.server.service.supervisor import WorkerSupervisor
+from cog_adapt.server.worker.config import WorkerConfig
 
 PREDICTOR = """
 import os, subprocess, time
@@ -27,10 +27,10 @@ class Ear:
     def __init__(self):
         self.reports, self.losses = [], []
 
-    def hear(self, report):
+    def on_report(self, report):
         self.reports.append(report)
 
-    def lose(self, cause):
+    def on_exit(self, cause):
         self.losses.append(cause)
 
     def heard(self, kind):
@@ -53,7 +53,7 @@ def play(tmp_path, monkeypatch):
 
         async def story():
             ear = Ear()
-            process = ModelProcess(Plan("sample.py:Predictor"), ear, **limits)
+            process = WorkerSupervisor(WorkerConfig("sample.py:Predictor"), ear, **limits)
             try:
                 await scene(process, ear)
             finally:
@@ -68,8 +68,8 @@ def test_what_comes_too_late_changes_nothing(play):
     async def scene(process, ear):
         for state in ("stopped", "setup failed"):
             process.state = state
-            process._hear(Ready())
-            process._hear(SetupFailed("no"))
+            process._on_report(Ready())
+            process._on_report(SetupFailed("no"))
             assert process.state == state
         assert ear.reports == []
 
@@ -129,7 +129,7 @@ def test_work_that_has_ended_forgives_earlier_deaths(play):
         process.start()
         for count in (1, 2):
             await until(lambda: process.takes_work)
-            process.prove_steady()
+            process.reset_crash_count()
             process.kill()
             await until(lambda count=count: process.crashes == count)
         assert process.state == "crashed"
@@ -149,21 +149,21 @@ def test_a_process_that_is_stopped_in_its_setup_stays_ended(play):
     play(scene, "print('begun', flush=True); time.sleep(60)")
 
 
-def link_and_peer(hear, on_nonsense=None):
+def link_and_peer(on_report, on_nonsense=None):
     ours, theirs = socket.socketpair()
-    return Link(ours, hear, on_nonsense), theirs
+    return Connection(ours, on_report, on_nonsense), theirs
 
 
 def test_one_report_that_cannot_be_taken_loses_no_other():
     async def scene():
         heard = []
 
-        def hear(report):
+        def on_report(report):
             heard.append(report.id)
             if report.id == "bad":
                 raise ValueError(report.id)
 
-        _, theirs = link_and_peer(hear)
+        _, theirs = link_and_peer(on_report)
         names = ["bad", "good", "bad", "better"]
         theirs.sendall(b"".join(to_frame(Finished(name, "succeeded")) for name in names))
         await until(lambda: len(heard) == 4)

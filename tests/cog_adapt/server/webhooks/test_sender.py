@@ -11,7 +11,7 @@ import standardwebhooks
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.records.record import Delivery, Record, RecordsError
 from cog_adapt.server.records.store import Records
-from cog_adapt.server.webhooks import Announcement, Envelope, Webhooks
+from cog_adapt.server.webhooks import Announcement, Webhooks, WebhookSigner
 
 pytestmark = pytest.mark.anyio
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -101,7 +101,9 @@ async def start(anyio_backend, records):
 
         async def start(into=records, secret=None, allow=("127.0.0.0/8",), **options):
             egress = Egress(allow)
-            webhooks = Webhooks(into, egress, Envelope("coglet/0.23.1", "tok", secret), **options)
+            webhooks = Webhooks(
+                into, egress, WebhookSigner("coglet/0.23.1", "tok", secret), **options
+            )
             await webhooks.start()
             stack.push_async_callback(egress.aclose)
             stack.push_async_callback(webhooks.close)

@@ -6,7 +6,7 @@ import pytest
 from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.egress import Answer, EgressError
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.webhooks import Envelope, LogThrottle
+from cog_adapt.server.webhooks import LogThrottle, WebhookSigner
 from cog_adapt.server.webhooks.attempt import DELAYS, note_attempt
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -62,13 +62,13 @@ def test_a_pending_delivery_that_was_received_once_does_not_end_as_failed():
 @pytest.mark.parametrize("secret", ["==", "whsec_a", "whsec_€uro", "whsec_AAAA whsec_a", "b64!"])
 def test_a_secret_that_is_none_is_refused_and_not_told(secret):
     with pytest.raises(ConfigError, match="WEBHOOK_SECRET") as told:
-        Envelope("me", None, secret)
+        WebhookSigner("me", None, secret)
     assert secret not in str(told.value)
 
 
 def test_a_token_that_fits_no_header_is_refused_and_not_told():
     with pytest.raises(ConfigError, match="WEBHOOK_AUTH_TOKEN") as told:
-        Envelope("me", "tok\nen")
+        WebhookSigner("me", "tok\nen")
     assert "tok\nen" not in str(told.value)
 
 

@@ -22,7 +22,7 @@ from cog_adapt.server.protocol import (
     Stop,
     to_frame,
 )
-from cog_adapt.server.worker.config import Plan
+from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.main import main
 
 SECONDS = 20
@@ -31,14 +31,14 @@ SECONDS = 20
 class Front:
     """The front's end of a model process."""
 
-    def __init__(self, plan):
+    def __init__(self, config):
         self.socket, work = socket.socketpair()
-        self.asides, asides = socket.socketpair()
+        self.control, control = socket.socketpair()
         self.socket.settimeout(SECONDS)
         context = multiprocessing.get_context("spawn")
-        self.process = context.Process(target=main, args=(work, asides, plan))
+        self.process = context.Process(target=main, args=(work, control, config))
         self.process.start()
-        for theirs in (work, asides):
+        for theirs in (work, control):
             theirs.close()
         self.runs = 0
         self.frames = Frames.of_reports()
@@ -47,7 +47,7 @@ class Front:
         self.described = None
 
     def ask(self, request):
-        self.asides.sendall(to_frame(request))
+        self.control.sendall(to_frame(request))
 
     def cancel(self, id="p"):
         self.ask(Cancel(id, self.runs))
@@ -57,7 +57,7 @@ class Front:
 
     def close(self):
         self.socket.close()
-        self.asides.close()
+        self.control.close()
 
     def hear(self):
         while not self.waiting:
@@ -84,10 +84,10 @@ class Front:
 
     def run(self, id="p", context=None, **values):
         self.start(id, context, **values)
-        return Told(self.hear_until(Finished))
+        return Reports(self.hear_until(Finished))
 
 
-class Told:
+class Reports:
     """What a model process reported of a prediction."""
 
     def __init__(self, reports, id=None):
@@ -120,13 +120,13 @@ def launch(tmp_path_factory):
     """Start a model process on a predictor's source; it is READY unless `ready=False`."""
     with contextlib.ExitStack() as stack:
 
-        def start(source, *, ready=True, files=(), **plan):
+        def start(source, *, ready=True, files=(), **config):
             folder = tmp_path_factory.mktemp("model")
             for name, content in {"predictor.py": source, **dict(files)}.items():
                 (folder / name).write_text(textwrap.dedent(content))
-            plan.setdefault("reference", "predictor.py")
+            config.setdefault("reference", "predictor.py")
             with contextlib.chdir(folder):
-                front = Front(Plan(**plan))
+                front = Front(WorkerConfig(**config))
             stack.callback(_end, front)
             if ready:
                 answer = front.set_up()

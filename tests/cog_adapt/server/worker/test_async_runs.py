@@ -6,7 +6,7 @@ import time
 import pytest
 
 from cog_adapt.server.protocol import Finished, Log, Metric, Output
-from tests.cog_adapt.server.worker.conftest import Told
+from tests.cog_adapt.server.worker.conftest import Reports
 
 SOURCE = """
     import asyncio, sys, threading, time
@@ -67,23 +67,23 @@ def test_an_async_generator_streams_while_it_runs(generator, tmp_path):
     generator.start(gate=str(gate))
     heard = generator.hear_until(Output)
     gate.touch()
-    told = Told(heard + generator.hear_until(Finished))
-    assert told.output == [1, 2]
-    assert told.logs == "closed\n"
+    reports = Reports(heard + generator.hear_until(Finished))
+    assert reports.output == [1, 2]
+    assert reports.logs == "closed\n"
 
 
 def test_an_async_generator_is_closed_by_a_cancel(generator, tmp_path):
     generator.start(gate=str(tmp_path / "never"))
     heard = generator.hear_until(Output)
     generator.cancel()
-    told = Told(heard + generator.hear_until(Finished))
-    assert (told.status, told.outputs, told.logs) == ("canceled", [1], "closed\n")
+    reports = Reports(heard + generator.hear_until(Finished))
+    assert (reports.status, reports.outputs, reports.logs) == ("canceled", [1], "closed\n")
 
 
 def test_a_failing_async_generator_keeps_its_output(generator):
-    told = generator.run(gate="", fail=True)
-    assert told.error == "Prediction failed: Async prediction failed: ValueError: boom"
-    assert told.outputs == [1]
+    reports = generator.run(gate="", fail=True)
+    assert reports.error == "Prediction failed: Async prediction failed: ValueError: boom"
+    assert reports.outputs == [1]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_a_failing_async_generator_keeps_its_output(generator):
     ],
 )
 def test_a_failure_is_told_in_coglets_words_and_the_loop_lives(model, raised, status, error):
-    told = model.run(code=main(f"raise {raised}"))
-    assert told.status == status
-    assert told.error == (error and f"Prediction failed: Async prediction failed: {error}")
+    reports = model.run(code=main(f"raise {raised}"))
+    assert reports.status == status
+    assert reports.error == (error and f"Prediction failed: Async prediction failed: {error}")
     assert model.run(code="out = [1]").output == [1]
 
 
@@ -139,10 +139,10 @@ def test_runs_go_on_at_the_same_time_and_logs_and_metrics_stay_apart(model):
     ends = [at for at, report in enumerate(heard) if isinstance(report, Finished)]
     assert max(starts) < min(ends)
     for id in "abc":
-        told = Told([report for report in heard if getattr(report, "id", None) == id])
-        assert told.logs == "".join(f"{id} {n}\n" for n in range(20))
-        assert told.output == id
-        assert [each.value for each in told.reports if isinstance(each, Metric)] == [
+        reports = Reports([report for report in heard if getattr(report, "id", None) == id])
+        assert reports.logs == "".join(f"{id} {n}\n" for n in range(20))
+        assert reports.output == id
+        assert [each.value for each in reports.reports if isinstance(each, Metric)] == [
             f'"{id}"'.encode()
         ]
 
@@ -155,16 +155,16 @@ def test_what_a_left_over_task_prints_is_in_no_later_logs(model):
         "asyncio.create_task(late())",
     )
     model.run("one", code=code)
-    told = model.run("two", code=main("await asyncio.sleep(0.2)"))
-    assert told.logs == ""
-    assert not [each for each in told.reports if isinstance(each, Metric)]
+    reports = model.run("two", code=main("await asyncio.sleep(0.2)"))
+    assert reports.logs == ""
+    assert not [each for each in reports.reports if isinstance(each, Metric)]
 
 
 @pytest.mark.parametrize("number", range(20))
 def test_a_cancel_at_once_is_never_a_failure(model, number):
     model.start(f"p{number}", code=main("await asyncio.sleep(30)"))
     model.cancel(f"p{number}")
-    assert Told(model.hear_until(Finished)).status == "canceled"
+    assert Reports(model.hear_until(Finished)).status == "canceled"
 
 
 def test_a_canceled_run_cleans_up_before_it_has_ended(model):
@@ -179,8 +179,8 @@ def test_a_canceled_run_cleans_up_before_it_has_ended(model):
     model.start(code=code)
     heard = model.hear_until(Log)
     model.cancel()
-    told = Told(heard + model.hear_until(Finished))
-    assert (told.status, told.logs) == ("canceled", "go\ncleaned up\n")
+    reports = Reports(heard + model.hear_until(Finished))
+    assert (reports.status, reports.logs) == ("canceled", "go\ncleaned up\n")
 
 
 def test_a_run_that_swallows_the_cancel_is_canceled_and_keeps_its_output(model):
@@ -190,15 +190,15 @@ def test_a_run_that_swallows_the_cancel_is_canceled_and_keeps_its_output(model):
     model.start(code=code)
     heard = model.hear_until(Log)
     model.cancel()
-    told = Told(heard + model.hear_until(Finished))
-    assert (told.status, told.outputs) == ("canceled", [1])
+    reports = Reports(heard + model.hear_until(Finished))
+    assert (reports.status, reports.outputs) == ("canceled", [1])
 
 
 def test_stop_waits_for_the_runs_that_go_on(launch):
     front = launch(SOURCE)
     front.start(code=main("await asyncio.sleep(0.3)", "return 'done'"))
     front.stop()
-    assert Told(front.hear_until(Finished)).output == "done"
+    assert Reports(front.hear_until(Finished)).output == "done"
     front.process.join(20)
     assert front.process.exitcode == 0
 
@@ -211,23 +211,23 @@ def test_an_end_is_told_before_another_run_blocks_the_loop(model):
     model.start("blocks", code=main(*blocks, "time.sleep(1)", "return time.monotonic()"))
     assert model.hear_until(Finished)[-1].id == "waits"
     heard = time.monotonic()
-    assert Told(model.hear_until(Finished)).output - heard > 0.5
+    assert Reports(model.hear_until(Finished)).output - heard > 0.5
 
 
 def test_a_large_answer_arrives_where_the_users_loop_is_uvloop(launch):
     model = launch(f"import uvloop\nuvloop.install()\n{textwrap.dedent(SOURCE)}")
     for _ in range(2):
-        told = model.run(code=main("return 'y' * 3_000_000"))
-        assert len(told.output) == 3_000_000
+        reports = model.run(code=main("return 'y' * 3_000_000"))
+        assert len(reports.output) == 3_000_000
 
 
 @pytest.mark.parametrize("error", ["SystemExit(3)", "KeyboardInterrupt()", "ValueError('boom')"])
 def test_a_generator_that_an_async_run_returns_may_raise_anything(model, error):
     code = f"def items():\n  yield 1\n  raise {error}\n" + main("return items()")
-    told = model.run(code=code)
-    assert (told.status, told.outputs) == ("failed", [1])
-    assert error.partition("(")[0] in told.error
-    assert "Traceback" in told.logs
+    reports = model.run(code=code)
+    assert (reports.status, reports.outputs) == ("failed", [1])
+    assert error.partition("(")[0] in reports.error
+    assert "Traceback" in reports.logs
 
 
 def test_a_process_whose_loop_was_closed_ends(launch):
@@ -261,5 +261,5 @@ def test_a_fork_that_ends_oddly_leaves_the_inputs_of_others(launch):
     model.start("forks")
     heard += model.hear_until(Finished)
     heard += model.hear_until(Finished)
-    assert Told(heard, "forks").output == "forked"
-    assert Told(heard, "reads").output == "hello"
+    assert Reports(heard, "forks").output == "forked"
+    assert Reports(heard, "reads").output == "hello"

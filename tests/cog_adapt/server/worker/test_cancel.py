@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cog_adapt.server.protocol import Finished, Log, Output
-from tests.cog_adapt.server.worker.conftest import Told, is_alive, wait_until
+from tests.cog_adapt.server.worker.conftest import Reports, is_alive, wait_until
 
 SOURCE = """
     import subprocess, sys, threading, time
@@ -32,40 +32,40 @@ def cancel_after_start(model, code, *, wait_for=None):
     model.start(code=code)
     heard = model.hear_until(wait_for) if wait_for else []
     model.cancel()
-    return Told(heard + model.hear_until(Finished))
+    return Reports(heard + model.hear_until(Finished))
 
 
 def test_a_loop_is_interrupted(model):
-    told = cancel_after_start(model, SPIN)
-    assert told.status == "canceled"
-    assert told.error is None
+    reports = cancel_after_start(model, SPIN)
+    assert reports.status == "canceled"
+    assert reports.error is None
 
 
 def test_the_exception_is_cogs_and_cleanup_prints_are_kept(model):
-    told = cancel_after_start(
+    reports = cancel_after_start(
         model,
         "try:\n  print('go')\n  while True: pass\nexcept Exception: print('no')\n"
         "except cog.CancelationException:\n  print('cleaned up', end='')\n  raise",
         wait_for=Log,
     )
-    assert told.status == "canceled"
-    assert told.logs == "go\ncleaned up"
+    assert reports.status == "canceled"
+    assert reports.logs == "go\ncleaned up"
 
 
 def test_a_run_that_swallows_it_is_canceled_all_the_same_and_keeps_its_output(model):
-    told = cancel_after_start(
+    reports = cancel_after_start(
         model,
         "try:\n  print('go')\n  while True: pass\nexcept BaseException: out = [1]",
         wait_for=Log,
     )
-    assert (told.status, told.outputs) == ("canceled", [1])
+    assert (reports.status, reports.outputs) == ("canceled", [1])
 
 
 def test_a_run_that_makes_another_error_of_it_is_canceled(model):
-    told = cancel_after_start(
+    reports = cancel_after_start(
         model, "try:\n  print('go')\n  while True: pass\nfinally: 1 // 0", wait_for=Log
     )
-    assert (told.status, told.error) == ("canceled", None)
+    assert (reports.status, reports.error) == ("canceled", None)
 
 
 def test_a_run_may_cancel_itself(model):
@@ -83,10 +83,10 @@ def numbers():
         print("closed")
 out = numbers()
 """
-    told = cancel_after_start(model, code, wait_for=Output)
-    assert told.status == "canceled"
-    assert told.logs == "closed\n"
-    assert told.finished.is_list
+    reports = cancel_after_start(model, code, wait_for=Output)
+    assert reports.status == "canceled"
+    assert reports.logs == "closed\n"
+    assert reports.finished.is_list
 
 
 def test_a_generator_that_swallows_it_is_not_resumed(model):
@@ -110,11 +110,11 @@ def test_no_cancel_is_lost_and_none_hits_the_next_prediction(model):
         time.sleep(chance.choice([0, 0, chance.uniform(0, 0.003)]))
         model.cancel(id)
         model.start(f"next-{number}", code="out = sum(range(1000))")
-        told = Told(model.hear_until(Finished))
-        assert told.finished.id == id
+        reports = Reports(model.hear_until(Finished))
+        assert reports.finished.id == id
         if number % 2:
-            assert told.status == "canceled"
-        assert Told(model.hear_until(Finished)).output == sum(range(1000))
+            assert reports.status == "canceled"
+        assert Reports(model.hear_until(Finished)).output == sum(range(1000))
 
 
 def test_a_cancel_that_comes_right_after_the_end_changes_nothing(model):
@@ -128,16 +128,16 @@ def test_a_prediction_that_waits_for_its_turn_is_canceled_before_it_runs(model):
     model.start("first", code="time.sleep(0.2)")
     model.start("second", code="print('ran')")
     model.cancel("second")
-    assert Told(model.hear_until(Finished)).status == "succeeded"
-    second = Told(model.hear_until(Finished))
+    assert Reports(model.hear_until(Finished)).status == "succeeded"
+    second = Reports(model.hear_until(Finished))
     assert (second.status, second.logs) == ("canceled", "")
 
 
 def test_a_program_that_the_run_waits_for_is_ended_with_it(model):
     code = "p = subprocess.Popen(['sleep', '100']); print(p.pid); p.wait()"
-    told = cancel_after_start(model, code, wait_for=Log)
-    assert told.status == "canceled"
-    wait_until(lambda: not is_alive(int(told.logs)))
+    reports = cancel_after_start(model, code, wait_for=Log)
+    assert reports.status == "canceled"
+    wait_until(lambda: not is_alive(int(reports.logs)))
 
 
 def test_a_program_that_ignores_the_first_signal_is_killed(model):
@@ -145,9 +145,9 @@ def test_a_program_that_ignores_the_first_signal_is_killed(model):
         "p = subprocess.Popen(['sh', '-c', 'trap \"\" TERM; echo $$ >&2; while :; do sleep 1; done'"
         "], stderr=subprocess.PIPE)\nprint(p.stderr.readline().decode(), end='')\np.wait()"
     )
-    told = cancel_after_start(model, code, wait_for=Log)
-    assert told.status == "canceled"
-    wait_until(lambda: not is_alive(int(told.logs)))
+    reports = cancel_after_start(model, code, wait_for=Log)
+    assert reports.status == "canceled"
+    wait_until(lambda: not is_alive(int(reports.logs)))
 
 
 def test_a_program_from_before_the_prediction_lives_on(model):
@@ -169,9 +169,9 @@ def test_a_download_is_not_waited_for(launch):
         connection, _ = silent.accept()
         began = time.monotonic()
         model.cancel()
-        told = Told(model.hear_until(Finished))
+        reports = Reports(model.hear_until(Finished))
         assert time.monotonic() - began < 8  # a download times out after 10 s
-        assert (told.status, told.logs) == ("canceled", "")
+        assert (reports.status, reports.logs) == ("canceled", "")
         connection.close()
 
 
@@ -190,5 +190,5 @@ except cog.CancelationException:
     for _ in range(2):
         model.cancel()
         heard += model.hear_until(Log)
-    told = Told(heard + model.hear_until(Finished))
-    assert told.logs == "go\ncaught\ncleaned up\n"
+    reports = Reports(heard + model.hear_until(Finished))
+    assert reports.logs == "go\ncaught\ncleaned up\n"

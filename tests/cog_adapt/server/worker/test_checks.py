@@ -14,7 +14,7 @@ from cog_adapt.server.protocol import (
     Ready,
     SelfTested,
 )
-from tests.cog_adapt.server.worker.conftest import Told
+from tests.cog_adapt.server.worker.conftest import Reports
 
 SOURCE = """
     import os, time
@@ -69,7 +69,7 @@ def test_a_healthcheck_answers_while_a_run_goes_on_and_prints_into_no_logs(model
     model.ask(AskHealth())
     heard = model.hear_until(Health, Finished)
     assert heard == [Health()]
-    assert Told(model.hear_until(Finished)).logs == ""
+    assert Reports(model.hear_until(Finished)).logs == ""
 
 
 def test_a_healthcheck_that_takes_too_long_is_not_waited_for(launch):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.protocol import Finished, Log
-from tests.cog_adapt.server.worker.conftest import SECONDS, Told, is_alive, wait_until
+from tests.cog_adapt.server.worker.conftest import SECONDS, Reports, is_alive, wait_until
 
 SOURCE = """
     import subprocess, time
@@ -23,7 +23,7 @@ def test_it_ends_with_the_front_in_the_middle_of_a_run_and_takes_programs_along(
     front.start(
         code="p = subprocess.Popen(['sleep', '100']); print(p.pid)\nwhile True: pass",
     )
-    pid = int(Told(front.hear_until(Log)).logs)
+    pid = int(Reports(front.hear_until(Log)).logs)
     front.close()
     front.process.join(SECONDS)
     assert front.process.exitcode == 1
@@ -41,7 +41,7 @@ def test_input_files_go_with_it(launch):
     """
     front = launch(source, reference="predictor.py:run", mark="tmptest_")
     front.start(file="data:text/plain,hello")
-    file = Path(Told(front.hear_until(Log)).logs.strip())
+    file = Path(Reports(front.hear_until(Log)).logs.strip())
     assert (file.name, file.read_text()) == (f"tmptest_{file.name[8:]}", "hello")
     front.close()
     front.process.join(SECONDS)
@@ -87,7 +87,7 @@ def test_it_outlives_ctrl_c_and_ends_on_stop_after_its_run(launch):
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(front.process.pid, number)
     front.stop()
-    assert Told(front.hear_until(Finished)).output == "done"
+    assert Reports(front.hear_until(Finished)).output == "done"
     front.process.join(SECONDS)
     assert front.process.exitcode == 0
 

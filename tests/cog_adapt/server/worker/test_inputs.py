@@ -101,8 +101,8 @@ def test_urls_are_downloaded_in_order_and_removed_afterwards(model, httpserver):
 
 
 def test_files_are_removed_after_a_failure_too(model):
-    told = model.run(path="data:text/plain,x", fail=True)
-    path = told.error.rpartition(" ")[2]
+    reports = model.run(path="data:text/plain,x", fail=True)
+    path = reports.error.rpartition(" ")[2]
     assert path.endswith("file.txt")
     assert not os.path.exists(path)
 
@@ -110,12 +110,12 @@ def test_files_are_removed_after_a_failure_too(model):
 @pytest.mark.parametrize("value", ["/etc/passwd", "file:///etc/passwd", "ftp://host/x", ""])
 def test_a_path_of_this_machine_is_refused(model, value):
     for values in ({"path": value}, {"paths": ["data:text/plain,x", value]}, {"file": value}):
-        told = model.run(**values)
+        reports = model.run(**values)
         name = next(iter(values))
-        assert told.error.startswith(
+        assert reports.error.startswith(
             f"Input validation error: input '{name}' is {value!r}; allowed"
         )
-        assert told.logs == ""
+        assert reports.logs == ""
 
 
 def test_an_http_error_is_told(model, httpserver):

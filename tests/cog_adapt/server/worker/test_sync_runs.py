@@ -45,9 +45,9 @@ def model(launch):
     ],
 )
 def test_each_item_of_a_list_is_a_chunk_and_any_other_value_is_one(model, code, output, is_list):
-    told = model.run(code=code)
-    assert told.output == output
-    assert told.finished.is_list == is_list
+    reports = model.run(code=code)
+    assert reports.output == output
+    assert reports.finished.is_list == is_list
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_a_failure_is_told_in_coglets_words_and_the_next_run_succeeds(model, cod
 
 
 def test_the_traceback_is_in_the_logs_after_what_was_printed(model):
-    told = model.run(code="print('before')\nraise ValueError('boom')")
-    assert told.logs.startswith("before\nTraceback (most recent call last):\n")
-    assert told.logs.endswith("ValueError: boom\n")
-    assert "server/worker" not in told.logs
-    assert "Traceback" not in told.error
+    reports = model.run(code="print('before')\nraise ValueError('boom')")
+    assert reports.logs.startswith("before\nTraceback (most recent call last):\n")
+    assert reports.logs.endswith("ValueError: boom\n")
+    assert "server/worker" not in reports.logs
+    assert "Traceback" not in reports.error
 
 
 def test_a_lone_surrogate_is_printed_as_its_escape(model):
@@ -113,17 +113,17 @@ def test_a_lone_surrogate_is_printed_as_its_escape(model):
 
 
 def test_the_users_processes_start_as_they_do_without_this_server(model):
-    told = model.run(code="import multiprocessing\nout = multiprocessing.get_start_method()")
+    reports = model.run(code="import multiprocessing\nout = multiprocessing.get_start_method()")
     default = multiprocessing.get_all_start_methods()[0]  # documented to be the default
-    assert told.output == default
+    assert reports.output == default
 
 
 def test_lines_keep_their_order_and_an_unterminated_one_stays_with_its_prediction(model):
-    told = model.run(
+    reports = model.run(
         code="print('a'); print('b', file=sys.stderr); print('c'); print('tail', end='')"
     )
-    assert told.logs == "a\nb\nc\ntail"
-    assert [each.source for each in told.reports if isinstance(each, Log)] == [
+    assert reports.logs == "a\nb\nc\ntail"
+    assert [each.source for each in reports.reports if isinstance(each, Log)] == [
         "stdout",
         "stderr",
         "stdout",
@@ -133,8 +133,8 @@ def test_lines_keep_their_order_and_an_unterminated_one_stays_with_its_predictio
 
 
 def test_a_progress_bar_is_seen_when_it_is_flushed(model):
-    told = model.run(code="print('50%', end='\\r', flush=True)\nout = [1]\nprint('100%')")
-    assert [each.data for each in told.reports if isinstance(each, Log)] == ["50%\r", "100%\n"]
+    reports = model.run(code="print('50%', end='\\r', flush=True)\nout = [1]\nprint('100%')")
+    assert [each.data for each in reports.reports if isinstance(each, Log)] == ["50%\r", "100%\n"]
 
 
 def test_what_a_thread_of_the_run_prints_belongs_to_the_run(model):
@@ -147,9 +147,9 @@ def test_bytes_are_captured_and_the_streams_look_like_files(model):
         "sys.stdout.buffer.write('é\\n'.encode()); sys.stdout.writelines(['a\\n', 'b\\n'])\n"
         "out = [sys.stdout.isatty(), sys.stdout.encoding, sys.stdout.fileno(), sys.stderr.fileno()]"
     )
-    told = model.run(code=code)
-    assert told.logs == "é\na\nb\n"
-    assert told.output == [False, "utf-8", 1, 2]
+    reports = model.run(code=code)
+    assert reports.logs == "é\na\nb\n"
+    assert reports.output == [False, "utf-8", 1, 2]
 
 
 def test_a_generator_streams_while_it_runs(launch, tmp_path):
@@ -190,9 +190,9 @@ self.record_metric("nan", float("nan"))
 threading.Thread(target=self.record_metric, args=("t", 1)).start()
 out = cog.current_scope().context
 """
-    told = model.run(code=code, context={"user": "x"})
+    reports = model.run(code=code, context={"user": "x"})
     metrics = [
-        (each.name, each.value, each.mode) for each in told.reports if isinstance(each, Metric)
+        (each.name, each.value, each.mode) for each in reports.reports if isinstance(each, Metric)
     ]
     assert metrics == [
         ("a.b", b"1", "replace"),
@@ -203,7 +203,7 @@ out = cog.current_scope().context
         ("c", b"null", "replace"),
         ("t", b"1", "replace"),
     ]
-    assert told.output == {"user": "x"}
+    assert reports.output == {"user": "x"}
 
 
 def test_a_train_function_fails_as_a_training(launch):
@@ -228,11 +228,11 @@ def test_a_class_with_setup_and_train_alone_serves_trainings(launch):
 
 
 def test_many_outputs_arrive_whole_and_in_order(model):
-    told = model.run(code="out = (print(n) or n for n in range(5000))")
-    assert told.output == list(range(5000))
-    assert told.logs == "".join(f"{n}\n" for n in range(5000))
+    reports = model.run(code="out = (print(n) or n for n in range(5000))")
+    assert reports.output == list(range(5000))
+    assert reports.logs == "".join(f"{n}\n" for n in range(5000))
 
 
 def test_predict_time_covers_the_run(model):
-    told = model.run(code="time.sleep(0.05)")
-    assert 0.05 <= told.finished.predict_time < SECONDS
+    reports = model.run(code="time.sleep(0.05)")
+    assert 0.05 <= reports.finished.predict_time < SECONDS

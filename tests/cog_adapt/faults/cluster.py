@@ -24,16 +24,16 @@ full = pytest.mark.skipif(not IS_FULL, reason="in the long form only: FAULTS=ful
 
 
 @dataclass
-class House:
+class Cluster:
     """Where servers come and go, and what was promised stays."""
 
     folder: Path
     stack: contextlib.ExitStack
     names: list[str] = field(default_factory=list)
 
-    def start(self, predict: str = "ledger.py:Predictor", **options: Any) -> Server:
+    def start(self, predict: str = "recording_predictor.py:Predictor", **options: Any) -> Server:
         """A server on the database of this house."""
-        shutil.copy(Path(__file__).parent / "ledger.py", self.folder)
+        shutil.copy(Path(__file__).parent / "recording_predictor.py", self.folder)
         more: dict[str, str] = options.pop("env", {})
         env = {"LOG_FORMAT": "console"} | more
         return self.stack.enter_context(
