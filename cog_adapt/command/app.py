@@ -7,7 +7,7 @@ import typer
 
 from cog_adapt.command.interrupts import ending_on_signals
 from cog_adapt.command.session import FAILED, INTERRUPTED, Options, run_once
-from cog_adapt.runner.errors import InputError, RunnerError
+from cog_adapt.server.errors import InputError, ServerError
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.schema.openapi import write_document
 
@@ -82,7 +82,7 @@ def _run(options: Options) -> None:
             code = run_once(options)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except RunnerError as error:
+    except ServerError as error:
         typer.echo(f"error: {error}", err=True)
         code = _USAGE if isinstance(error, InputError) else FAILED
     raise typer.Exit(code)
@@ -109,7 +109,7 @@ def key(
     """Make an API key. It is printed this once; the file of API_KEYS_FILE keeps its hash."""
     try:
         made, line = make_key(name, scopes or ["predict"])
-    except RunnerError as error:
+    except ServerError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(_USAGE) from error
     typer.echo(f"the key, for {name} alone:\n{made}\nthe line for API_KEYS_FILE:\n{line}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from cog_adapt.runner.errors import InputError, RunnerError, UnavailableError
+from cog_adapt.server.errors import InputError, ServerError, UnavailableError
 
 _PAUSE = 0.1  # s between two looks at one's own server while it starts
 _POLITE_PAUSE = 1.0  # s, at another's
@@ -126,7 +126,7 @@ def content(response: httpx2.Response) -> dict[str, Any]:
     """The JSON object of an answer.
 
     Raises:
-        RunnerError: it is another answer.
+        ServerError: it is another answer.
     """
     answer = _json(response)
     if response.status_code not in (200, 202) or not isinstance(answer, dict):
@@ -134,7 +134,7 @@ def content(response: httpx2.Response) -> dict[str, Any]:
     return answer
 
 
-def refusal(response: httpx2.Response) -> RunnerError:
+def refusal(response: httpx2.Response) -> ServerError:
     """What an answer that is no success means to a person."""
     answer, code = _json(response), response.status_code
     detail = answer.get("detail", answer.get("error")) if isinstance(answer, dict) else None

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import httpx2
 
 from cog_adapt.command.client import Client, content, refusal
-from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.server.errors import UnavailableError
 
 Kind = Literal["predict", "train"]
 Event = tuple[str, dict[str, Any]]

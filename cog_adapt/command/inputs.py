@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cog_adapt.command.schema import InputSchema
-from cog_adapt.runner.errors import InputError
+from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.types import Schema
 from cog_adapt.server.schema.validation import InputValidator
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cog_adapt.command.client import Client
 from cog_adapt.command.events import Kind
-from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.middleware.keys import make_key
 
 _PACKAGES = Path(__file__).parents[2]

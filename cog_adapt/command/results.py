@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cog_adapt.runner.errors import InputError, StoreError
+from cog_adapt.server.errors import InputError, StorageError
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,")
 _KEPT = re.compile(r"[^\w.-]+")  # what a server calls its outputs must not leave the folder
@@ -59,12 +59,12 @@ def write(path: Path, content: bytes) -> None:
     """Write one file.
 
     Raises:
-        StoreError: the disk does not take it.
+        StorageError: the disk does not take it.
     """
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
+        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def write_files(output: object, target: Target) -> tuple[object, list[Path]]:

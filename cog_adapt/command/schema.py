@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cog_adapt.command.events import Kind
-from cog_adapt.runner.errors import InputError
+from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.types import Schema
 
 

@@ -15,7 +15,7 @@ from cog_adapt.command.interrupts import canceling
 from cog_adapt.command.local_server import local_server
 from cog_adapt.command.results import Target, as_text, write, write_files
 from cog_adapt.command.schema import InputSchema
-from cog_adapt.runner.errors import InputError
+from cog_adapt.server.errors import InputError
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -51,7 +51,7 @@ def run_once(options: Options) -> int:
     Raises:
         InputError: a flag is wrong; nothing was run.
         UnavailableError: there is no server that could run it.
-        StoreError: a result cannot be written.
+        StorageError: a result cannot be written.
     """
     flags = read_flags(options.flags)
     target = Target(options.output, "weights" if options.kind == "train" else "output")

@@ -14,11 +14,12 @@ from cog_adapt.server.api import health as state
 from cog_adapt.server.api import history as record_routes
 from cog_adapt.server.api import predictions as runs
 from cog_adapt.server.egress import Egress
+from cog_adapt.server.errors import StorageError
 from cog_adapt.server.middleware.auth import protect
 from cog_adapt.server.middleware.metrics import MetricsMiddleware
 from cog_adapt.server.middleware.raw_path import RawPathMiddleware
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.records import Records, RecordsError
+from cog_adapt.server.records import Records
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.recorder import Recorder
@@ -121,7 +122,7 @@ async def _prune(records: Records, settings: Settings) -> None:
         try:
             age = timedelta(days=settings.retention_days)
             await records.prune(age, settings.retention_count)
-        except RecordsError as error:
+        except StorageError as error:
             log.warning("old records cannot be deleted", error=str(error))
         await asyncio.sleep(_PRUNE_SECONDS)
 

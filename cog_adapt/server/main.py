@@ -16,9 +16,9 @@ from typing import NoReturn
 import coglet
 import uvicorn
 
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.app import add_middleware, create_app
 from cog_adapt.server.cogfile import read_cogfile
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.joined_writes import JoiningProtocol
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Records

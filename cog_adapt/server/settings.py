@@ -16,8 +16,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.cogfile import read_cogfile
+from cog_adapt.server.errors import ConfigError
 
 COGFILE = Path("cog.yaml")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from starlette.routing import Match
 from cog_adapt.server.api.body import Refused
 from cog_adapt.server.api.requests import InvalidInputs
 from cog_adapt.server.api.responses import json_answer, problems_answer, refusal_answer
-from cog_adapt.server.records import RecordsError
+from cog_adapt.server.errors import StorageError
 
 _GONE = 499  # nobody reads it; nginx writes it so
 _REASONS = {404: "there is no such page", 405: "this method is not allowed here"}
@@ -31,7 +31,7 @@ async def _list_problems(_: Request, invalid: InvalidInputs) -> Response:
     return problems_answer(invalid.problems)
 
 
-async def _wait_for_records(request: Request, error: RecordsError) -> Response:
+async def _wait_for_storage(request: Request, error: StorageError) -> Response:
     refused = Refused(503, f"the records cannot be used: {error}")
     return refusal_answer(refused, strict=_is_strict(request))
 
@@ -66,7 +66,7 @@ def _allowed_methods(request: Request) -> list[str]:
 ANSWERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
     Refused: _refuse,
     InvalidInputs: _list_problems,
-    RecordsError: _wait_for_records,
+    StorageError: _wait_for_storage,
     ClientDisconnect: _let_go,
     HTTPException: _find_no_route,
     Exception: _admit,

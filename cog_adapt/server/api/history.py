@@ -8,11 +8,11 @@ import msgspec
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
-from cog_adapt.runner.errors import InputError
 from cog_adapt.server.api.body import Refused
 from cog_adapt.server.api.predictions import service_of
 from cog_adapt.server.api.responses import json_answer, record_body
 from cog_adapt.server.api.sse import EventStream, follow, to_bytes, translated
+from cog_adapt.server.errors import InputError
 from cog_adapt.server.middleware.raw_path import name_in
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from AntiSSRF import IPAddressRanges  # type: ignore[import-untyped]
 
-from cog_adapt.runner.errors import ConfigError, InputError
+from cog_adapt.server.errors import ConfigError, InputError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network

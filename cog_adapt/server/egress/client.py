@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import httpx2
 
-from cog_adapt.runner.errors import InputError
 from cog_adapt.server.egress.addresses import AddressRules, EgressError
 from cog_adapt.server.egress.connections import AsyncPinnedTransport, PinnedTransport, check_scheme
+from cog_adapt.server.errors import InputError
 
 _MOST_REDIRECTS = 10
 _PIECE = 2**20

@@ -9,7 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.access import ANY_KEY, OPEN, need_of
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.keys import KeyRing

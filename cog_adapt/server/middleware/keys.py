@@ -21,7 +21,7 @@ from math import inf
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 
 Scope = Literal["predict", "train", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

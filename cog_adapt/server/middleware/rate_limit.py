@@ -14,7 +14,7 @@ from math import ceil
 from limits import RateLimitItem, parse_many
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.responses import AsgiResponse
 
 _MAX_AMOUNT = 100_000  # a time is kept for each request in the window

@@ -1,6 +1,6 @@
 """The database of predictions, trainings and webhook deliveries."""
 
-from cog_adapt.server.records.record import Delivery, Page, Record, RecordsError, TakenOverError
+from cog_adapt.server.records.record import Delivery, Page, Record
 from cog_adapt.server.records.store import Records
 
-__all__ = ["Delivery", "Page", "Record", "Records", "RecordsError", "TakenOverError"]
+__all__ = ["Delivery", "Page", "Record", "Records"]

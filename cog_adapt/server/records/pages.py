@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import Connection, Select, literal, select, tuple_
 
-from cog_adapt.runner.errors import InputError
+from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import Page
 from cog_adapt.server.records.rows import to_record

@@ -14,14 +14,14 @@ from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.rows import to_delivery, to_record
 from cog_adapt.server.records.tables import deliveries, records
-from cog_adapt.server.records.transactions import to_records_error
+from cog_adapt.server.records.transactions import to_storage_error
 
 THREADS: Final = 2
 T = TypeVar("T")
 
 
 class Reader:
-    """What is committed. Every method raises `RecordsError` when it cannot be read."""
+    """What is committed. Every method raises `StorageError` when it cannot be read."""
 
     def __init__(self, engine: Engine, blobs: Blobs) -> None:
         self._engine = engine
@@ -84,4 +84,4 @@ class Reader:
             with self._engine.connect() as connection:
                 return function(connection)
         except (SQLAlchemyError, OSError) as error:
-            raise to_records_error(error) from error
+            raise to_storage_error(error) from error

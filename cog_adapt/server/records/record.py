@@ -5,21 +5,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from cog_adapt.runner.errors import RunnerError
 from cog_adapt.server.protocol import Kind
 
 RecordStatus = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 DeliveryState = Literal["pending", "delivered", "failed"]
 UNFINISHED: Final = ("starting", "processing")
 FINISHED: Final = ("succeeded", "failed", "canceled")
-
-
-class RecordsError(RunnerError):
-    """The database cannot be read or written now; the same call may succeed later."""
-
-
-class TakenOverError(RecordsError):
-    """Another server has the record: do not run it, and say nothing more about it."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from sqlalchemy import Connection, Engine
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import leases as servers
 from cog_adapt.server.records import retention
@@ -31,7 +31,7 @@ BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may be on 
 class Records:
     """Predictions, trainings and deliveries, in SQLite or PostgreSQL.
 
-    Methods that are coroutines raise `RecordsError` when the database cannot be used.
+    Methods that are coroutines raise `StorageError` when the database cannot be used.
 
     Attributes:
         server: the id of this instance, which owns what it saves.
@@ -100,7 +100,7 @@ class Records:
         """Write at once, all in one transaction; `get` finds it from here on.
 
         Returns:
-            resolved when it is committed; with a RecordsError where nothing was written or will
+            resolved when it is committed; with a StorageError where nothing was written or will
             be, or where another server has taken it over.
         """
         return self._writer.put_durably(record, deliveries)
@@ -109,7 +109,7 @@ class Records:
         """The same, and return when it is committed.
 
         Raises:
-            RecordsError: nothing was written or will be; or another server has taken it over.
+            StorageError: nothing was written or will be; or another server has taken it over.
         """
         await self.save_at_once(record, deliveries)
 
@@ -193,7 +193,7 @@ class Records:
         """Write what waits; what is unfinished, others may take over at once.
 
         Raises:
-            RecordsError: something could not be written, and is lost.
+            StorageError: something could not be written, and is lost.
         """
         try:
             await self._writer.close(partial(servers.leave, server=self.server))

@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
+from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.database import for_writing
-from cog_adapt.server.records.record import RecordsError, TakenOverError
 
 _TOO_LARGE: Final = "54"  # PostgreSQL's class of errors for values beyond a limit
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Transactions:
             with self._engine.begin() as connection:
                 result = function(connection)
         except (SQLAlchemyError, OSError) as error:
-            told = to_records_error(error)
+            told = to_storage_error(error)
             self.error = str(told)
             return None, told
         except Exception as error:  # noqa: BLE001 - goes to the caller; the thread lives on
@@ -54,7 +54,7 @@ class Transactions:
         self.error = None
         return result, None
 
-    def store(self, changes: Changes) -> tuple[dict[Key, RecordsError], Exception | None]:
+    def store(self, changes: Changes) -> tuple[dict[Key, StorageError], Exception | None]:
         """Write all changes, or nothing.
 
         Returns:
@@ -63,24 +63,24 @@ class Transactions:
         refused, error = self.run(partial(self._write, changes=changes))
         if error is None:
             return {key: _taken_over(key) for key in refused}, None
-        if isinstance(error, RecordsError) and not _is_fault_of_data(error.__cause__):
+        if isinstance(error, StorageError) and not _is_fault_of_data(error.__cause__):
             return {}, error
         return self._store_singly(changes)
 
-    def _store_singly(self, changes: Changes) -> tuple[dict[Key, RecordsError], Exception | None]:
+    def _store_singly(self, changes: Changes) -> tuple[dict[Key, StorageError], Exception | None]:
         """All but those that would fail for ever, and everything after them."""
-        refused: dict[Key, RecordsError] = {}
+        refused: dict[Key, StorageError] = {}
         for key, single in changes.split():
             taken, error = self.run(partial(self._write, changes=single))
             if error is None:
                 refused.update((other, _taken_over(other)) for other in taken)
-            elif isinstance(error, RecordsError) and not _is_fault_of_data(error.__cause__):
+            elif isinstance(error, StorageError) and not _is_fault_of_data(error.__cause__):
                 return {}, error
             else:
                 self.lost += 1
                 self.error = None  # the database is well
                 _log.error("record %s is lost, the database does not take it: %s", key, error)
-                refused[key] = RecordsError(f"{key[0]} {key[1]!r} cannot be stored: {error}")
+                refused[key] = StorageError(f"{key[0]} {key[1]!r} cannot be stored: {error}")
         return refused, None
 
 
@@ -95,10 +95,10 @@ def _is_fault_of_data(cause: BaseException | None) -> bool:
     return isinstance(state, str) and state.startswith(_TOO_LARGE)
 
 
-def to_records_error(error: Exception) -> RecordsError:
+def to_storage_error(error: Exception) -> StorageError:
     """What a caller is told, with the cause and the remedy."""
     cause = str(error.orig if isinstance(error, DBAPIError) else error).strip()
-    told = RecordsError(
+    told = StorageError(
         f"the records cannot be read or written: {cause or type(error).__name__}; "
         "make room or start the database, and try again"
     )

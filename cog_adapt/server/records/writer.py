@@ -11,8 +11,9 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection
 
+from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.batch import Batch, Call, Key, Waiter
-from cog_adapt.server.records.record import Delivery, Record, RecordsError
+from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.transactions import Transactions
 
 PAUSE: Final = 0.1  # seconds in which states that nobody waits for may replace each other
@@ -62,7 +63,7 @@ class Writer:
         """Write now; `find` knows it from here on.
 
         Returns:
-            resolved when it is committed; with a RecordsError where it was not, and will not be.
+            resolved when it is committed; with a StorageError where it was not, and will not be.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         key = None if record is None else (record.kind, record.id)
@@ -78,7 +79,7 @@ class Writer:
     async def flush(self) -> None:
         """Return when all that was put has been written, or could not be."""
         if self.waiting and not self._closing:
-            with contextlib.suppress(RecordsError):
+            with contextlib.suppress(StorageError):
                 await self.put_durably(None, ())
 
     async def call(self, function: Callable[[Connection], T]) -> T:
@@ -106,7 +107,7 @@ class Writer:
         """Write what waits, run the last function, and end the thread.
 
         Raises:
-            RecordsError: something could not be written, and is lost.
+            StorageError: something could not be written, and is lost.
         """
         with self._lock:
             self._closing = True
@@ -114,7 +115,7 @@ class Writer:
         await asyncio.to_thread(self._thread.join)
         await asyncio.to_thread(self._transactions.run, last)
         if self._open.behind:
-            raise RecordsError(
+            raise StorageError(
                 f"{len(self._open.behind)} changes are lost: {self._transactions.error}"
             )
 
@@ -172,8 +173,8 @@ class Writer:
             self._waken.set()
 
 
-def _closed() -> RecordsError:
-    return RecordsError("the records are closed; nothing more can be saved")
+def _closed() -> StorageError:
+    return StorageError("the records are closed; nothing more can be saved")
 
 
 def _publish(answers: Iterable[_Answer]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import cog
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 
 Target = type[Any] | Callable[..., Any]
 Mode = Literal["predict", "train"]

@@ -21,8 +21,8 @@ from typing import Any
 
 import cog
 
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.cogfile import read_cogfile
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.schema.document import (
     PREDICTIONS,
     SHARED_COMPONENTS,

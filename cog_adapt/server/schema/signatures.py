@@ -9,7 +9,7 @@ from typing import Any
 import cog
 import typing_extensions
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.schema.document import reference
 from cog_adapt.server.schema.inputs import input_schema, item_schema
 from cog_adapt.server.schema.loader import Handler, names_default

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import cog
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 
 Schema = dict[str, Any]
 

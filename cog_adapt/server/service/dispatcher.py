@@ -10,6 +10,7 @@ from functools import partial
 import structlog
 
 from cog_adapt.server.api.body import Refused
+from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.protocol import (
     Described,
     Finished,
@@ -21,7 +22,6 @@ from cog_adapt.server.protocol import (
     Run,
     SetupFailed,
 )
-from cog_adapt.server.records import RecordsError, TakenOverError
 from cog_adapt.server.service.event_cache import EventCache
 from cog_adapt.server.service.pending import ANSWERS, PendingRequests
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
@@ -99,7 +99,7 @@ class Dispatcher:
             del self.predictions[request.id]
             if isinstance(error, TakenOverError):
                 raise Refused(409, f"id {request.id!r} is in use at another server.") from error
-            if isinstance(error, RecordsError):
+            if isinstance(error, StorageError):
                 raise Refused(503, f"the prediction cannot be recorded: {error}") from error
             raise
         self._watch_deadline(prediction)

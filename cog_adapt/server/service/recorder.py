@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import structlog
 
+from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.records import Record, Records, RecordsError, TakenOverError
+from cog_adapt.server.records import Record, Records
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.service.deferred import DeferredCalls
 from cog_adapt.server.service.mapping import completed_delivery, orphan_delivery, to_record
@@ -66,7 +67,7 @@ class Recorder:
         One that a client waits for is written if it lasts: most end before, and are written once.
 
         Raises:
-            RecordsError: it cannot be written now.
+            StorageError: it cannot be written now.
         """
         request = prediction.request
         if is_recovered:
@@ -105,7 +106,7 @@ class Recorder:
             await self._records.save_durably(record)
         except TakenOverError:
             is_ours = False
-        except RecordsError as error:  # better run than kept waiting
+        except StorageError as error:  # better run than kept waiting
             log.warning("beginning is not recorded", prediction_id=record.id, error=str(error))
         then(is_ours=is_ours)
 
@@ -217,7 +218,7 @@ class Recorder:
         except TakenOverError as error:
             log.warning("end is left to another server", prediction_id=record.id, error=str(error))
             return
-        except RecordsError as error:
+        except StorageError as error:
             log.warning("final record is late", prediction_id=record.id, error=str(error))
             self._metrics.record_error()
             self._records.save(record, deliveries)

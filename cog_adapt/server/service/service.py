@@ -7,8 +7,9 @@ import msgspec
 import structlog
 
 from cog_adapt.server.api.body import Refused
+from cog_adapt.server.errors import StorageError
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.records import Record, Records, RecordsError
+from cog_adapt.server.records import Record, Records
 from cog_adapt.server.schema.validation import InputValidator
 from cog_adapt.server.service.deferred import DeferredCalls
 from cog_adapt.server.service.dispatcher import Dispatcher
@@ -120,7 +121,7 @@ class PredictionService:
                 while left:
                     await self._take_over(left[0])
                     del left[0]
-            except (RecordsError, Refused) as error:
+            except (StorageError, Refused) as error:
                 log.warning("cannot go on with what dead servers left", error=str(error))
             await asyncio.sleep(_TAKE_OVER_SECONDS)
 

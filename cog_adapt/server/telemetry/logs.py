@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("json", "console")

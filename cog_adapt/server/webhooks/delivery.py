@@ -10,7 +10,8 @@ from typing import Protocol
 import structlog
 
 from cog_adapt.server.egress import Answer, Egress, EgressError
-from cog_adapt.server.records.record import Delivery, RecordsError
+from cog_adapt.server.errors import StorageError
+from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.attempt import note_attempt
 from cog_adapt.server.webhooks.queue import Announcement
 from cog_adapt.server.webhooks.signing import WebhookSigner
@@ -72,7 +73,7 @@ class Deliverer:
         self._claimed_since = set(self._claimed)
         try:
             due = await self._records.due_deliveries(datetime.now(UTC), limit + len(self._claimed))
-        except RecordsError:
+        except StorageError:
             return []
         return [each for each in due if each.id not in self._claimed_since][:limit]
 
@@ -124,5 +125,5 @@ class Deliverer:
         while True:
             try:
                 return await self._records.update_delivery(delivery)
-            except RecordsError:
+            except StorageError:
                 await asyncio.sleep(_PAUSE_WITHOUT_RECORDS)

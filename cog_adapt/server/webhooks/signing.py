@@ -7,7 +7,7 @@ from datetime import datetime
 
 from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 
 
 class WebhookSigner:

@@ -11,9 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import BinaryIO
 
-from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.references import read_url
 from cog_adapt.server.egress import Egress
+from cog_adapt.server.errors import InputError
 from cog_adapt.server.worker.config import WorkerConfig
 
 _AT_ONCE = 8

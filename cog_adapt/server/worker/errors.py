@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cog import CancelationException
 
-from cog_adapt.runner.errors import InputError
+from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Status
 from cog_adapt.server.worker.active import ActivePrediction
 from cog_adapt.server.worker.lines import encodable

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Literal, get_args
 import cog
 import msgspec
 
-from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.references import is_url
+from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.loader import Handler
 from cog_adapt.server.schema.signatures import type_hints
 from cog_adapt.server.schema.types import is_list, plain, union_members

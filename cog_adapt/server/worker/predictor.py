@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.protocol import Described, Kind
 from cog_adapt.server.schema.loader import Target, find_handler, load_reference
 from cog_adapt.server.schema.openapi import openapi_schema

@@ -8,7 +8,7 @@ from cog import Input, Path, Secret
 
 from cog_adapt.command.inputs import fit_inputs, read_flags
 from cog_adapt.command.schema import Schema
-from cog_adapt.runner.errors import InputError
+from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.openapi import openapi_schema
 
 

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from cog_adapt.command.results import Target, as_text, write_files
-from cog_adapt.runner.errors import InputError, StoreError
+from cog_adapt.server.errors import InputError, StorageError
 
 SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
 
@@ -67,7 +67,7 @@ def test_a_folder_that_is_not_there_is_refused_before_the_run(folder):
 
 def test_a_file_that_cannot_be_written_is_named(folder):
     (folder / "output.txt").mkdir()
-    with pytest.raises(StoreError, match="output.txt cannot be written: Is a directory"):
+    with pytest.raises(StorageError, match="output.txt cannot be written: Is a directory"):
         write_files(uri(), Target(None, "output"))
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.cogfile import Cogfile, read_cogfile
+from cog_adapt.server.errors import ConfigError
 
 WHOLE = """\
 build:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.main import worker_configs
 from cog_adapt.server.settings import Settings
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.settings import Settings, read_settings
 
 

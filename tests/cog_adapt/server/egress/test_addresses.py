@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.egress.addresses import AddressRules, EgressError
+from cog_adapt.server.errors import ConfigError
 
 REFUSED = [
     *("127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255"),

@@ -4,9 +4,9 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from starlette.responses import PlainTextResponse
 
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.app import add_middleware as guarded_app
 from cog_adapt.server.app import create_app
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.access import NEEDS, OPEN, need_of
 from cog_adapt.server.middleware.auth import AuthMiddleware, protect
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware

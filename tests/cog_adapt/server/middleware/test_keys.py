@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware import keys
 from cog_adapt.server.middleware.keys import KeyRing, make_key, read_keys
 

@@ -3,7 +3,7 @@ import time
 import pytest
 from starlette.responses import PlainTextResponse
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware import rate_limit as rates
 from cog_adapt.server.middleware.rate_limit import (
     RateLimitMiddleware,

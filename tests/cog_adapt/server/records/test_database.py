@@ -7,7 +7,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.records import Records
 from cog_adapt.server.records.database import open_database
 from cog_adapt.server.records.tables import metadata

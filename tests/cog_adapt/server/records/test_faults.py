@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.server.records import RecordsError
+from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.batch import Changes
 from tests.cog_adapt.server.records.home import Home, make_delivery, make_record
 
@@ -69,7 +69,7 @@ def test_nothing_is_lost_when_the_disk_is_full(small_disk, what):
             fill(filler)
             for number in range(20):
                 records.save(make_record(number, input=f'{text}{number}"'))
-            with pytest.raises(RecordsError, match=r"full|space.*make room"):
+            with pytest.raises(StorageError, match=r"full|space.*make room"):
                 await records.save_durably(make_record(99, input=f'{text}99"'))
             assert not records.healthy
             assert "full" in records.error or "space" in records.error
@@ -91,7 +91,7 @@ def test_closing_on_a_full_disk_says_what_is_lost(small_disk):
     home = Home(None, small_disk / "data")
 
     async def story():
-        with pytest.raises(RecordsError, match="1 changes are lost"):
+        with pytest.raises(StorageError, match="1 changes are lost"):
             async with home.opened(blob_bytes=10**7) as records:
                 records.save(make_record(1, input="x" * 3 * 2**20))
 
@@ -106,7 +106,7 @@ def test_a_locked_database_is_an_error_and_works_again(sqlite_home, monkeypatch)
             with sqlite_home.connected() as connection:
                 connection.exec_driver_sql("DELETE FROM servers WHERE id = ''")
                 records.save(make_record(1))
-                with pytest.raises(RecordsError, match="locked"):
+                with pytest.raises(StorageError, match="locked"):
                     await records.save_durably(make_record(2))
                 assert not records.healthy
             await flush(records)
@@ -137,7 +137,7 @@ def test_no_more_is_kept_in_memory_than_the_limit(sqlite_home, monkeypatch):
                 connection.exec_driver_sql("DELETE FROM servers WHERE id = ''")
                 for number in range(5):
                     records.save(make_record(number))
-                with pytest.raises(RecordsError):
+                with pytest.raises(StorageError):
                     await records.save_durably(make_record(9))
                 assert (records.waiting, records.lost) == (3, 2)
             page = await records.page("predict")
@@ -153,9 +153,9 @@ def test_records_go_on_when_postgresql_is_started_again(postgresql_home, cluster
             await asyncio.to_thread(cluster.stop)
             try:
                 records.save(make_record(2))
-                with pytest.raises(RecordsError):
+                with pytest.raises(StorageError):
                     await records.save_durably(make_record(3))
-                with pytest.raises(RecordsError):
+                with pytest.raises(StorageError):
                     await records.get("r1", "predict")
             finally:
                 await asyncio.to_thread(cluster.start)

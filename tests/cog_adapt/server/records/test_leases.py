@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cog_adapt.server.records import RecordsError
+from cog_adapt.server.errors import StorageError
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 
 EXPIRE = "UPDATE servers SET host = 'elsewhere', lease_until = '2020-01-01 00:00:00+00:00'"
@@ -114,12 +114,12 @@ def test_a_server_taken_for_dead_cannot_undo_what_its_heir_does(home):
             with home.connected() as connection:
                 connection.exec_driver_sql(EXPIRE + f" WHERE id = '{zombie.server}'")
             await heir.take_over()
-            with pytest.raises(RecordsError, match="another server"):
+            with pytest.raises(StorageError, match="another server"):
                 await zombie.save_durably(make_record(1), [make_delivery(1)])
             zombie.save(make_record(1), [make_delivery(1)])
             assert await zombie.deliveries("r1", "predict") == []
             await heir.save_durably(make_record(1, status="failed"))
-            with pytest.raises(RecordsError, match="another server"):
+            with pytest.raises(StorageError, match="another server"):
                 await zombie.save_durably(make_record(1))
             assert (await heir.get("r1", "predict")).status == "failed"
 

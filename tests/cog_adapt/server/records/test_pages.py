@@ -5,7 +5,7 @@ import base64
 
 import pytest
 
-from cog_adapt.runner.errors import InputError
+from cog_adapt.server.errors import InputError
 from tests.cog_adapt.server.records.home import START, make_record
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from cog_adapt.server.records import RecordsError
+from cog_adapt.server.errors import StorageError
 from tests.cog_adapt.server.records.home import START, make_record
 
 EVERYTHING = {
@@ -141,7 +141,7 @@ def test_one_bad_record_does_not_hold_up_the_others(home, caplog):
             records.save(make_record(2))
             if home.url:
                 await records.save_durably(make_record(3))
-                with pytest.raises(RecordsError, match="cannot be stored"):
+                with pytest.raises(StorageError, match="cannot be stored"):
                     await records.save_durably(make_record(4, attempts=2**70))
                 assert records.lost == 2
                 assert "r1" in caplog.text
@@ -156,9 +156,9 @@ def test_a_closed_store_refuses(home):
     async def story():
         async with home.opened() as records:
             pass
-        with pytest.raises(RecordsError, match="closed"):
+        with pytest.raises(StorageError, match="closed"):
             await records.save_durably(make_record(1))
-        with pytest.raises(RecordsError, match="closed"):
+        with pytest.raises(StorageError, match="closed"):
             records.save(make_record(1))
 
     asyncio.run(story())

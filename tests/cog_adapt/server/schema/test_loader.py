@@ -9,7 +9,7 @@ import pytest
 from cog import Input, streaming
 from cog import streaming as alias
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.schema.loader import (
     Handler,
     find_handler,

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from cog import Input
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.schema.openapi import find_references, main, openapi_schema, write_atomically
 
 

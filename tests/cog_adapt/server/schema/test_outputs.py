@@ -18,7 +18,7 @@ import cog
 import pydantic
 import pytest
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.schema.outputs import output_schema
 
 FILE = {"type": "string", "format": "uri"}

@@ -6,7 +6,7 @@ import cog
 import pytest
 from cog import Input
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.schema.loader import find_handler
 from cog_adapt.server.schema.signatures import read_inputs
 

@@ -9,7 +9,7 @@ import warnings
 import pytest
 import structlog
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.telemetry.logs import configure_logs
 
 

@@ -4,7 +4,7 @@ from fastapi.testclient import TestClient
 from opentelemetry import propagate
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-from cog_adapt.runner.errors import ConfigError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.telemetry.propagation import TraceHeaders
 from cog_adapt.server.telemetry.traces import Traces
 from tests.cog_adapt.server.telemetry.collector import open_collector, read_attributes

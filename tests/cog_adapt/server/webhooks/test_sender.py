@@ -9,7 +9,8 @@ import pytest
 import standardwebhooks
 
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.records.record import Delivery, Record, RecordsError
+from cog_adapt.server.errors import StorageError
+from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.store import Records
 from cog_adapt.server.webhooks import Announcement, Webhooks, WebhookSigner
 
@@ -398,7 +399,7 @@ class Stumbling:
     async def update_delivery(self, delivery):
         if self.failures:
             self.failures -= 1
-            raise RecordsError("disk full")
+            raise StorageError("disk full")
         await self.records.update_delivery(delivery)
 
 

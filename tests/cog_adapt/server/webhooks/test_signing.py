@@ -3,8 +3,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.server.egress import Answer, EgressError
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks import LogThrottle, WebhookSigner
 from cog_adapt.server.webhooks.attempt import DELAYS, note_attempt

@@ -1,0 +1,143 @@
+"""The errors of the server; none of them knows HTTP (`api/responses.py` has the one table).
+
+ServerError
+├── ConfigError               a setting, or the predictor's code, cannot be served (also ValueError)
+├── InputError                the caller's values do not fit (also ValueError)
+├── UnavailableError          a server cannot be reached, or does not do what is asked
+├── StorageError              the database or a file cannot be read or written now
+│   └── TakenOverError        another server has the record
+└── RequestError              a request is not accepted
+    ├── BodyError             its body cannot be read
+    │   ├── MediaTypeError    it is of another type than JSON
+    │   ├── JsonError         it is no JSON
+    │   └── ShapeError        it is JSON of another shape
+    ├── InvalidRequest        a value in it is not allowed
+    ├── InvalidPath           its path cannot be read
+    ├── Forbidden             the API key lacks a scope
+    ├── NotFound              there is nothing under this id
+    ├── NotStreamable         a stream is asked of what cannot give one
+    ├── IdInUse               its id belongs to another prediction
+    ├── AtCapacity            no slot is free, and nothing may wait
+    ├── QueueFull             no slot is free, and the queue is full
+    ├── TooManyReaders        too many follow the same prediction
+    ├── NotReady              the predictor does not serve now
+    ├── SelfTestError         the self-test could not be run
+    └── SelfTestTimeout       the self-test did not end in time
+
+Every message names the value, the limit and the remedy.
+"""
+
+
+class ServerError(Exception):
+    """Anything the server refuses or cannot do."""
+
+
+class ConfigError(ServerError, ValueError):
+    """A setting, or the predictor's code, cannot be served."""
+
+
+class InputError(ServerError, ValueError):
+    """The caller's values do not fit."""
+
+
+class UnavailableError(ServerError):
+    """A server cannot be reached, or does not do what is asked."""
+
+
+class StorageError(ServerError):
+    """The database or a file cannot be read or written now; the same call may succeed later."""
+
+
+class TakenOverError(StorageError):
+    """Another server has the record: do not run it, and say nothing more about it."""
+
+
+class RequestError(ServerError):
+    """A request is not accepted."""
+
+
+class BodyError(RequestError):
+    """The body of a request cannot be read."""
+
+
+class MediaTypeError(BodyError):
+    """The body is of another type than JSON."""
+
+
+class JsonError(BodyError):
+    """The body is no JSON."""
+
+
+class _Located(RequestError):
+    """An error about one value of a request.
+
+    Attributes:
+        location: of the value, such as ("body", "id"); () where there is none.
+        kind: pydantic's word for the mistake.
+    """
+
+    def __init__(
+        self, reason: str, location: tuple[str, ...] = (), kind: str = "value_error"
+    ) -> None:
+        super().__init__(reason)
+        self.location, self.kind = location, kind
+
+
+class ShapeError(_Located, BodyError):
+    """The body is JSON of another shape."""
+
+
+class InvalidRequest(_Located):
+    """A value of a request is not allowed."""
+
+
+class InvalidPath(RequestError):
+    """The path of a request cannot be read."""
+
+
+class Forbidden(RequestError):
+    """The API key lacks a scope."""
+
+
+class NotFound(RequestError):
+    """There is nothing under this id."""
+
+
+class NotStreamable(RequestError):
+    """A stream is asked of what cannot give one."""
+
+
+class IdInUse(RequestError):
+    """The id belongs to another prediction, one that has not ended or has another input."""
+
+
+class AtCapacity(RequestError):
+    """No slot is free, and nothing may wait for one."""
+
+
+class QueueFull(RequestError):
+    """No slot is free, and the queue is full.
+
+    Attributes:
+        retry_after: seconds after which another try makes sense.
+    """
+
+    def __init__(self, reason: str, retry_after: int) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class TooManyReaders(RequestError):
+    """Too many follow the same prediction."""
+
+
+class NotReady(RequestError):
+    """The predictor does not serve now."""
+
+
+class SelfTestError(RequestError):
+    """The self-test could not be run."""
+
+
+class SelfTestTimeout(RequestError):
+    """The self-test did not end in time."""
