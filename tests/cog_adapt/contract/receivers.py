@@ -40,7 +40,7 @@ class Answer:
 class Receiver:
     """Records what comes and answers what it was told to, 200 otherwise."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: list[Received] = []
         self._answers: dict[str, list[Answer]] = {}
         receiver = self
@@ -56,7 +56,7 @@ class Receiver:
             def log_message(self, *arguments: object) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 

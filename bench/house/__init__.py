@@ -1,0 +1,1 @@
+"""What the outside can see of the project, and the figures of its structure."""

@@ -1,0 +1,161 @@
+"""The server of a tree as a process of its own, and a client of it."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+
+SECONDS = 120.0
+FINAL = ("succeeded", "failed", "canceled")
+ASYNC = {"Prefer": "respond-async"}
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server of a tree, and a client of it.
+
+    Attributes:
+        tree: where `python -m server` comes from.
+        folder: where it runs.
+        data: its DATA_DIR is `.data` in there, its WEIGHTS_DIR `weights`.
+        predict: the reference of its predictor.
+        key: that the client sends.
+        env: more variables.
+    """
+
+    tree: Path
+    folder: Path
+    data: Path
+    predict: str
+    key: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Client"]:
+        """Start it, wait until it is ready, and tell it to end."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        with tempfile.TemporaryFile() as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "server", "--host", "127.0.0.1"],
+                cwd=self.folder,
+                env=self._environment() | {"PORT": str(port)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            headers = {"Authorization": f"Bearer {self.key}"}
+            url = f"http://127.0.0.1:{port}"
+            with httpx2.Client(base_url=url, headers=headers, timeout=SECONDS) as http:
+                try:
+                    yield Client(process, http).until_ready()
+                except BaseException:
+                    log.seek(0)
+                    sys.stderr.write(log.read().decode(errors="replace"))
+                    raise
+                finally:
+                    end(process)
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
+        return kept | {
+            "PYTHONPATH": str(self.tree),
+            "COG_PREDICT_TYPE_STUB": self.predict,
+            "DATA_DIR": str(self.data / ".data"),
+            "WEIGHTS_DIR": str(self.data / "weights"),
+            "EGRESS_ALLOW": "127.0.0.0/8",
+            "RETENTION_DAYS": "100000",
+            "OMP_NUM_THREADS": "1",
+            "DEVICE": "cpu",
+            **self.env,
+        }
+
+
+@dataclass(frozen=True)
+class Client:
+    """What asks a running server."""
+
+    process: "subprocess.Popen[bytes]"
+    http: httpx2.Client
+
+    def until_ready(self) -> "Client":
+        """Wait for setup; the server may be busy with what it has found."""
+
+        def look() -> bool | None:
+            if self.process.poll() is not None:
+                raise RuntimeError("the server ended")
+            with contextlib.suppress(httpx2.TransportError):
+                return self.http.get("/readyz").status_code == 200 or None
+            return None
+
+        wait_for(look)
+        return self
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Any:  # noqa: ANN401
+        """The JSON of an answer that is not an error."""
+        answer = self.http.request(method, path, json=body, headers=headers)
+        if not answer.is_success:
+            raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
+        return answer.json()
+
+    def submit(
+        self, id_: str, inputs: Mapping[str, object], kind: str = "predictions", **more: object
+    ) -> None:
+        """Ask for a run, and do not wait for its end."""
+        self.ask("POST", f"/{kind}", {"id": id_, "input": inputs, **more}, **ASYNC)
+
+    def record(self, id_: str, kind: str = "predictions") -> Any:  # noqa: ANN401
+        """What is known of a run."""
+        return self.ask("GET", f"/{kind}/{id_}")
+
+    def ended(self, id_: str, kind: str = "predictions") -> Any:  # noqa: ANN401
+        """The record as soon as it has ended."""
+        return wait_for(lambda: (r := self.record(id_, kind))["status"] in FINAL and r or None)
+
+    def account(self, id_: str, kind: str = "predictions") -> dict[str, Any]:
+        """All that can be read of a run that has ended."""
+        page = self.ask("GET", f"/{kind}?limit=1000")["results"]
+        return {
+            "record": self.record(id_, kind),
+            "listed": next(one for one in page if one["id"] == id_),
+            "events": self.http.get(f"/{kind}/{id_}/events").text,
+            "deliveries": self.ask("GET", f"/{kind}/{id_}/deliveries")["results"],
+        }
+
+    def kill(self) -> None:
+        """SIGKILL the server and its model processes."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(SECONDS)
+
+
+def wait_for(look: Callable[[], Value | None], seconds: float = SECONDS) -> Value:
+    """What `look` returns as soon as it is not None."""
+    deadline = time.monotonic() + seconds
+    while (value := look()) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nothing within {seconds} s")
+        time.sleep(0.02)
+    return value
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """SIGTERM, and SIGKILL to all of its group when that is not enough."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(20.0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(20.0)
