@@ -5,6 +5,7 @@ import json
 import re
 import sqlite3
 import tarfile
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("old")
     with tarfile.open(MADE) as archive:
         archive.extractall(folder, filter="data")
+    made_at = (folder / "made.json").stat().st_mtime
+    assert made_at < time.time(), "the clock is wrong: the old server would count as alive"
     return folder
 
 

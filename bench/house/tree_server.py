@@ -98,7 +98,10 @@ class Client:
             if self.process.poll() is not None:
                 raise RuntimeError("the server ended")
             with contextlib.suppress(httpx2.TransportError):
-                return self.http.get("/readyz").status_code == 200 or None
+                status = self.ask("GET", "/health-check")["status"]
+                if status in ("SETUP_FAILED", "DEFUNCT"):
+                    raise RuntimeError(f"the server is {status}")
+                return status in ("READY", "BUSY") or None
             return None
 
         wait_for(look)
