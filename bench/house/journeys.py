@@ -1,0 +1,117 @@
+"""Two journeys through a tree: of a POST, and of what a worker reports.
+
+A stay is a visit to a module, a crossing the step from one room of the server into another. A room
+is a folder of the server or a module that lies directly in it; what is outside is one room for
+each folder at the top. A return to a caller is no visit; what the caller enters next is.
+
+As read: the walk of the request from the handler of POST, and of a report from where a worker's
+reports are told apart, through the server's modules. As run: each function that the front's event
+loop enters for the first time between the arrival of one POST /predictions, to a predictor that
+gives back its text, and its answer; what begins with the reading of the worker's socket is the
+report's, the rest the POST's. The median of five.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import PurePosixPath
+
+from bench.house.definitions import Definition, Index
+from bench.house.traced import Call, trace
+from bench.house.trees import Tree
+from bench.house.walk import Walk
+
+STARTS = {
+    "POST": (
+        ("server/routes/runs.py", "Runs.create"),
+        ("cog_adapt/server/api/predictions.py", "create"),
+    ),
+    "report": (
+        ("server/lane.py", "Lane.hear"),
+        ("cog_adapt/server/service/dispatcher.py", "on_report"),
+    ),
+}
+"""Where the walks begin, before and after; a bare name is looked for in every class of the file."""
+READERS = ("server/link.py", "cog_adapt/server/service/connection.py")
+"""Whose calls by the event loop are the arrival of reports."""
+
+
+@dataclass(frozen=True)
+class Journey:
+    """The functions entered, in order, as (path, function)."""
+
+    steps: Sequence[tuple[str, str]]
+    server: PurePosixPath
+
+    @property
+    def stays(self) -> list[str]:
+        """The modules visited, again after others."""
+        return [path for path, _ in groupby(path for path, _ in self.steps)]
+
+    @property
+    def modules(self) -> int:
+        """How many there are."""
+        return len(set(self.stays))
+
+    @property
+    def crossings(self) -> int:
+        """How often the room changes."""
+        rooms = [room_of(path, self.server) for path in self.stays]
+        return sum(1 for _ in groupby(rooms)) - 1
+
+    def described(self) -> list[str]:
+        """A line for each stay: the room, if it is another, the module, the functions."""
+        lines, before = [], ""
+        for path, steps in groupby(self.steps, key=lambda step: step[0]):
+            room = room_of(path, self.server)
+            mark = "**" if room != before else ""
+            names = ", ".join(dict.fromkeys(name for _, name in steps))
+            lines.append(f"{mark}{path}{mark}: {names}")
+            before = room
+        return lines
+
+
+def room_of(path: str, server: PurePosixPath) -> str:
+    """The room of a module."""
+    whole = PurePosixPath(path)
+    if whole.is_relative_to(server):
+        return whole.relative_to(server).parts[0]
+    return f"/{whole.parts[0]}"
+
+
+def read_journey(tree: Tree, which: str) -> Journey | None:
+    """A journey as one reads it; None where the tree has none of its starts."""
+    index = Index(tree.of("server"))
+    start = next(filter(None, (_find(tree, index, *each) for each in STARTS[which])), None)
+    if start is None:
+        return None
+    walk = Walk(index)
+    walk.enter(start, set(start.parameters[:1]))
+    steps = [(str(stop.module.path), stop.title) for stop in walk.stops]
+    return Journey(steps, tree.server)
+
+
+def _find(tree: Tree, index: Index, path: str, name: str) -> Definition | None:
+    for module in tree.modules:
+        if str(module.path) == path:
+            return index.named(module, name)
+    return None
+
+
+def run_journeys(tree: Tree) -> dict[str, Journey]:
+    """Both journeys as they run: one POST of a prediction, five times; the median is kept."""
+    runs = trace(tree.root)
+    kept = {}
+    for which in STARTS:
+        journeys = [Journey(_steps(turns, which), tree.server) for turns in runs]
+        kept[which] = sorted(journeys, key=lambda each: each.crossings)[len(journeys) // 2]
+    return kept
+
+
+def _steps(turns: Iterable[Sequence[Call]], which: str) -> list[tuple[str, str]]:
+    """Each function where it is entered first; a comprehension belongs to its function."""
+    of_report = which == "report"
+    chosen = (turn for turn in turns if (turn[0].path in READERS) == of_report)
+    calls = (call for turn in chosen for call in turn)
+    named = ((c.path, c.function) for c in calls if c.is_new and not c.function.endswith(">"))
+    return list(dict.fromkeys(named))
