@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from sys import stderr
 
 from bench.house import functions, journeys, private, walk
 from bench.house.journeys import Journey, read_journey, run_journeys
@@ -49,6 +50,10 @@ def measure(tree: Tree, *, is_run: bool = True) -> Measured:
     }
     if is_run:
         found |= {f"{which}, as run": each for which, each in run_journeys(tree).items()}
+    for name in (name for name, journey in found.items() if journey is None):
+        print(
+            f"{tree.root}: no journey {name!r}; mend STARTS or READERS in journeys.py", file=stderr
+        )
     return Measured((journey_rows(found), house_rows(tree, lists), area_rows(tree)), lists, found)
 
 

@@ -32,6 +32,8 @@ STARTS = {
     ),
 }
 """Where the walks begin, before and after; a bare name is looked for in every class of the file."""
+_CARRIED = {"request", "body", "report"}
+"""The parameters that are followed; where a start has none of them, its first."""
 READERS = ("server/link.py", "cog_adapt/server/service/connection.py")
 """Whose calls by the event loop are the arrival of reports."""
 
@@ -86,7 +88,7 @@ def read_journey(tree: Tree, which: str) -> Journey | None:
     if start is None:
         return None
     walk = Walk(index)
-    walk.enter(start, set(start.parameters[:1]))
+    walk.enter(start, _CARRIED & set(start.parameters) or set(start.parameters[:1]))
     steps = [(str(stop.module.path), stop.title) for stop in walk.stops]
     return Journey(steps, tree.server)
 
@@ -98,13 +100,14 @@ def _find(tree: Tree, index: Index, path: str, name: str) -> Definition | None:
     return None
 
 
-def run_journeys(tree: Tree) -> dict[str, Journey]:
+def run_journeys(tree: Tree) -> dict[str, Journey | None]:
     """Both journeys as they run: one POST of a prediction, five times; the median is kept."""
     runs = trace(tree.root)
-    kept = {}
+    kept: dict[str, Journey | None] = {}
     for which in STARTS:
         journeys = [Journey(_steps(turns, which), tree.server) for turns in runs]
-        kept[which] = sorted(journeys, key=lambda each: each.crossings)[len(journeys) // 2]
+        median = sorted(journeys, key=lambda each: each.crossings)[len(journeys) // 2]
+        kept[which] = median if median.steps else None
     return kept
 
 

@@ -88,6 +88,7 @@ def _serving(root: Path, folder: Path) -> Iterator[tuple[int, int]]:
         "COG_PREDICT_TYPE_STUB": "predict.py:Predictor",
         "PYTHONPATH": os.pathsep.join(map(str, (_PROBE.resolve(), root))),
         "PORT": str(port),
+        "PYTHONDONTWRITEBYTECODE": "1",
         "HOUSE_ROOT": str(root),
         "HOUSE_TRACE": str(folder / "trace"),
     }

@@ -1,9 +1,9 @@
 """The way of one value through the code, as one reads it: the functions it enters, in order.
 
-The walk starts at a function and its first parameter, and reads depth first in the order of
-evaluation, every branch. A call is followed when an argument is made of the value, or when its
-method is called on the value itself. What a call returns is made of it; an object that is
-constructed of it is where it is put down, and followed no further. A name means what the module
+The walk starts at a function and its parameter `request`, `body` or `report`, and reads depth first
+in the order of evaluation, every branch. A call is followed when an argument is made of the value,
+or when its method is called on the value itself. What a call returns is made of it; an object that
+is constructed of it is where it is put down, and followed no further. A name means what the module
 defines or imports; a method is followed where one class of the server alone has it, and no type
 that Python builds in, since otherwise a reader cannot tell by the name. Each function is entered
 once; one inside another belongs to it.
