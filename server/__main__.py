@@ -5,14 +5,15 @@ from pathlib import Path
 
 COMMANDS = ("predict", "train", "openapi", "key")
 
-if __name__ == "__main__":  # a model process imports this module too, under another name
+if __name__ == "__main__":  # a worker imports this module too, under another name
     if Path(sys.path[0]) == Path.cwd() != Path(__file__).resolve().parents[1]:
-        del sys.path[0]  # the user's folder: its modules are for the model process alone
+        del sys.path[0]  # the user's folder: its modules are for the worker alone
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
         from cog_adapt.command.app import app
 
         app()
     else:
         from cog_adapt.server.main import serve
+        from server.app import build
 
-        serve(sys.argv[1:])
+        serve(sys.argv[1:], build)

@@ -1,6 +1,6 @@
 """Makes a data folder, adapters and a database with a tree's own server, for later ones to open.
 
-    python -m bench.house.old_data --tree DIR --output tests/data/made_at_b702e72.tar.gz
+    python -m bench.house.old_data --tree DIR --output tests/cog_adapt/data/made_at_b702e72.tar.gz
 
 The archive holds:
 

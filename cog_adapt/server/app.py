@@ -1,27 +1,27 @@
-"""The application: it puts the parts together, and turns what they raise into answers."""
+"""The application: its parts put together, from the start of the worker to its end."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 from fastapi import FastAPI
-from starlette.types import ASGIApp
 
-from cog_adapt.server.api import docs, exceptions
-from cog_adapt.server.api import health as state
-from cog_adapt.server.api import history as record_routes
-from cog_adapt.server.api import predictions as runs
+from cog_adapt.server.api import docs, health
+from cog_adapt.server.api.dependencies import Parts
+from cog_adapt.server.api.history import HistoryRoutes
+from cog_adapt.server.api.predictions import PredictionRoutes
+from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import StorageError
-from cog_adapt.server.middleware.auth import protect
-from cog_adapt.server.middleware.metrics import MetricsMiddleware
-from cog_adapt.server.middleware.raw_path import RawPathMiddleware
-from cog_adapt.server.protocol import Kind
+from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Records
+from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.health import HealthMonitor
+from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
@@ -32,50 +32,49 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 _PRUNE_SECONDS = 600.0
 _WEBHOOK_SECONDS = 30.0
-_LAST_WORDS_SECONDS = 5.0
+_LAST_WEBHOOK_SECONDS = 5.0
 log = structlog.get_logger()
 
 
-def create_app(
-    settings: Settings,
-    configs: dict[Kind, WorkerConfig],
-    mode: Kind,
-    shut_down: Callable[[], None] = lambda: None,
-    records: Records | None = None,
-) -> FastAPI:
-    """The application without its door.
+@dataclass(frozen=True)
+class Launch:
+    """How a server was started: what its flags say, and settings do not.
+
+    Attributes:
+        configs: what each worker loads.
+        mode: which worker starts with the server.
+        records: the database.
+        metrics: counted from the first request on.
+        shut_down: ends the server.
+    """
+
+    configs: dict[Kind, WorkerConfig]
+    mode: Kind
+    records: Records
+    metrics: Metrics
+    shut_down: Callable[[], None]
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Return the application, without its middleware; `launch` says later what it runs.
 
     Args:
-        settings: of the server.
-        configs: what each worker loads.
-        mode: which starts with the server.
-        shut_down: ends the server.
-        records: the database, if it is open already.
+        settings: of the operator.
 
     Raises:
         ConfigError: a setting cannot be used.
     """
-    traces, metrics = Traces.from_environment(), Metrics()
-    egress = Egress(settings.egress_allow)
+    traces, egress = Traces.from_environment(), Egress(settings.egress_allow)
     signer = WebhookSigner("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = records or Records.open(settings.database_url, settings.data_dir)
-        await opened.register()
-        webhooks = Webhooks(opened, egress, signer, timeout=_WEBHOOK_SECONDS, count=metrics.webhook)
-        interval = settings.cog_throttle_response_interval
-        recorder = Recorder(opened, webhooks, metrics, traces, interval)
-        dispatchers = {
-            kind: Dispatcher(config, recorder, settings) for kind, config in configs.items()
-        }
-        service = PredictionService(dispatchers, mode, opened, recorder, settings)
-        app.state.service, app.state.monitor, app.state.webhooks = (
-            service,
-            HealthMonitor(service),
-            webhooks,
-        )
-        async with _alive(service, webhooks):
+        started: Launch = app.state.launch
+        await started.records.register()
+        count = started.metrics.webhook
+        webhooks = Webhooks(started.records, egress, signer, timeout=_WEBHOOK_SECONDS, count=count)
+        app.state.parts = parts = _put_together(settings, started, webhooks, traces)
+        async with _running(parts):
             yield
         await asyncio.to_thread(traces.close)
 
@@ -87,37 +86,50 @@ def create_app(
         redirect_slashes=False,
         lifespan=lifespan,
         telemetry=traces.fastapi,
-        exception_handlers=exceptions.ANSWERS,
+        exception_handlers=exception_handlers(strict=settings.strict_cog),
     )
-    app.state.settings, app.state.metrics, app.state.shut_down = settings, metrics, shut_down
     _add_routes(app, settings)
     return app
 
 
-def add_middleware(app: FastAPI) -> ASGIApp:
-    """The application behind its door, counted."""
-    return MetricsMiddleware(RawPathMiddleware(protect(app, app.state.settings)), app.state.metrics)
+def launch(app: FastAPI, launched: Launch) -> None:
+    """Say what an application of `create_app` runs when it is started."""
+    app.state.launch = launched
+
+
+def _put_together(settings: Settings, started: Launch, webhooks: Webhooks, traces: Traces) -> Parts:
+    """Make the parts, from what knows nothing to what knows all."""
+    observer = Observer(started.metrics, traces)
+    announcer = Announcer(webhooks, observer, settings.cog_throttle_response_interval)
+    recorder = Recorder(started.records, webhooks, announcer, observer)
+    dispatchers = {
+        kind: Dispatcher(config, recorder, observer, settings)
+        for kind, config in started.configs.items()
+    }
+    service = PredictionService(dispatchers, started.mode, started.records, recorder, settings)
+    monitor = HealthMonitor(service)
+    return Parts(settings, service, monitor, webhooks, started.metrics, started.shut_down)
 
 
 @contextlib.asynccontextmanager
-async def _alive(service: PredictionService, webhooks: Webhooks) -> AsyncIterator[None]:
-    """From the start of the model to the end of all that was accepted."""
-    settings, records = service.settings, service.records
-    await webhooks.start()
-    await service.open()
-    pruning = asyncio.get_running_loop().create_task(_prune(records, settings))
+async def _running(parts: Parts) -> AsyncIterator[None]:
+    """Run everything, from the start of the worker to the end of all that was accepted."""
+    seconds, records = parts.settings.drain_seconds, parts.service.records
+    await parts.webhooks.start()
+    parts.service.open()
+    pruning = asyncio.get_running_loop().create_task(_prune(records, parts.settings))
     try:
         yield
     finally:
         pruning.cancel()
-        await service.close(settings.drain_seconds)
-        await webhooks.drain(None if settings.drain_seconds is None else _LAST_WORDS_SECONDS)
-        await webhooks.close()
+        await parts.service.close(seconds)
+        await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
+        await parts.webhooks.close()
         await records.close()
 
 
 async def _prune(records: Records, settings: Settings) -> None:
-    """Delete what is too old, or too much."""
+    """Delete what is too old, or too much, again and again."""
     while True:
         try:
             age = timedelta(days=settings.retention_days)
@@ -128,10 +140,10 @@ async def _prune(records: Records, settings: Settings) -> None:
 
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:
-    kinds: tuple[Kind, ...] = ("predict", "train")
-    for kind in kinds:  # first, since routes are tried in this order
-        runs.Runs(kind).add_to(app)
+    routers = [health.router, docs.router]
+    for kind in NOUNS:
+        PredictionRoutes(kind).add_to(app)
         if not settings.strict_cog:
-            record_routes.HistoryRoutes(kind).add_to(app)
-    state.add_to(app)
-    docs.add_to(app)
+            routers.insert(0, HistoryRoutes(kind).router())
+    for router in routers:  # as they are: a router inside hides its routes from 405 and metrics
+        app.router.routes.extend(router.routes)

@@ -21,6 +21,7 @@ ServerError
     ├── QueueFull             no slot is free, and the queue is full
     ├── TooManyReaders        too many follow the same prediction
     ├── NotReady              the predictor does not serve now
+    ├── NotRecorded           it cannot be kept in the database
     ├── SelfTestError         the self-test could not be run
     └── SelfTestTimeout       the self-test did not end in time
 
@@ -56,18 +57,6 @@ class RequestError(ServerError):
     """A request is not accepted."""
 
 
-class BodyError(RequestError):
-    """The body of a request cannot be read."""
-
-
-class MediaTypeError(BodyError):
-    """The body is of another type than JSON."""
-
-
-class JsonError(BodyError):
-    """The body is no JSON."""
-
-
 class _Located(RequestError):
     """An error about one value of a request.
 
@@ -83,7 +72,19 @@ class _Located(RequestError):
         self.location, self.kind = location, kind
 
 
-class ShapeError(_Located, BodyError):
+class BodyError(_Located):
+    """The body of a request cannot be read."""
+
+
+class MediaTypeError(BodyError):
+    """The body is of another type than JSON."""
+
+
+class JsonError(BodyError):
+    """The body is no JSON."""
+
+
+class ShapeError(BodyError):
     """The body is JSON of another shape."""
 
 
@@ -133,6 +134,10 @@ class TooManyReaders(RequestError):
 
 class NotReady(RequestError):
     """The predictor does not serve now."""
+
+
+class NotRecorded(RequestError):
+    """The request cannot be kept in the database."""
 
 
 class SelfTestError(RequestError):

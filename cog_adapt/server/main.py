@@ -8,22 +8,26 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
 import coglet
 import uvicorn
+from fastapi import FastAPI
 
-from cog_adapt.server.app import add_middleware, create_app
+from cog_adapt.server.api.dependencies import parts_in
+from cog_adapt.server.app import Launch, create_app, launch
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.joined_writes import JoiningProtocol
+from cog_adapt.server.middleware.stack import add_middleware
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Records
 from cog_adapt.server.settings import COGFILE, Settings, read_settings
 from cog_adapt.server.telemetry.logs import configure_logs
+from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.worker.config import WorkerConfig
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
@@ -31,8 +35,13 @@ _KEEP_ALIVE_SECONDS = 75
 _ANSWER_SECONDS = 1  # for those who wait for what was given up when the time to drain was over
 
 
-def serve(arguments: Sequence[str]) -> NoReturn:
-    """Serve until told to end; the exit code is Cog's."""
+def serve(arguments: Sequence[str], build: Callable[[Settings], FastAPI] = create_app) -> NoReturn:
+    """Serve until told to end; the exit code is Cog's.
+
+    Args:
+        arguments: Cog's flags.
+        build: makes the application, by `create_app` and whatever is added to it.
+    """
     flags = _read_flags(arguments)
     if flags.version:
         sys.stdout.write(f"coglet (Python) {coglet.__version__}\n")
@@ -43,7 +52,7 @@ def serve(arguments: Sequence[str]) -> NoReturn:
         configure_logs(settings.log_format, settings.cog_log_level)
         configs = worker_configs(settings, flags.mode, flags.upload_url)
         listener = _listen(flags.host, settings.port)
-        server = Server(settings, configs, flags)
+        server = Server(settings, configs, flags, build)
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
     with listener:
@@ -149,20 +158,31 @@ def _whole(seconds: float | None) -> int | None:
 class Server(uvicorn.Server):
     """uvicorn, with Cog's behaviour at signals.
 
+    Args:
+        settings: of the operator.
+        configs: what each worker loads.
+        flags: Cog's.
+        build: makes the application.
+
     Attributes:
         ended_by: the signal that ended it.
     """
 
     def __init__(
-        self, settings: Settings, configs: dict[Kind, WorkerConfig], flags: argparse.Namespace
+        self,
+        settings: Settings,
+        configs: dict[Kind, WorkerConfig],
+        flags: argparse.Namespace,
+        build: Callable[[Settings], FastAPI],
     ) -> None:
-        records = Records.open(settings.database_url, settings.data_dir)
-        app = self._app = create_app(settings, configs, flags.mode, self._end, records)
+        records, metrics = Records.open(settings.database_url, settings.data_dir), Metrics()
+        app = self._app = build(settings)
+        launch(app, Launch(configs, flags.mode, records, metrics, self._end))
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         super().__init__(
             uvicorn.Config(
-                add_middleware(app),
+                add_middleware(app, settings, metrics),
                 loop="uvloop",
                 http=JoiningProtocol,
                 log_config=None,
@@ -188,7 +208,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """One limit for requests that are open and for work that nobody waits for."""
         self._loop = asyncio.get_running_loop()
-        self._app.state.service.drain(self._drain_seconds)
+        parts_in(self._app).service.drain(self._drain_seconds)
         await super().shutdown(sockets)
 
     @contextmanager
@@ -206,6 +226,6 @@ class Server(uvicorn.Server):
         if number == signal.SIGTERM and self._ignores_sigterm:
             return
         if self._loop is not None and number == signal.SIGINT:  # Ctrl-C once more
-            self._loop.call_soon_threadsafe(self._app.state.service.give_up)
+            self._loop.call_soon_threadsafe(parts_in(self._app).service.give_up)
         self.ended_by = number
         self.should_exit = True

@@ -7,10 +7,9 @@ used.
 from importlib.metadata import version
 from importlib.resources import files
 
+from fastapi import APIRouter
 from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 
 _FILES = files("fastapi_swagger.resources")
@@ -26,13 +25,11 @@ _KEPT = {
 }
 
 
-def add_to(app: Starlette) -> None:
-    """Add the routes."""
-    app.add_route("/docs", page, methods=["GET"])
-    app.add_route("/docs/{name}", part, methods=["GET"])
+router = APIRouter()
 
 
-async def page(_: Request) -> Response:
+@router.api_route("/docs", methods=["GET", "HEAD"])
+async def page() -> Response:
     """The OpenAPI document, to read and try."""
     return get_swagger_ui_html(
         openapi_url="openapi.json",  # relative: the server may be behind a prefix
@@ -44,9 +41,9 @@ async def page(_: Request) -> Response:
     )
 
 
-async def part(request: Request) -> Response:
+@router.api_route("/docs/{name}", methods=["GET", "HEAD"])
+async def part(name: str) -> Response:
     """A file of the page."""
-    name = request.path_params["name"]
     if name not in _TYPES:
         raise HTTPException(404)
     return Response((_FILES / name).read_bytes(), 200, _KEPT, _TYPES[name])

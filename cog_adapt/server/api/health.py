@@ -1,41 +1,26 @@
 """The endpoints about the server itself."""
 
 import msgspec
-from fastapi import FastAPI, Request
+from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
-from cog_adapt.server.api.body import Refused
-from cog_adapt.server.api.predictions import service_of
-from cog_adapt.server.api.responses import json_answer
+from cog_adapt.server.api.dependencies import MetricsDep, MonitorDep, ServiceDep, ShutDownDep
+from cog_adapt.server.api.responses import json_response
+from cog_adapt.server.errors import NotFound, NotReady, SelfTestError, SelfTestTimeout
 from cog_adapt.server.protocol import AskGauges, AskSelfTest, Gauges, SelfTested
 from cog_adapt.server.schema.mirror_document import mirror_document
 from cog_adapt.server.service.health import HealthMonitor, versions
 
 _GAUGE_SECONDS = 0.5
 _SELF_TEST_SECONDS = 600.0
+_READ = ["GET", "HEAD"]
+router = APIRouter()
 
 
-def add_to(app: FastAPI) -> None:
-    """Add the routes."""
-    app.add_route("/", root, methods=["GET"])
-    app.add_route("/health-check", health_check, methods=["GET"])
-    app.add_route("/healthz", healthz, methods=["GET"])
-    app.add_route("/readyz", readyz, methods=["GET"])
-    app.add_route("/openapi.json", openapi, methods=["GET"])
-    app.add_route("/selftest", self_test, methods=["GET"])
-    app.add_route("/selftest", run_self_test, methods=["POST"])
-    app.add_route("/metrics", metrics, methods=["GET"])
-    app.add_route("/shutdown", shutdown, methods=["POST"])
-
-
-def _monitor_of(request: Request) -> HealthMonitor:
-    monitor: HealthMonitor = request.app.state.monitor
-    return monitor
-
-
-async def root(request: Request) -> Response:
-    """Where everything is, as Cog tells it."""
-    service = service_of(request)
+@router.api_route("/", methods=_READ)
+async def root(service: ServiceDep) -> Response:
+    """Tell where everything is, as Cog does."""
     body = {
         "cog_version": versions()["python_sdk"],
         "docs_url": "/docs",
@@ -46,7 +31,7 @@ async def root(request: Request) -> Response:
     schemas = service.schema().get("components", {}).get("schemas", {})
     if service.is_ready and "TrainingInput" in schemas:
         body |= _urls("training")
-    return json_answer(body)
+    return json_response(body)
 
 
 def _urls(noun: str) -> dict[str, str]:
@@ -57,75 +42,83 @@ def _urls(noun: str) -> dict[str, str]:
     }
 
 
-async def health_check(request: Request) -> Response:
-    """Cog's health check: always 200."""
-    return json_answer(await _monitor_of(request).report())
+@router.api_route("/health-check", methods=_READ)
+async def health_check(monitor: MonitorDep) -> Response:
+    """Answer Cog's health check: always 200."""
+    return json_response(await monitor.report())
 
 
-async def healthz(_: Request) -> Response:
-    """Liveness: the front process answers."""
-    return json_answer({"alive": True})
+@router.api_route("/healthz", methods=_READ)
+async def healthz() -> Response:
+    """Answer for liveness: the front process answers."""
+    return json_response({"alive": True})
 
 
-async def readyz(request: Request) -> Response:
-    """Readiness: 200 if requests are welcome here, else 503 and why."""
-    is_ready, body = await _monitor_of(request).readiness()
-    return json_answer(body, 200 if is_ready else 503)
+@router.api_route("/readyz", methods=_READ)
+async def readyz(monitor: MonitorDep) -> Response:
+    """Answer for readiness: 200 if requests are welcome here, else 503 and why."""
+    is_ready, body = await monitor.readiness()
+    return json_response(body, 200 if is_ready else 503)
 
 
-async def openapi(request: Request) -> Response:
-    """The OpenAPI document."""
-    service = service_of(request)
+@router.api_route("/openapi.json", methods=_READ)
+async def openapi(service: ServiceDep) -> Response:
+    """Return the OpenAPI document."""
     if not service.is_ready:
-        return json_answer({"error": "OpenAPI schema not available"}, 503)
-    return json_answer(mirror_document(service.schema(), strict=service.settings.strict_cog))
+        return json_response({"error": "OpenAPI schema not available"}, 503)
+    return json_response(mirror_document(service.schema(), strict=service.settings.strict_cog))
 
 
-async def self_test(request: Request) -> Response:
-    """The latest report of the gradient self-test."""
-    report = _monitor_of(request).last_self_test()
-    if report is None:
-        raise Refused(404, "there is no self-test: the predictor has no ModelRunner.")
-    return json_answer(report, 200 if report.get("passed") else 503)
+@router.api_route("/selftest", methods=_READ)
+async def self_test(monitor: MonitorDep) -> Response:
+    """Return the latest report of the gradient self-test."""
+    return _latest(monitor)
 
 
-async def run_self_test(request: Request) -> Response:
+@router.post("/selftest")
+async def run_self_test(service: ServiceDep, monitor: MonitorDep, metrics: MetricsDep) -> Response:
     """Run the gradient self-test again, between two steps of whatever runs."""
-    service = service_of(request)
-    if service.main.process.state != "ready":
-        raise Refused(503, "the model is not ready; see GET /health-check.")
+    if service.worker.process.state != "ready":
+        raise NotReady("the model is not ready; see GET /health-check.")
     try:
-        events: SelfTested = await service.main.pending.ask(
+        answer: SelfTested = await service.worker.pending.ask(
             AskSelfTest(), SelfTested, _SELF_TEST_SECONDS
         )
     except TimeoutError as error:
-        raise Refused(504, f"no self-test within {_SELF_TEST_SECONDS:g} s.") from error
-    if events.error is not None:
-        raise Refused(500, f"the self-test could not be run: {events.error}")
-    if events.report is not None:
-        report = msgspec.json.decode(events.report)
-        _monitor_of(request).self_test = report
-        request.app.state.metrics.self_test(report.get("passed") is True)
-    return await self_test(request)
+        raise SelfTestTimeout(f"no self-test within {_SELF_TEST_SECONDS:g} s.") from error
+    if answer.error is not None:
+        raise SelfTestError(f"the self-test could not be run: {answer.error}")
+    if answer.report is not None:
+        monitor.self_test = msgspec.json.decode(answer.report)
+        metrics.self_test(monitor.self_test.get("passed") is True)
+    return _latest(monitor)
 
 
-async def metrics(request: Request) -> Response:
-    """Numbers for Prometheus."""
-    service, numbers = service_of(request), request.app.state.metrics
-    if service.main.process.state == "ready":
+def _latest(monitor: HealthMonitor) -> Response:
+    report = monitor.last_self_test()
+    if report is None:
+        raise NotFound("there is no self-test: the predictor has no ModelRunner.")
+    return json_response(report, 200 if report.get("passed") else 503)
+
+
+@router.api_route("/metrics", methods=_READ)
+async def metrics(request: Request, service: ServiceDep, numbers: MetricsDep) -> Response:
+    """Return numbers for Prometheus."""
+    if service.worker.process.state == "ready":
         try:
-            events: Gauges = await service.main.pending.ask(AskGauges(), Gauges, _GAUGE_SECONDS)
-            numbers.gauges(events.values)
+            answer: Gauges = await service.worker.pending.ask(AskGauges(), Gauges, _GAUGE_SECONDS)
+            numbers.gauges(answer.values)
         except TimeoutError:
             numbers.gauges({})
     dispatchers = service.dispatchers.values()
-    numbers.queued(sum(len(dispatcher.waiting) for dispatcher in dispatchers))
-    numbers.running(sum(len(dispatcher.running) for dispatcher in dispatchers))
+    numbers.queued(sum(len(each.waiting) for each in dispatchers))
+    numbers.running(sum(len(worker.running) for each in dispatchers for worker in each.workers))
     body, content_type = numbers.expose(request.headers.get("accept", ""))
     return Response(body, media_type=content_type)
 
 
-async def shutdown(request: Request) -> Response:
+@router.post("/shutdown")
+async def shutdown(shut_down: ShutDownDep) -> Response:
     """End the server, as SIGTERM does."""
-    request.app.state.shut_down()
-    return json_answer({})
+    shut_down()
+    return json_response({})

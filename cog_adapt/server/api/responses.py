@@ -1,49 +1,54 @@
-"""From what the service says to HTTP answers, in Cog's shapes."""
+"""From what the service says, and from what is raised, to HTTP answers in Cog's shapes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Match
 
-from cog_adapt.server.api.body import BodyError, Refused
+from cog_adapt.server import errors
+from cog_adapt.server.api.requests import InvalidInputs
 from cog_adapt.server.records import Record
 from cog_adapt.server.schema.validation import Problem
-from cog_adapt.server.service.prediction import encode
+from cog_adapt.server.service.encoding import encode
+
+STATUSES: dict[type[errors.RequestError], int] = {
+    errors.InvalidPath: 400,
+    errors.JsonError: 400,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.NotStreamable: 406,
+    errors.AtCapacity: 409,
+    errors.IdInUse: 409,
+    errors.MediaTypeError: 415,
+    errors.InvalidRequest: 422,
+    errors.ShapeError: 422,
+    errors.QueueFull: 429,
+    errors.TooManyReaders: 429,
+    errors.SelfTestError: 500,
+    errors.NotReady: 503,
+    errors.NotRecorded: 503,
+    errors.SelfTestTimeout: 504,
+}
+_GONE = 499  # nobody reads it; nginx writes it so
+_REASONS = {404: "there is no such page", 405: "this method is not allowed here"}
+_Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
+log = structlog.get_logger()
 
 
-def json_answer(
+def json_response(
     body: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A JSON answer with sorted keys."""
+    """Return a JSON answer with sorted keys."""
     return Response(encode(body), status, headers, "application/json")
 
 
-def problems_answer(problems: list[Problem]) -> Response:
-    """The answer to inputs that do not fit: FastAPI's shape, and Cog's."""
-    return json_answer({"detail": problems}, 422)
-
-
-def refusal_answer(refused: Refused, *, strict: bool) -> Response:
-    """The answer to a request that is refused.
-
-    Args:
-        refused: why.
-        strict: in plain text where Cog's is.
-    """
-    if strict and isinstance(refused, BodyError):
-        return PlainTextResponse(refused.reason, refused.status, refused.headers)
-    if refused.status == 422:
-        problem = Problem(refused.location or ("body",), refused.reason, refused.kind)
-        return problems_answer([problem])
-    body = {"error": refused.reason, "status": "failed"}
-    if refused.status == 406:
-        del body["status"]  # Cog has none here
-    return json_answer(body, refused.status, refused.headers)
-
-
 def record_body(record: Record) -> dict[str, Any]:
-    """A record as the API shows it."""
+    """Return a record as the API shows it."""
     body: dict[str, Any] = {
         "id": record.id,
         "status": record.status,
@@ -61,3 +66,75 @@ def record_body(record: Record) -> dict[str, Any]:
 
 def _raw(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
+
+
+def error_response(error: errors.RequestError, *, strict: bool) -> Response:
+    """Return the answer to a request that is not accepted.
+
+    Args:
+        error: why.
+        strict: in plain text where Cog's is.
+    """
+    if isinstance(error, InvalidInputs):
+        return json_response({"detail": error.problems}, 422)
+    status, reason = STATUSES[type(error)], str(error)
+    if strict and isinstance(error, errors.BodyError):
+        return PlainTextResponse(reason, status)
+    if isinstance(error, errors.InvalidRequest | errors.ShapeError):
+        problem = Problem(error.location or ("body",), reason, error.kind)
+        return json_response({"detail": [problem]}, status)
+    if isinstance(error, errors.NotStreamable):
+        return json_response({"error": reason}, status)  # Cog has no status here
+    headers = {}
+    if isinstance(error, errors.QueueFull):
+        headers["Retry-After"] = str(error.retry_after)
+    return json_response({"error": reason, "status": "failed"}, status, headers)
+
+
+def exception_handlers(*, strict: bool) -> dict[int | type[Exception], _Handler]:
+    """Return what answers each exception.
+
+    Args:
+        strict: as Cog does, wherever ours differs.
+    """
+
+    async def refuse(_: Request, error: errors.RequestError) -> Response:
+        return error_response(error, strict=strict)
+
+    async def wait_for_storage(_: Request, error: errors.StorageError) -> Response:
+        unusable = errors.NotRecorded(f"the records cannot be used: {error}")
+        return error_response(unusable, strict=strict)
+
+    async def find_no_route(request: Request, error: HTTPException) -> Response:
+        is_about_method = error.status_code == 405
+        headers = {"Allow": ",".join(_allowed_methods(request))} if is_about_method else {}
+        if strict:
+            return Response(None, error.status_code, headers)
+        text = _REASONS.get(error.status_code, str(error.detail))
+        return json_response({"error": text, "status": "failed"}, error.status_code, headers)
+
+    return {
+        errors.RequestError: refuse,
+        errors.StorageError: wait_for_storage,
+        ClientDisconnect: _let_go,
+        HTTPException: find_no_route,
+        Exception: _admit,
+    }
+
+
+async def _let_go(_: Request, gone: ClientDisconnect) -> Response:
+    return Response(status_code=_GONE)
+
+
+async def _admit(request: Request, error: Exception) -> Response:
+    log.error("request failed", path=request.url.path, exc_info=error)
+    return json_response({"error": "the server has a fault; see its log", "status": "failed"}, 500)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    methods: set[str] = set()
+    for route in request.app.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods)

@@ -1,7 +1,7 @@
 """Server-sent events of a prediction, live or from the records."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cog_adapt.server.api.replicate_events import translate
+from cog_adapt.server.service.encoding import encode
 from cog_adapt.server.service.events import Event, EventLog, MissedError
-from cog_adapt.server.service.prediction import encode
 
 KEEP_ALIVE_SECONDS = 15.0
 _LINE_ENDS = [(prefix.encode(), b"\\u%04x" % ord(prefix)) for prefix in "\u2028\u2029\u0085"]
@@ -36,12 +36,15 @@ def _in_one_line(data: bytes) -> bytes:
 
 
 async def translated(portions: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """A numbered stream with events as Replicate's clients know them."""
+    """Yield a numbered stream with events as Replicate's clients know them."""
     async with aclosing(portions):
         async for portion in portions:
-            events = [translate(_read(block)) for block in portion.split(b"\n\n") if block]
-            if renamed := b"".join(_as_text(event) for event in events if event):
-                yield renamed
+            yield _translated(portion)
+
+
+def _translated(portion: bytes) -> bytes:
+    events = [translate(_read(block)) for block in portion.split(b"\n\n") if block]
+    return b"".join(_as_text(event) for event in events if event)
 
 
 def _as_text(event: Event) -> bytes:
@@ -77,31 +80,57 @@ def follow(
         numbered: whether events carry their number, for `Last-Event-ID`. Such a stream goes on
             after events that are no longer kept; Cog's ends there.
     """
-    portions = prediction.events.follow(after)
-    return _written(prediction, portions, after or 0, numbered=numbered)
+    return _written(_Reading(prediction, after), numbered=numbered)
 
 
-async def _written(
-    prediction: Followed, portions: AsyncGenerator[list[Event]], seen: int, *, numbered: bool
-) -> AsyncGenerator[bytes]:
+class _Reading:
+    """Where a reader of a prediction's events stands."""
+
+    def __init__(self, prediction: Followed, after: int | None) -> None:
+        self.prediction, self.seen, self.is_broken = prediction, after or 0, False
+        self._reader = prediction.events.follow(after)
+
+    async def next(self) -> list[Event]:
+        portion: list[Event] = await anext(self._reader, [])
+        self.seen = portion[-1].number if portion else self.seen
+        return portion
+
+    def skip(self, count: int) -> None:
+        """Go on after events that are no longer kept."""
+        self.seen += count
+        self._reader = self.prediction.events.follow(self.seen)
+
+    async def close(self) -> None:
+        await self._reader.aclose()
+
+
+async def _written(reading: _Reading, *, numbered: bool) -> AsyncGenerator[bytes]:
+    prediction = reading.prediction
     try:
-        async with aclosing(portions):
-            async for portion in portions:
-                yield b"".join([to_bytes(event, numbered=numbered) for event in portion])
-                seen = portion[-1].number
+        while part := await _next_part(reading, numbered=numbered):
+            yield part
+        if not reading.is_broken:
+            last = Event(prediction.events.next_number, "completed", prediction.completed())
+            yield to_bytes(last, numbered=numbered)
+    finally:
+        await reading.close()
+
+
+async def _next_part(reading: _Reading, *, numbered: bool) -> bytes:
+    """Return what came next, or that something is missing; nothing at the end."""
+    if reading.is_broken:
+        return b""
+    try:
+        portion = await reading.next()
     except MissedError as missed:
         reason = {
             "error": "SSE stream replay truncated; events were dropped",
             "skipped": missed.count,
         }
-        yield to_bytes(Event(0, "error", encode(reason)), numbered=False)
-        if numbered:
-            async with aclosing(follow(prediction, seen + missed.count, numbered=True)) as rest:
-                async for part in rest:
-                    yield part
-        return
-    last = Event(prediction.events.next_number, "completed", prediction.completed())
-    yield to_bytes(last, numbered=numbered)
+        reading.is_broken = not numbered
+        reading.skip(missed.count)
+        return to_bytes(Event(0, "error", encode(reason)), numbered=False)
+    return b"".join([to_bytes(event, numbered=numbered) for event in portion])
 
 
 class EventStream(Response):
@@ -123,16 +152,16 @@ class EventStream(Response):
         """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         gone = asyncio.ensure_future(_wait_until_gone(receive))
-        is_whole = False
+        paced, is_whole = _PacedPortions(self._portions, gone), False
         try:
-            async for portion in _until(gone, self._portions):
+            while portion := await paced.next():
                 await send({"type": "http.response.body", "body": portion, "more_body": True})
             is_whole = not gone.done()
             if is_whole:
                 await send({"type": "http.response.body", "body": b""})
         finally:
             gone.cancel()
-            await self._portions.aclose()
+            await paced.close()
             if not is_whole and self._on_leave is not None:
                 self._on_leave()
 
@@ -142,34 +171,36 @@ async def _wait_until_gone(receive: Receive) -> None:
         pass
 
 
-async def _until(
-    gone: "asyncio.Future[None]", portions: AsyncGenerator[bytes]
-) -> AsyncIterator[bytes]:
-    upcoming: asyncio.Future[bytes] | None = None
-    try:
-        while not gone.done():
-            upcoming = upcoming or asyncio.ensure_future(_next_of(portions))
-            both: set[asyncio.Future[Any]] = {upcoming, gone}
-            await asyncio.wait(
-                both,
-                timeout=KEEP_ALIVE_SECONDS,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if upcoming.done():
-                portion, upcoming = upcoming.result(), None
-                if not portion:
-                    return
-                yield portion
-            elif not gone.done():
-                yield _KEEP_ALIVE
-    finally:
-        if upcoming is not None:
-            upcoming.cancel()
-            await asyncio.wait({upcoming})
+class _PacedPortions:
+    """Portions until the reader is gone, and a comment in every long pause."""
+
+    def __init__(self, portions: AsyncGenerator[bytes], gone: "asyncio.Future[None]") -> None:
+        self._portions, self._gone = portions, gone
+        self._upcoming: asyncio.Future[bytes] | None = None
+
+    async def next(self) -> bytes:
+        """Return the next portion; nothing at the end, or when the reader is gone."""
+        if self._gone.done():
+            return b""
+        self._upcoming = self._upcoming or asyncio.ensure_future(_next_of(self._portions))
+        both: set[asyncio.Future[Any]] = {self._upcoming, self._gone}
+        await asyncio.wait(both, timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if not self._upcoming.done():
+            return b"" if self._gone.done() else _KEEP_ALIVE
+        portion, self._upcoming = self._upcoming.result(), None
+        return portion
+
+    async def close(self) -> None:
+        """End the portions."""
+        if self._upcoming is not None:
+            self._upcoming.cancel()
+            await asyncio.wait({self._upcoming})
+        await self._portions.aclose()
 
 
 async def _next_of(portions: AsyncGenerator[bytes]) -> bytes:
-    """The next portion; empty at the end."""
+    """Return the next portion that holds anything; nothing at the end."""
     async for portion in portions:
-        return portion
+        if portion:
+            return portion
     return b""

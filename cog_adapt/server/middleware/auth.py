@@ -1,21 +1,11 @@
-"""The door of the front process: who may come in, how often, and with how much.
+"""Who may come in: API keys, and which of them opens which route."""
 
-All of it is plain ASGI around the application, so that a route added later is behind it too.
-"""
-
-from urllib.parse import urlsplit
-
-from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.access import ANY_KEY, OPEN, need_of
-from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
-from cog_adapt.server.middleware.rate_limit import RateLimitMiddleware, read_rates
 from cog_adapt.server.middleware.responses import AsgiResponse
-from cog_adapt.server.settings import Settings
 
 _NO_KEY = AsgiResponse.in_json(
     401,
@@ -27,28 +17,6 @@ _WRONG_KEY = AsgiResponse.in_json(
     "The API key is unknown or has expired. Ask the operator for a new one.",
     ((b"www-authenticate", b'Bearer error="invalid_token"'),),
 )
-
-
-def protect(app: ASGIApp, settings: Settings) -> ASGIApp:
-    """The application behind the parts of the door that are set, body limits always.
-
-    Raises:
-        ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
-    """
-    app = BodyLimitMiddleware(
-        app,
-        max_bytes=settings.max_body_bytes,
-        pause_seconds=settings.body_seconds,
-        in_text=settings.strict_cog,
-    )
-    if settings.rate_limit:
-        app = RateLimitMiddleware(app, read_rates(settings.rate_limit))
-    if settings.api_keys_file:
-        app = AuthMiddleware(app, KeyRing(settings.api_keys_file))
-    if settings.cors_origins:
-        # outermost: a browser's preflight carries no key, and a page may read a refusal
-        app = _allow_origins(app, settings.cors_origins)
-    return app
 
 
 class AuthMiddleware:
@@ -99,23 +67,3 @@ def _offered_key(scope: Connection) -> bytes | None:
         if name == b"x-api-key":
             return bytes(value)
     return None
-
-
-def _allow_origins(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
-    for origin in origins:
-        parts = urlsplit(origin)
-        whole = f"{parts.scheme}://{parts.netloc}"
-        if origin != "*" and (
-            origin != whole or not parts.netloc or parts.scheme not in ("http", "https")
-        ):
-            raise ConfigError(
-                f"CORS_ORIGINS has {origin!r}; write '*' or origins such as https://example.com, "
-                "without a path."
-            )
-    return CORSMiddleware(
-        app,
-        allow_origins=origins,
-        allow_methods=["GET", "POST", "PUT"],
-        allow_headers=["*"],
-        expose_headers=["Retry-After", "Idempotent-Replayed"],
-    )

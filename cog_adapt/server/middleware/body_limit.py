@@ -141,6 +141,8 @@ class _Body:
 
     async def _drain(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while (await self._receive()).get("more_body", False):
-                    pass
+            await asyncio.wait_for(self._read_to_end(), seconds)
+
+    async def _read_to_end(self) -> None:
+        while (await self._receive()).get("more_body", False):
+            pass

@@ -4,12 +4,7 @@ Servers decode a path before it is routed, so that the id `a%2Fb` would look lik
 Here routes see segments still encoded where they hold a slash, and handlers decode them.
 """
 
-from urllib.parse import unquote
-
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
-
-from cog_adapt.server.api.body import Refused
 
 
 class RawPathMiddleware:
@@ -24,16 +19,3 @@ class RawPathMiddleware:
         if b"%" in raw:
             scope = {**scope, "path": raw.decode("ascii", errors="replace")}
         await self._app(scope, receive, send)
-
-
-def name_in(request: Request) -> str:
-    """The id in a request's path.
-
-    Raises:
-        Refused: 400, it is no UTF-8.
-    """
-    name: str = request.path_params["name"]
-    try:
-        return unquote(name, errors="strict")
-    except UnicodeDecodeError as error:
-        raise Refused(400, "Invalid URL: Invalid UTF-8 in `id`") from error

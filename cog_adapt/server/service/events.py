@@ -6,8 +6,9 @@ that a keeper of nothing can still be followed.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import msgspec
 
@@ -103,16 +104,13 @@ class EventLog:
         """The number of the next event."""
         return self._last + 1
 
-    def follow(self, after: int | None = 0) -> AsyncGenerator[list[Event]]:
-        """The events after a number, in portions as they come, until the log is closed.
+    def follow(self, after: int | None = 0) -> "EventReader":
+        """Return a reader of the events after a number, as they come, until the log is closed.
 
         From this call on nothing is missed, however late the first portion is asked for.
 
         Args:
             after: the last one that was seen; 0: from the beginning; None: no replay.
-
-        Raises:
-            MissedError: some in between are gone; raised when a portion is asked for.
         """
         follower = _Follower()
         self.was_followed = True
@@ -120,21 +118,38 @@ class EventLog:
             follower.events.extend(event for event in self._kept if event.number > after)
             follower.missed = self.missed(after)
         self._followers.add(follower)
-        return self._portions(follower)
+        return EventReader(self, follower, lambda: self._followers.discard(follower))
 
-    async def _portions(self, follower: _Follower) -> AsyncGenerator[list[Event]]:
-        try:
-            while True:
-                if follower.missed:
-                    raise MissedError(follower.missed)
-                if follower.events:
-                    portion = list(follower.events)
-                    follower.events.clear()
-                    yield portion
-                elif self.is_closed:
-                    return
-                else:
-                    follower.wake.clear()
-                    await follower.wake.wait()
-        finally:
-            self._followers.discard(follower)
+
+class EventReader:
+    """Iterates over the events of one prediction in portions; made by `EventLog.follow`."""
+
+    def __init__(self, log: EventLog, follower: _Follower, leave: Callable[[], None]) -> None:
+        self._log, self._follower, self._leave = log, follower, leave
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[Event]:
+        """Wait for events, and return those that came.
+
+        Raises:
+            MissedError: some in between are gone.
+        """
+        follower = self._follower
+        while not (follower.missed or follower.events or self._log.is_closed):
+            follower.wake.clear()
+            await follower.wake.wait()
+        if follower.missed:
+            self._leave()
+            raise MissedError(follower.missed)
+        if not follower.events:
+            self._leave()
+            raise StopAsyncIteration
+        portion = list(follower.events)
+        follower.events.clear()
+        return portion
+
+    async def aclose(self) -> None:
+        """Follow no longer."""
+        self._leave()

@@ -32,14 +32,14 @@ class HealthMonitor:
     async def report(self) -> dict[str, Any]:
         """The body of /health-check."""
         complaint = await self._complaint() if self.status() in USABLE else None
-        process, status = self._service.main.process, self.status()
+        process, status = self._service.worker.process, self.status()
         setup: dict[str, Any] = {
-            "started_at": _nanoseconds(process.started_at),
+            "started_at": _nanoseconds(process.setup.started_at),
             "status": _SETUP.get(process.state, "succeeded"),
         }
-        if process.completed_at is not None:
-            setup["completed_at"] = _nanoseconds(process.completed_at)
-            setup["logs"] = process.logs
+        if process.setup.completed_at is not None:
+            setup["completed_at"] = _nanoseconds(process.setup.completed_at)
+            setup["logs"] = process.setup.logs
         body = {"status": status, "setup": setup, "version": versions()} | self._further()
         if status in USABLE and complaint is not None:
             body |= {"status": "UNHEALTHY", "user_healthcheck_error": complaint}
@@ -49,9 +49,9 @@ class HealthMonitor:
     def status(self) -> str:
         """Cog's word for the state, user's health check aside."""
         service = self._service
-        state = service.main.process.state
+        state = service.worker.process.state
         if state == "ready":
-            return "READY" if service.main.free_slots else "BUSY"
+            return "READY" if service.worker.free_slots else "BUSY"
         if state == "setup failed":
             return "SETUP_FAILED"
         return "DEFUNCT" if state == "defunct" else "STARTING"
@@ -76,28 +76,28 @@ class HealthMonitor:
     def last_self_test(self) -> dict[str, Any] | None:
         """The latest report of the gradient self-test; None where there is none."""
         if self.self_test is None:
-            ready = self._service.main.ready
+            ready = self._service.worker.ready
             if ready is not None and ready.self_test is not None:
                 self.self_test = msgspec.json.decode(ready.self_test)
         return self.self_test
 
     def _further(self) -> dict[str, Any]:
         """What Cog does not say."""
-        process = self._service.main.process
+        process = self._service.worker.process
         further: dict[str, Any] = {}
-        if process.crashes:
-            further = {"crashes": process.crashes, "last_crash": process.last_crash}
+        if process.crashes.count:
+            further = {"crashes": process.crashes.count, "last_crash": process.crashes.last}
         report = self.last_self_test()
         if report is not None:
             further["self_test"] = {"passed": report.get("passed")}
         return further
 
     async def _complaint(self) -> str | None:
-        ready = self._service.main.ready
+        ready = self._service.worker.ready
         if ready is None or not ready.has_healthcheck:
             return None
         try:
-            answer: Health = await self._service.main.pending.ask(
+            answer: Health = await self._service.worker.pending.ask(
                 AskHealth(), Health, _HEALTHCHECK_SECONDS + 0.5
             )
         except TimeoutError:

@@ -8,7 +8,8 @@ import msgspec
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode, now
+from cog_adapt.server.service.encoding import encode
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
 
 
 class Payload(msgspec.Struct):

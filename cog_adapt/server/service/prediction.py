@@ -1,7 +1,6 @@
 """One prediction or training in flight: what is known of it, and how it looks to a client."""
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,23 +8,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from cog_adapt.server.api.body import ALL_EVENTS
 from cog_adapt.server.protocol import Finished, Kind, MetricMode
+from cog_adapt.server.service.encoding import digest_of, encode
 from cog_adapt.server.service.events import EventLog
 
 State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
-_encoder = msgspec.json.Encoder(order="sorted")
+WebhookEvent = Literal["start", "output", "logs", "completed"]
+ALL_EVENTS: frozenset[str] = frozenset(("start", "output", "logs", "completed"))
 
 
 def new_id() -> str:
     """An id in Cog's style."""
     return f"pred_{time.time_ns():x}"
-
-
-def digest_of(inputs: bytes) -> str:
-    """The SHA-256 of inputs as sorted JSON, in hex."""
-    return hashlib.sha256(inputs).hexdigest()
 
 
 def now() -> datetime:
@@ -168,6 +163,12 @@ class Prediction:
         self.completed_at = now()
         self.metrics["predict_time"] = end.predict_time
 
+    def close(self) -> None:
+        """Let whoever follows it or waits for its end go on."""
+        self.events.close()
+        if not self.done.done():
+            self.done.set_result(None)
+
     @property
     def output(self) -> msgspec.Raw | list[msgspec.Raw] | None:
         """What it has put out: a list, one value, or None."""
@@ -212,8 +213,3 @@ def _record(place: dict[str, Any], leaf: str, value: Any, mode: MetricMode) -> N
         place[leaf] = [*(before if isinstance(before, list) else [before]), value]
     else:
         place[leaf] = value
-
-
-def encode(body: object) -> bytes:
-    """JSON with sorted keys, as Cog writes it."""
-    return _encoder.encode(body)

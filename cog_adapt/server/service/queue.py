@@ -2,8 +2,9 @@
 
 from collections import deque
 
-from cog_adapt.server.api.body import Refused
-from cog_adapt.server.service.prediction import Prediction, encode
+from cog_adapt.server.errors import AtCapacity, QueueFull
+from cog_adapt.server.service.encoding import encode
+from cog_adapt.server.service.prediction import Prediction
 
 _AT_CAPACITY = "At capacity - all prediction slots busy"
 _POSITIONS_TOLD = 100
@@ -25,14 +26,13 @@ class Queue(deque[Prediction]):
         """Whether one more may come, with so many more predictions than slots; negative: fewer."""
         return excess < self.most
 
-    def refusal(self, excess: int) -> Refused:
-        """What is said where there is no room."""
+    def refusal(self, excess: int) -> AtCapacity | QueueFull:
+        """Return the error to raise where there is no room."""
         if not self.most:
-            return Refused(409, _AT_CAPACITY)
-        return Refused(
-            429,
+            return AtCapacity(_AT_CAPACITY)
+        return QueueFull(
             f"{excess} predictions wait; at most {self.most} may (MAX_QUEUE). Try later.",
-            headers={"Retry-After": str(_FEWEST_SECONDS_TO_WAIT)},
+            retry_after=_FEWEST_SECONDS_TO_WAIT,
         )
 
     def place(self, prediction: Prediction) -> int | None:

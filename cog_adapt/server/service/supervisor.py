@@ -1,4 +1,4 @@
-"""The front's side of one worker: started, spoken to, watched, started again.
+"""The front's side of a worker: started, watched, and started again after a crash.
 
 What it reports goes to one listener; what becomes of the predictions in it is the listener's
 business.
@@ -6,18 +6,13 @@ business.
 
 import asyncio
 import contextlib
-import multiprocessing
-import os
-import signal
-import socket
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 import structlog
 
 from cog_adapt.server.protocol import (
-    Cancel,
     ControlMessage,
     Described,
     Ready,
@@ -25,16 +20,14 @@ from cog_adapt.server.protocol import (
     Run,
     SetupFailed,
     SetupLog,
-    Stop,
-    to_frame,
 )
-from cog_adapt.server.service.connection import Connection
-from cog_adapt.server.temp_files import new_prefix, remove_temp_files
+from cog_adapt.server.service.crashes import CrashCounter
+from cog_adapt.server.service.setup_progress import SetupProgress
+from cog_adapt.server.service.worker_process import WorkerProcess
+from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.config import WorkerConfig
-from cog_adapt.server.worker.entry import enter
 
 State = Literal["starting", "ready", "setup failed", "crashed", "defunct", "stopped"]
-_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _STEADY_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _OF_SETUP = (Ready, SetupFailed, Described)
@@ -42,29 +35,28 @@ log = structlog.get_logger()
 
 
 class WorkerListener(Protocol):
-    """Who wants to know."""
+    """Receives what a worker reports."""
 
     def on_report(self, report: Report) -> None:
-        """The process said something."""
+        """Take a report."""
 
     def on_exit(self, cause: str) -> None:
-        """The process is gone, and with it whatever ran in it."""
+        """Take notice that the process is gone, and with it whatever ran in it."""
 
 
 class WorkerSupervisor:
-    """One worker.
+    """Keeps one worker process alive.
 
     Args:
         config: what it loads.
-        listener: told of everything.
+        listener: receives everything it reports.
         setup_timeout: seconds for its setup; 0: no limit.
         max_crashes: in a row, until it is given up.
 
     Attributes:
-        state: where it stands.
-        logs: what its setup has printed.
-        crashes: how often it has died.
-        last_crash: how it died last.
+        state: of the worker.
+        setup: the latest.
+        crashes: so far.
         prefix: how the names of its temporary files begin.
     """
 
@@ -76,187 +68,128 @@ class WorkerSupervisor:
         setup_timeout: float = 0,
         max_crashes: int = 5,
     ) -> None:
-        self._config, self._listener = config, listener
-        self._setup_timeout, self._max_crashes = setup_timeout, max_crashes
+        self.prefix = new_prefix()
+        self._config, self._listener = replace(config, prefix=self.prefix), listener
+        self._setup_timeout = setup_timeout
         self.state: State = "starting"
         self.has_been_ready = False
-        self.started_at = datetime.now(UTC)
-        self.completed_at: datetime | None = None
-        self._logs: list[str] = []
-        self.crashes = self._crashes_in_a_row = 0
-        self.last_crash: str | None = None
-        self._setup_error: str | None = None
-        self._process: multiprocessing.process.BaseProcess | None = None
-        self._work: Connection | None = None
-        self._control: Connection | None = None
-        self._runs = 0
-        self.prefix = new_prefix()
+        self.setup = SetupProgress()
+        self.crashes = CrashCounter(max_crashes)
+        self._process: WorkerProcess | None = None
         self._timers: list[asyncio.TimerHandle] = []
-        self._exited = asyncio.Event()
-
-    @property
-    def logs(self) -> str:
-        """What its setup has printed so far."""
-        return "".join(self._logs)
-
-    @property
-    def pid(self) -> int | None:
-        """Its process id."""
-        return self._process.pid if self._process else None
 
     @property
     def takes_work(self) -> bool:
         """Whether it is ready and has not ended."""
-        return self.state == "ready" and not self._exited.is_set()
+        return self.state == "ready" and not self._has_exited
 
     @property
     def may_start(self) -> bool:
         """Whether it was never started, or has ended since its setup failed."""
-        return self._process is None or (self.state == "setup failed" and self._exited.is_set())
+        return self._process is None or (self.state == "setup failed" and self._has_exited)
+
+    @property
+    def _has_exited(self) -> bool:
+        return self._process is not None and self._process.exited.is_set()
 
     def start(self) -> None:
         """Start it; what comes of it is reported."""
-        loop = asyncio.get_running_loop()
-        self._setup_error = None
-        self.state, self.started_at, self.completed_at = "starting", datetime.now(UTC), None
-        self._logs.clear()
-        self._exited.clear()
-        work, control = socket.socketpair(), socket.socketpair()
-        config = replace(self._config, prefix=self.prefix)
-        process = multiprocessing.get_context("spawn").Process(
-            target=enter, args=(work[1], control[1], config), name=f"model-{self._config.kind}"
-        )
-        process.start()
-        for _, theirs in (work, control):
-            theirs.close()
-        self._process = process
-        self._work, self._control = (
-            Connection(ours, self._on_report, self.kill) for ours, _ in (work, control)
-        )
-        self._runs = 0
-        loop.add_reader(process.sentinel, self._notice_exit, process)
+        self.state, self.setup = "starting", SetupProgress()
+        process = self._process = WorkerProcess(self._config, self._on_report, self._on_exit)
         if self._setup_timeout:
-            self._timers.append(loop.call_later(self._setup_timeout, self._time_out, process))
+            self._call_later(self._setup_timeout, lambda: self._time_out(process))
 
     def run(self, request: Run) -> bool:
-        """Have it run something; false where it is known to be dead, and cannot have heard it."""
-        self._runs += 1
-        return self._work is not None and self._work.write(to_frame(request))
+        """Start a run; return False where the worker is gone and cannot have heard of it."""
+        return self._process is not None and self._process.run(request)
 
-    def cancel(self, id: str) -> None:
-        """Have it end early what it runs."""
-        self.ask(Cancel(id, self._runs))
+    def cancel(self, prediction_id: str) -> None:
+        """End a run early."""
+        if self._process is not None:
+            self._process.cancel(prediction_id)
 
     def ask(self, request: ControlMessage) -> None:
-        """Say something else to it; it hears that while it runs something."""
-        if self._control is not None:
-            self._control.write(to_frame(request))
+        """Send what the worker hears while it runs something."""
+        if self._process is not None:
+            self._process.ask(request)
 
     def kill(self) -> None:
         """End it at once."""
-        if self._process is not None and self._process.is_alive():
+        if self._process is not None:
             self._process.kill()
 
     async def stop(self) -> None:
-        """Have it end: at once during its setup, else within ten seconds."""
+        """End it: at once during its setup, else within ten seconds."""
         if self.state == "starting":
             self.kill()
         self.state = "stopped"
         self._forget_timers()
-        if self._process is None or self._work is None or self._exited.is_set():
+        if self._process is None or self._has_exited:
             return
-        self._work.write(to_frame(Stop()))
+        self._process.stop()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._exited.wait(), _STOP_SECONDS)
-        if not self._exited.is_set():
+            await asyncio.wait_for(self._process.exited.wait(), _STOP_SECONDS)
+        if not self._has_exited:
             self.kill()
-            await self._exited.wait()
+            await self._process.exited.wait()
 
     def _on_report(self, report: Report) -> None:
         if isinstance(report, SetupLog):
-            self._logs.append(report.data)
+            self.setup.add_log(report.data)
         elif isinstance(report, _OF_SETUP) and self.state != "starting":
             return  # too late: it has been stopped, or its time was over
         elif isinstance(report, Ready):
             self._end_setup("ready")
             self.has_been_ready = True
-            timer = asyncio.get_running_loop().call_later(_STEADY_SECONDS, self.reset_crash_count)
-            self._timers.append(timer)
+            self._call_later(_STEADY_SECONDS, self.crashes.forgive)
         elif isinstance(report, SetupFailed):
             self._fail_setup(report.error)
             return
         self._listener.on_report(report)
 
-    def reset_crash_count(self) -> None:
-        """It works: earlier crashes no longer count."""
-        self._crashes_in_a_row = 0
-
     def _end_setup(self, state: State) -> None:
         self._forget_timers()
-        self.state, self.completed_at = state, datetime.now(UTC)
+        self.state = state
+        self.setup.complete()
 
     def _fail_setup(self, error: str) -> None:
-        """The first one is not tried again; one after a crash counts as a crash."""
+        """Fail for good the first time; a setup that fails after a crash is another crash."""
         log.error("setup failed", kind=self._config.kind, error=error)
-        self._logs.append(f"{error}\n")
-        self._setup_error = error
+        self.setup.fail(error)
         if not self.has_been_ready:
             self._end_setup("setup failed")
             self._listener.on_report(SetupFailed(error))
         self.kill()
 
-    def _time_out(self, process: multiprocessing.process.BaseProcess) -> None:
+    def _time_out(self, process: WorkerProcess) -> None:
         if process is self._process and self.state == "starting":
             self._fail_setup(f"worker setup timed out after {self._setup_timeout:g} s")
 
-    def _notice_exit(self, process: multiprocessing.process.BaseProcess) -> None:
-        asyncio.get_running_loop().remove_reader(process.sentinel)
-        process.join()
-        _end_group(process.pid)
-        remove_temp_files(self.prefix)
-        self._exited.set()
-        for link in filter(None, (self._work, self._control)):
-            link.drain()
-        self._work = self._control = None
+    def _on_exit(self, cause: str) -> None:
         self._forget_timers()
         if self.state in ("stopped", "setup failed"):
             self._listener.on_exit("it was stopped")
             return
-        error = self._setup_error and f"failed in its setup: {self._setup_error}"
-        self._crash(error or _cause(process.exitcode))
+        error = self.setup.error and f"failed in its setup: {self.setup.error}"
+        self._crash(error or cause)
 
     def _crash(self, cause: str) -> None:
-        self.crashes += 1
-        self._crashes_in_a_row += 1
-        self.last_crash = cause
-        log.error("model process ended", kind=self._config.kind, cause=cause, crashes=self.crashes)
+        crashes = self.crashes
+        crashes.add(cause)
+        log.error("model process ended", kind=self._config.kind, cause=cause, crashes=crashes.count)
         if not self.has_been_ready:
             self._fail_setup(f"worker crashed during setup: {cause}")
-        elif self._crashes_in_a_row >= self._max_crashes:
+        elif crashes.is_too_many:
             self._end_setup("defunct")
         else:
             self.state = "crashed"
-            pause = min(_LONGEST_PAUSE, _PAUSE * 4 ** (self._crashes_in_a_row - 1))
-            timer = asyncio.get_running_loop().call_later(pause, self.start)
-            self._timers.append(timer)
+            self._call_later(crashes.pause, self.start)
         self._listener.on_exit(cause)
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, call))
 
     def _forget_timers(self) -> None:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
-
-
-def _end_group(process: int | None) -> None:
-    """Whatever the model has started goes with it."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if process is not None:
-            os.killpg(process, signal.SIGKILL)
-
-
-def _cause(code: int | None) -> str:
-    """How a process ended, in words."""
-    if code is not None and code < 0:
-        with contextlib.suppress(ValueError):
-            return f"was killed by signal {-code} ({signal.Signals(-code).name})"
-    return f"exited with code {code}"

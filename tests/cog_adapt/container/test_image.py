@@ -45,9 +45,9 @@ def test_docker_calls_it_healthy_where_only_keys_see_more(engine, image, tmp_pat
     keys = tmp_path / "keys"
     keys.write_text(make_key("ci", ["predict"])[1])
     options = ("-v", f"{keys}:/keys:ro", "-e", "API_KEYS_FILE=/keys")
-    with started(engine, image, *HARDENED, *options) as add_middleware:
-        add_middleware.wait_until(add_middleware.is_healthy)
-        assert add_middleware.client.get("/readyz").status_code == 401
+    with started(engine, image, *HARDENED, *options) as guarded:
+        guarded.wait_until(guarded.is_healthy)
+        assert guarded.client.get("/readyz").status_code == 401
 
 
 def test_the_self_test_passed(server):

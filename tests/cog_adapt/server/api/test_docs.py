@@ -5,7 +5,7 @@ from importlib.resources import files
 from urllib.parse import urljoin, urlsplit
 
 import pytest
-from starlette.applications import Starlette
+from fastapi import FastAPI
 
 from cog_adapt.server.api import docs
 from cog_adapt.server.middleware.access import need_of
@@ -16,8 +16,8 @@ BASE = "http://server.test/prefix/docs"
 
 @pytest.fixture(scope="module")
 def app():
-    app = Starlette()
-    docs.add_to(app)
+    app = FastAPI(openapi_url=None, docs_url=None)
+    app.router.routes.extend(docs.router.routes)
     return app
 
 

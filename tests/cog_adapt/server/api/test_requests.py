@@ -5,8 +5,11 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import Request
 
-from cog_adapt.server.api.body import Refused, RequestBody
-from cog_adapt.server.api.requests import Preferences, RequestParser, read_headers, read_preferences
+from cog_adapt.server.api.body import RequestBody
+from cog_adapt.server.api.preferences import Preferences, read_headers, read_preferences
+from cog_adapt.server.api.requests import RequestParser
+from cog_adapt.server.api.responses import STATUSES
+from cog_adapt.server.errors import InvalidRequest, NotReady
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.validation import InputValidator
 
@@ -78,9 +81,12 @@ def test_cancel_after_is_a_time(text, seconds):
     "text", ["", "0", "0s", "0.0", "-1", "1d", "1e9", "inf", "soon", "1 s", "9999999", "٣"]
 )
 def test_what_is_no_time_is_refused_with_the_remedy(text):
-    with pytest.raises(Refused, match="30s, 5m or 1h") as caught:
+    with pytest.raises(InvalidRequest, match="30s, 5m or 1h") as caught:
         preferences(cancel_after=text)
-    assert (caught.value.status, caught.value.location) == (422, ("header", "cancel-after"))
+    assert (STATUSES[type(caught.value)], caught.value.location) == (
+        422,
+        ("header", "cancel-after"),
+    )
 
 
 def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_reason():
@@ -91,6 +97,6 @@ def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_re
         return InputValidator(openapi_schema(predict), "TrainingInput", 1000)
 
     service = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
-    with pytest.raises(Refused, match="trainings does not load.*setup.logs") as told:
-        RequestParser(service, "train", "train").digest(RequestBody())
-    assert told.value.status == 503
+    with pytest.raises(NotReady, match="trainings does not load.*setup.logs") as told:
+        RequestParser(service, None, "train", "train").digest(RequestBody())
+    assert STATUSES[type(told.value)] == 503

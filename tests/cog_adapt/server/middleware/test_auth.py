@@ -4,14 +4,15 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from starlette.responses import PlainTextResponse
 
-from cog_adapt.server.app import add_middleware as guarded_app
 from cog_adapt.server.app import create_app
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.access import NEEDS, OPEN, need_of
-from cog_adapt.server.middleware.auth import AuthMiddleware, protect
+from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.keys import KeyRing, make_key
+from cog_adapt.server.middleware.stack import add_access_control, add_middleware
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.telemetry.metrics import Metrics
 from tests.cog_adapt.server.asgi_client import ask
 from tests.cog_adapt.server.routes_walk import routes_of
 
@@ -38,12 +39,12 @@ async def caller(scope, receive, send):
 
 
 @pytest.fixture
-def add_middleware(key_file):
+def guarded(key_file):
     return AuthMiddleware(caller, KeyRing(key_file))
 
 
-def test_without_a_key_every_route_but_liveness_is_401(add_middleware):
-    answer = ask(add_middleware, "POST", "/predictions")
+def test_without_a_key_every_route_but_liveness_is_401(guarded):
+    answer = ask(guarded, "POST", "/predictions")
     assert answer.status == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert answer.headers["content-type"] == "application/json"
@@ -51,7 +52,7 @@ def test_without_a_key_every_route_but_liveness_is_401(add_middleware):
 
 
 def test_liveness_needs_no_key(key_file):
-    app = protect(PlainTextResponse("alive"), Settings(api_keys_file=key_file))
+    app = add_access_control(PlainTextResponse("alive"), Settings(api_keys_file=key_file))
     assert ask(app, "GET", "/healthz").status == 200
     assert ask(app, "GET", "/healthz/").status == 401
     assert ask(app, "GET", "/health-check").status == 401
@@ -66,9 +67,9 @@ def test_liveness_needs_no_key(key_file):
         {"Authorization": "Basic eDp5", "X-API-Key": "KEY"},
     ],
 )
-def test_a_key_opens_and_its_name_is_the_caller(add_middleware, made, headers):
+def test_a_key_opens_and_its_name_is_the_caller(guarded, made, headers):
     headers = {name: value.replace("KEY", made["predict"][0]) for name, value in headers.items()}
-    answer = ask(add_middleware, "POST", "/predictions", headers)
+    answer = ask(guarded, "POST", "/predictions", headers)
     assert (answer.status, answer.body) == (200, b"predict-user")
 
 
@@ -85,19 +86,19 @@ def test_a_key_opens_and_its_name_is_the_caller(add_middleware, made, headers):
         {"Cookie": "key=KEY"},
     ],
 )
-def test_anything_else_is_401(add_middleware, made, headers):
+def test_anything_else_is_401(guarded, made, headers):
     headers = {name: value.replace("KEY", made["admin"][0]) for name, value in headers.items()}
-    assert ask(add_middleware, "POST", "/predictions", headers).status == 401
+    assert ask(guarded, "POST", "/predictions", headers).status == 401
 
 
-def test_an_unknown_key_is_told_from_none(add_middleware):
-    answer = ask(add_middleware, "GET", "/", {"X-API-Key": "ca_x"})
+def test_an_unknown_key_is_told_from_none(guarded):
+    answer = ask(guarded, "GET", "/", {"X-API-Key": "ca_x"})
     assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
     assert "ca_x" not in answer.error
 
 
-def test_a_key_of_another_scope_is_403_and_told_which_it_lacks(add_middleware, bearer):
-    answer = ask(add_middleware, "POST", "/trainings", bearer["predict"])
+def test_a_key_of_another_scope_is_403_and_told_which_it_lacks(guarded, bearer):
+    answer = ask(guarded, "POST", "/trainings", bearer["predict"])
     assert answer.status == 403
     assert "'predict-user' lacks the scope 'train'" in answer.error
 
@@ -134,9 +135,9 @@ def test_what_a_request_needs(request_line, need):
 
 
 @pytest.mark.parametrize("scope", ["predict", "train", "admin"])
-def test_each_route_of_the_table_opens_to_its_scope_and_to_admin(add_middleware, bearer, scope):
+def test_each_route_of_the_table_opens_to_its_scope_and_to_admin(guarded, bearer, scope):
     for route, need in NEEDS.items():
-        status = ask(add_middleware, *route.replace("{id}", "x").split(), bearer[scope]).status
+        status = ask(guarded, *route.replace("{id}", "x").split(), bearer[scope]).status
         assert status == (200 if need == "any" or scope in (need, "admin") else 403), route
 
 
@@ -165,16 +166,17 @@ def assert_closed(app, door, bearer):
 
 def test_no_route_is_open_by_being_forgotten(key_file, bearer):
     app = small_app()
-    assert_closed(app, protect(app, Settings(api_keys_file=key_file)), bearer)
+    assert_closed(app, add_access_control(app, Settings(api_keys_file=key_file)), bearer)
 
 
 @pytest.fixture
 def real_app(key_file):
-    return create_app(Settings(api_keys_file=key_file), {}, "predict")
+    return create_app(Settings(api_keys_file=key_file))
 
 
-def test_no_route_of_the_server_is_open_but_liveness(real_app, bearer):
-    assert_closed(real_app, guarded_app(real_app), bearer)
+def test_no_route_of_the_server_is_open_but_liveness(real_app, bearer, key_file):
+    settings = Settings(api_keys_file=key_file)
+    assert_closed(real_app, add_middleware(real_app, settings, Metrics()), bearer)
 
 
 def test_the_routes_of_the_server_that_only_admin_may_use_are_these(real_app):
@@ -207,18 +209,18 @@ def test_the_walk_sees_every_route():
     } <= set(routes_of(small_app()))
 
 
-def test_a_websocket_is_closed(add_middleware):
+def test_a_websocket_is_closed(guarded):
     sent = []
 
     async def send(message):
         sent.append(message["type"])
 
-    asyncio.run(add_middleware({"type": "websocket", "path": "/", "headers": []}, None, send))
+    asyncio.run(guarded({"type": "websocket", "path": "/", "headers": []}, None, send))
     assert sent == ["websocket.close"]
 
 
 def test_where_nothing_is_set_only_body_limits_stand_before_the_application():
-    door = protect(caller, Settings())
+    door = add_access_control(caller, Settings())
     assert isinstance(door, BodyLimitMiddleware)
     assert ask(door, "POST", "/predictions").body == b"nobody"
 
@@ -227,7 +229,7 @@ def test_where_nothing_is_set_only_body_limits_stand_before_the_application():
     ("strict", "kind"), [(True, "text/plain; charset=utf-8"), (False, "application/json")]
 )
 def test_only_strict_cog_refuses_a_large_body_in_plain_text(strict, kind):
-    door = protect(caller, Settings(strict_cog=strict, max_body_bytes=1))
+    door = add_access_control(caller, Settings(strict_cog=strict, max_body_bytes=1))
     assert ask(door, "POST", headers={"Content-Length": "2"}).headers["content-type"] == kind
 
 
@@ -238,13 +240,13 @@ def test_start_up_and_shutdown_reach_the_application(key_file):
         seen.append(scope["type"])
 
     settings = Settings(api_keys_file=key_file, rate_limit="1/minute", cors_origins="*")
-    asyncio.run(protect(app, settings)({"type": "lifespan"}, None, None))
+    asyncio.run(add_access_control(app, settings)({"type": "lifespan"}, None, None))
     assert seen == ["lifespan"]
 
 
 def test_a_caller_without_a_key_uses_up_nothing_and_sends_no_body(key_file, bearer):
     settings = Settings(api_keys_file=key_file, rate_limit="1/minute", max_body_bytes=1)
-    door = protect(caller, settings)
+    door = add_access_control(caller, settings)
     large = {"Content-Length": "2"}
     assert ask(door, "POST", "/predictions", large).status == 401
     assert ask(door, "POST", "/predictions", large | bearer["predict"]).status == 413
@@ -253,7 +255,7 @@ def test_a_caller_without_a_key_uses_up_nothing_and_sends_no_body(key_file, bear
 
 
 def test_a_rate_is_each_keys_own_wherever_it_calls_from(key_file, bearer):
-    door = protect(caller, Settings(api_keys_file=key_file, rate_limit="1/minute"))
+    door = add_access_control(caller, Settings(api_keys_file=key_file, rate_limit="1/minute"))
     codes = [
         ask(door, "POST", "/predictions", bearer["predict"], client=(f"192.0.2.{n}", 1)).status
         for n in range(2)
@@ -265,13 +267,15 @@ PREFLIGHT = {"Origin": "https://page.example", "Access-Control-Request-Method": 
 
 
 def test_other_origins_are_not_allowed_unless_set(key_file):
-    headers = ask(protect(caller, Settings()), headers={"Origin": "https://page.example"}).headers
+    headers = ask(
+        add_access_control(caller, Settings()), headers={"Origin": "https://page.example"}
+    ).headers
     assert not [name for name in headers if name.startswith("access-control")]
 
 
 def test_a_set_origin_may_ask_without_a_key_and_read_refusals(key_file):
     settings = Settings(api_keys_file=key_file, cors_origins="https://page.example")
-    door = protect(caller, settings)
+    door = add_access_control(caller, settings)
     wanted = PREFLIGHT | {"Access-Control-Request-Headers": "authorization, prefer"}
     preflight = ask(door, "OPTIONS", "/predictions/x", wanted)
     assert preflight.status == 200
@@ -286,10 +290,10 @@ def test_a_set_origin_may_ask_without_a_key_and_read_refusals(key_file):
 @pytest.mark.parametrize("origin", ["page.example", "https://page.example/", "ftp://x", "https://"])
 def test_what_is_no_origin_is_refused_at_start(origin):
     with pytest.raises(ConfigError, match="CORS_ORIGINS has") as caught:
-        protect(caller, Settings(cors_origins=origin))
+        add_access_control(caller, Settings(cors_origins=origin))
     assert repr(origin) in str(caught.value)
 
 
 def test_a_missing_key_file_is_refused_at_start(tmp_path):
     with pytest.raises(ConfigError, match="API_KEYS_FILE"):
-        protect(caller, Settings(api_keys_file=tmp_path / "none"))
+        add_access_control(caller, Settings(api_keys_file=tmp_path / "none"))

@@ -1,4 +1,4 @@
-"""The lane with real records; only the model process is played, so that it dies when it should."""
+"""The dispatcher with real records; only the worker is played, so that it dies when it should."""
 
 import asyncio
 import gc
@@ -8,11 +8,15 @@ import weakref
 import pytest
 import structlog
 
-from cog_adapt.server.api.body import Refused
+from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.egress import Egress
+from cog_adapt.server.errors import IdInUse, NotRecorded
 from cog_adapt.server.protocol import Cancel, Finished, Metric, Run, SetupFailed
 from cog_adapt.server.records import Records
+from cog_adapt.server.service.announcer import Announcer
+from cog_adapt.server.service.crashes import CrashCounter
 from cog_adapt.server.service.dispatcher import Dispatcher
+from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.service.service import PredictionService
@@ -28,8 +32,9 @@ class Model:
 
     def __init__(self):
         self.state, self.takes_work, self.hears = "ready", True, True
-        self.has_been_ready, self.may_start, self.last_crash = True, False, None
+        self.has_been_ready, self.may_start, self.crashes = True, False, CrashCounter(5)
         self.said, self.starts, self.steady = [], 0, 0
+        self.crashes.forgive = self.forgive
 
     def run(self, request):
         if self.hears:
@@ -45,7 +50,7 @@ class Model:
     def start(self):
         self.starts += 1
 
-    def reset_crash_count(self):
+    def forgive(self):
         self.steady += 1
 
     async def stop(self):
@@ -57,33 +62,39 @@ class Model:
 
 
 class Harness:
-    """Lanes on a database of their own."""
+    """Dispatchers on a database of their own."""
 
     def __init__(self, folder):
         self.settings = Settings(data_dir=folder, max_queue=5)
         self.records = Records.open(None, folder)
         self.webhooks = Webhooks(self.records, Egress(()), WebhookSigner("test", None, None))
-        self.recorder = Recorder(
-            self.records, self.webhooks, Metrics(), Traces.from_environment(), 0
+        self.observer = Observer(Metrics(), Traces.from_environment())
+        self.announcer = Announcer(self.webhooks, self.observer, 0)
+        self.recorder = Recorder(self.records, self.webhooks, self.announcer, self.observer)
+        self.dispatcher, self.trainings = (
+            self.open_dispatcher("predict"),
+            self.open_dispatcher("train"),
         )
-        self.dispatcher, self.trainings = self.open_lane("predict"), self.open_lane("train")
-        self.model = self.dispatcher.process
+        self.model = self.dispatcher.lead.process
         dispatchers = {"predict": self.dispatcher, "train": self.trainings}
         self.service = PredictionService(
             dispatchers, "predict", self.records, self.recorder, self.settings
         )
 
-    def open_lane(self, kind):
+    def open_dispatcher(self, kind):
         dispatcher = Dispatcher(
-            WorkerConfig("x.py:X", kind, concurrency=1), self.recorder, self.settings
+            WorkerConfig("x.py:X", kind, concurrency=1),
+            self.recorder,
+            self.observer,
+            self.settings,
         )
-        dispatcher.process = Model()
+        dispatcher.lead.process = Model()
         return dispatcher
 
     async def submit(self, name, kind="predict", **more):
         inputs = b'{"name": "x"}'
         dispatcher = self.dispatcher if kind == "predict" else self.trainings
-        request = PredictionRequest(name, kind, inputs, inputs, **{"keeps": True, **more})
+        request = PredictionRequest(name, kind, inputs, inputs, **{"durable": True, **more})
         return await dispatcher.submit(request)
 
     async def status(self, name):
@@ -136,12 +147,12 @@ def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play)
         await harness.submit("b")
         await harness.flush()
         harness.model.takes_work, harness.model.state = False, "crashed"
-        harness.dispatcher.on_exit("was killed")
+        harness.dispatcher.lead.on_exit("was killed")
         assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
         assert await harness.status("a") == "starting"
         harness.model.hears = harness.model.takes_work = True
         harness.model.state = "ready"
-        harness.dispatcher._advance()
+        harness.dispatcher.slots.advance()
         await harness.flush()
         assert harness.model.runs == ["a"]
 
@@ -151,12 +162,9 @@ def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play)
 def test_what_waits_is_ended_when_the_model_is_given_up_while_it_is_written_down(play):
     async def scene(harness):
         prediction = await harness.submit("a")
-        harness.model.hears, harness.model.state, harness.model.last_crash = (
-            False,
-            "defunct",
-            "died",
-        )
-        harness.dispatcher.on_exit("died")
+        harness.model.hears, harness.model.state = False, "defunct"
+        harness.model.crashes.last = "died"
+        harness.dispatcher.lead.on_exit("died")
         await harness.flush()
         assert (prediction.status, "died" in prediction.error) == ("failed", True)
 
@@ -177,18 +185,18 @@ def test_a_cancel_while_it_is_written_down_is_not_lost(play):
     play(scene)
 
 
-def test_of_a_lane_that_has_given_up_nothing_reaches_the_model(play):
+def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):
     async def scene(harness):
         running = await harness.submit("running")
         await harness.flush()
         waiting = await harness.submit("waiting")
         mortal = await harness.submit("mortal", repeatable=False)
         beginning = await harness.submit("t", "train")
-        harness.dispatcher.give_up("over")
-        harness.trainings.give_up("over")
+        harness.dispatcher.slots.close("over")
+        harness.trainings.slots.close("over")
         await harness.flush()
         assert harness.model.said[1:] == [Cancel("running", 1)]
-        assert harness.trainings.process.said == []
+        assert harness.trainings.lead.process.said == []
         assert (running.status, mortal.status) == ("failed", "failed")
         assert (waiting.status, beginning.status) == ("starting", "starting")
         assert await harness.status("waiting") == "starting"
@@ -202,9 +210,9 @@ def test_an_id_that_another_server_has_is_refused_and_not_run(play, tmp_path):
         await other.records.register()
         await other.submit("a")
         await other.flush()
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(IdInUse) as refused:
             await harness.submit("a")
-        assert refused.value.status == 409
+        assert STATUSES[type(refused.value)] == 409
         assert harness.model.runs == []
         await other.records.close()
 
@@ -216,8 +224,8 @@ def test_a_prediction_and_a_training_of_one_name_are_two(play):
         one, two = await harness.submit("x"), await harness.submit("x", "train")
         await harness.flush()
         for dispatcher in (harness.dispatcher, harness.trainings):
-            dispatcher.on_report(Metric("x", "score", b"1"))
-            dispatcher.on_report(Finished("x", "succeeded"))
+            dispatcher.lead.on_report(Metric("x", "score", b"1"))
+            dispatcher.lead.on_report(Finished("x", "succeeded"))
         assert (one.metrics["score"], two.metrics["score"]) == (1, 1)
 
     play(scene)
@@ -227,8 +235,10 @@ def test_the_slot_is_free_before_the_answer_goes_out(play):
     async def scene(harness):
         prediction = await harness.submit("a", durable=False)
         slots = []
-        prediction.done.add_done_callback(lambda _: slots.append(harness.dispatcher.free_slots))
-        harness.dispatcher.on_report(Finished("a", "succeeded"))
+        prediction.done.add_done_callback(
+            lambda _: slots.append(harness.dispatcher.lead.free_slots)
+        )
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
         await asyncio.sleep(0)
         assert slots == [1]
         assert harness.model.steady == 1
@@ -238,12 +248,12 @@ def test_the_slot_is_free_before_the_answer_goes_out(play):
 
 def test_several_that_run_again_keep_their_order(play):
     async def scene(harness):
-        harness.dispatcher.slots = 2
+        harness.dispatcher.lead.slots = 2
         for name in "abc":
             await harness.submit(name, retries=1)
             await harness.flush()
         harness.model.takes_work, harness.model.state = False, "crashed"
-        harness.dispatcher.on_exit("was killed")
+        harness.dispatcher.lead.on_exit("was killed")
         assert [each.id for each in harness.dispatcher.waiting] == ["a", "b", "c"]
         assert [each.retries_left for each in harness.dispatcher.waiting] == [0, 0, 1]
         assert (await harness.records.get("a", "predict")).retries_left == 0
@@ -256,11 +266,11 @@ def test_a_failed_setup_ends_what_waits_and_later_work_starts_the_process_again(
         harness.model.takes_work, harness.model.state = False, "starting"
         first = await harness.submit("first")
         harness.model.state = "setup failed"
-        harness.dispatcher.on_report(SetupFailed("no weights"))
+        harness.dispatcher.lead.on_report(SetupFailed("no weights"))
         assert first.error == "Setup failed: no weights"
         await harness.submit("second")
         harness.model.may_start = True
-        harness.dispatcher.on_exit("it was stopped")
+        harness.dispatcher.lead.on_exit("it was stopped")
         assert harness.model.starts == 1
 
     play(scene)
@@ -269,7 +279,7 @@ def test_a_failed_setup_ends_what_waits_and_later_work_starts_the_process_again(
 def test_the_deadline_counts_from_the_acceptance_by_whatever_server(play):
     async def scene(harness):
         await harness.submit("blocks", durable=False)
-        waiting = await harness.submit("a", seconds=0.3)
+        waiting = await harness.submit("a", timeout=0.3)
         await asyncio.wait_for(waiting.done, 10)
         assert (waiting.status, await harness.status("a")) == ("canceled", "canceled")
 
@@ -287,7 +297,7 @@ def test_every_end_has_a_line_in_the_log_at_debug(play, monkeypatch, level, line
             for name in ("plain", "kept"):
                 await harness.submit(name, durable=name == "kept")
                 await harness.flush()
-                harness.dispatcher.on_report(Finished(name, "succeeded"))
+                harness.dispatcher.lead.on_report(Finished(name, "succeeded"))
         ended = [each["prediction_id"] for each in told if each["event"] == "prediction ended"]
         assert ended == lines
 
@@ -298,7 +308,7 @@ def test_an_end_is_found_from_its_moment_on(play):
     async def scene(harness):
         await harness.submit("a", has_client_id=True)
         await harness.flush()
-        harness.dispatcher.on_report(Finished("a", "succeeded"))
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
         found = harness.records.get("a", "predict")
         with pytest.raises(StopIteration) as answer:
             found.send(None)  # in the same turn of the loop, so without a look into the database
@@ -311,9 +321,9 @@ def test_of_ended_predictions_only_the_events_are_kept_and_only_if_they_can_have
     async def scene(harness):
         ended = []
         for number in range(20):
-            prediction = await harness.submit(f"n{number}", durable=number % 2 == 0, seconds=60.0)
+            prediction = await harness.submit(f"n{number}", durable=number % 2 == 0, timeout=60.0)
             await harness.flush()
-            harness.dispatcher.on_report(Finished(prediction.id, "succeeded"))
+            harness.dispatcher.lead.on_report(Finished(prediction.id, "succeeded"))
             ended.append(weakref.ref(prediction))
         del prediction
         await harness.flush()
@@ -322,13 +332,13 @@ def test_of_ended_predictions_only_the_events_are_kept_and_only_if_they_can_have
         assert [each().id for each in ended if each() is not None] == []
         kept = [number for number in range(20) if harness.dispatcher.event_cache.get(f"n{number}")]
         assert kept == list(range(0, 20, 2))
-        assert harness.recorder._tracking == {}
+        assert harness.announcer._tracking == harness.observer._open == {}
 
     play(scene)
 
 
 def test_what_dead_servers_left_is_tried_until_it_is_taken(play, tmp_path, monkeypatch):
-    monkeypatch.setattr("cog_adapt.server.service.service._TAKE_OVER_SECONDS", 0.05)
+    monkeypatch.setattr("cog_adapt.server.service.recovery._SECONDS_BETWEEN", 0.05)
 
     async def scene(harness):
         dead = Harness(tmp_path)
@@ -339,17 +349,17 @@ def test_what_dead_servers_left_is_tried_until_it_is_taken(play, tmp_path, monke
         await dead.records.close()
         fail_orphan, tried = harness.recorder.fail_orphan, []
 
-        async def bury_late(record, error):
+        async def fail_late(record, error):
             tried.append(record.id)
             if len(tried) == 1:
-                raise Refused(503, "the disk is full")
+                raise NotRecorded("the disk is full")
             await fail_orphan(record, error)
 
-        harness.recorder.fail_orphan = bury_late
-        watch = asyncio.create_task(harness.service._take_over_again_and_again())
+        harness.recorder.fail_orphan = fail_late
+        harness.service._recovery.start()
         while await harness.status("a") != "failed" or harness.model.runs != ["b"]:
             await asyncio.sleep(0.02)
-        watch.cancel()
+        harness.service._recovery.stop()
         assert tried == ["a", "a"]
 
     play(scene)

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from cog_adapt.server.protocol import Finished
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode, new_id
+from cog_adapt.server.service.encoding import encode
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, new_id
 
 
 def seen(body):

@@ -85,8 +85,8 @@ def test_a_setup_that_takes_too_long_fails_once_and_is_not_tried_again(play):
             "worker setup timed out after 0.5 s"
         ]
         assert ear.losses == ["it was stopped"]
-        assert "timed out" in process.logs
-        assert process.crashes == 0
+        assert "timed out" in process.setup.logs
+        assert process.crashes.count == 0
 
     play(scene, "time.sleep(60)", setup_timeout=0.5)
 
@@ -97,12 +97,12 @@ def test_a_process_is_started_again_until_it_has_died_too_often(play):
         for count in (1, 2):
             await until(lambda: process.takes_work)
             process.kill()
-            await until(lambda count=count: process.crashes == count)
+            await until(lambda count=count: process.crashes.count == count)
             assert not process.takes_work
             assert process.run(Run("x", b"{}", {})) is False
         assert process.state == "defunct"
-        assert ear.losses == [process.last_crash] * 2
-        assert "SIGKILL" in process.last_crash
+        assert ear.losses == [process.crashes.last] * 2
+        assert "SIGKILL" in process.crashes.last
         assert len(ear.heard(Ready)) == 2
 
     play(scene, max_crashes=2)
@@ -114,11 +114,11 @@ def test_what_a_killed_process_could_not_remove_is_removed(play, tmp_path, monke
     async def scene(process, _):
         process.start()
         await until(lambda: process.takes_work)
-        its, other = (tmp_path / f"{mark}x.txt" for mark in (process.mark, "tmp"))
+        its, other = (tmp_path / f"{prefix}x.txt" for prefix in (process.prefix, "tmp"))
         for file in (its, other):
             file.touch()
         process.kill()
-        await until(lambda: process.crashes == 1)
+        await until(lambda: process.crashes.count == 1)
         assert (its.exists(), other.exists()) == (False, True)
 
     play(scene)
@@ -129,9 +129,9 @@ def test_work_that_has_ended_forgives_earlier_deaths(play):
         process.start()
         for count in (1, 2):
             await until(lambda: process.takes_work)
-            process.reset_crash_count()
+            process.crashes.forgive()
             process.kill()
-            await until(lambda count=count: process.crashes == count)
+            await until(lambda count=count: process.crashes.count == count)
         assert process.state == "crashed"
 
     play(scene, max_crashes=2)
@@ -143,7 +143,7 @@ def test_a_process_that_is_stopped_in_its_setup_stays_ended(play):
         await until(lambda: ear.heard(SetupLog))
         await process.stop()
         await asyncio.sleep(0.3)  # longer than the pause before another start
-        assert (process.state, process.crashes) == ("stopped", 0)
+        assert (process.state, process.crashes.count) == ("stopped", 0)
         assert ear.losses == ["it was stopped"]
 
     play(scene, "print('begun', flush=True); time.sleep(60)")

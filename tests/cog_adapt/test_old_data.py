@@ -15,10 +15,10 @@ import pytest
 import bench
 from bench.house.old_data import ENDED, LARGE, OWED, PUT, TEXTS, actions_server, tickets_server
 from bench.house.tree_server import wait_for
-from tests.contract.receivers import Receiver
+from tests.cog_adapt.contract.receivers import Receiver
 
 ROOT = Path(bench.__file__).parents[1]
-MADE = ROOT / "tests" / "data" / "made_at_b702e72.tar.gz"
+MADE = ROOT / "tests" / "cog_adapt" / "data" / "made_at_b702e72.tar.gz"
 LEFT = {"owed": "succeeded", "again": "succeeded", "never": "failed", "queued": "succeeded"}
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 
-from cog_adapt.server.api.history import _past_events
+from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.records import Record
 
 RECORD = Record(
@@ -20,7 +20,7 @@ RECORD = Record(
 
 def told(after):
     async def collect():
-        return b"".join([part async for part in _past_events(RECORD, after)]).decode()
+        return b"".join([part async for part in past_events(RECORD, after)]).decode()
 
     blocks = asyncio.run(collect()).removesuffix("\n\n").split("\n\n")
     return [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks]

@@ -1,0 +1,47 @@
+"""The middlewares around the application, in their order.
+
+All of them are plain ASGI, so that a route added later is behind them too.
+"""
+
+from starlette.types import ASGIApp
+
+from cog_adapt.server.middleware.auth import AuthMiddleware
+from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
+from cog_adapt.server.middleware.cors import allow_origins
+from cog_adapt.server.middleware.keys import KeyRing
+from cog_adapt.server.middleware.metrics import MetricsMiddleware
+from cog_adapt.server.middleware.rate_limit import RateLimitMiddleware, read_rates
+from cog_adapt.server.middleware.raw_path import RawPathMiddleware
+from cog_adapt.server.settings import Settings
+from cog_adapt.server.telemetry.metrics import Metrics
+
+
+def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIApp:
+    """Return the application behind its limits and keys, counted.
+
+    Raises:
+        ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
+    """
+    return MetricsMiddleware(RawPathMiddleware(add_access_control(app, settings)), metrics)
+
+
+def add_access_control(app: ASGIApp, settings: Settings) -> ASGIApp:
+    """Return the application behind the middlewares that are set, body limits always.
+
+    Raises:
+        ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
+    """
+    app = BodyLimitMiddleware(
+        app,
+        max_bytes=settings.max_body_bytes,
+        pause_seconds=settings.body_seconds,
+        in_text=settings.strict_cog,
+    )
+    if settings.rate_limit:
+        app = RateLimitMiddleware(app, read_rates(settings.rate_limit))
+    if settings.api_keys_file:
+        app = AuthMiddleware(app, KeyRing(settings.api_keys_file))
+    if settings.cors_origins:
+        # outermost: a browser's preflight carries no key, and a page may read a refusal
+        app = allow_origins(app, settings.cors_origins)
+    return app

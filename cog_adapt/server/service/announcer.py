@@ -1,0 +1,74 @@
+"""Announces to webhooks what happens while predictions run; their end is the recorder's."""
+
+import asyncio
+import time
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.service.encoding import encode
+from cog_adapt.server.service.observer import Observer
+from cog_adapt.server.service.prediction import Prediction
+from cog_adapt.server.webhooks import Announcement, LogThrottle, Webhooks
+
+
+class _Tracking:
+    """When a prediction's webhook was last called, and whether `logs` is due."""
+
+    def __init__(self, throttle: LogThrottle) -> None:
+        self.throttle = throttle
+        self.late_logs: asyncio.TimerHandle | None = None
+
+
+class Announcer:
+    """Sends `start`, `output` and `logs` to the webhooks of predictions that ask for them.
+
+    Args:
+        webhooks: sends events.
+        observer: knows the traces that webhooks carry on.
+        log_interval: seconds between two `logs` webhooks.
+    """
+
+    def __init__(self, webhooks: Webhooks, observer: Observer, log_interval: float) -> None:
+        self._webhooks, self._observer, self._log_interval = webhooks, observer, log_interval
+        self._tracking: dict[tuple[Kind, str], _Tracking] = {}
+
+    def follow(self, prediction: Prediction) -> None:
+        """Begin with an accepted prediction; one without a webhook is left alone."""
+        request = prediction.request
+        if request.webhook is not None:
+            tracking = _Tracking(LogThrottle(self._log_interval))
+            self._tracking[request.kind, request.id] = tracking
+
+    def announce(self, prediction: Prediction, event: str) -> None:
+        """Send an event, if the prediction's webhook wants it."""
+        request = prediction.request
+        if request.webhook is None or event not in request.events:
+            return
+        self._tracking[request.kind, request.id].throttle.note(time.monotonic())
+        body, headers = encode(prediction.account()), self._observer.headers(prediction)
+        self._webhooks.announce(
+            Announcement(request.kind, request.id, event, request.webhook, body, headers)
+        )
+
+    def announce_logs(self, prediction: Prediction) -> None:
+        """Send `logs`, now or when the interval since the last event is over."""
+        tracking = self._tracking.get((prediction.request.kind, prediction.id))
+        is_wanted = "logs" in prediction.request.events
+        if tracking is None or not is_wanted or tracking.late_logs is not None:
+            return
+        if tracking.throttle.is_due(time.monotonic()):
+            self.announce(prediction, "logs")
+        else:
+            tracking.late_logs = asyncio.get_running_loop().call_later(
+                self._log_interval, self._announce_late, prediction, tracking
+            )
+
+    def forget(self, prediction: Prediction) -> None:
+        """End with a prediction: nothing more is sent for it here."""
+        tracking = self._tracking.pop((prediction.request.kind, prediction.id), None)
+        if tracking is not None and tracking.late_logs is not None:
+            tracking.late_logs.cancel()
+
+    def _announce_late(self, prediction: Prediction, tracking: _Tracking) -> None:
+        tracking.late_logs = None
+        if not prediction.is_final:
+            self.announce(prediction, "logs")

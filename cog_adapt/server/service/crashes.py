@@ -1,0 +1,41 @@
+"""How often a worker has died, and when it is given up."""
+
+_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+
+
+class CrashCounter:
+    """Counts the crashes of one worker.
+
+    Args:
+        max_in_a_row: after so many it is given up.
+
+    Attributes:
+        count: all of them.
+        last: how it died last; None: it has not.
+    """
+
+    def __init__(self, max_in_a_row: int) -> None:
+        self._max_in_a_row = max_in_a_row
+        self._in_a_row = 0
+        self.count = 0
+        self.last: str | None = None
+
+    def add(self, cause: str) -> None:
+        """Count a crash."""
+        self.count += 1
+        self._in_a_row += 1
+        self.last = cause
+
+    def forgive(self) -> None:
+        """Begin a new row: the worker works."""
+        self._in_a_row = 0
+
+    @property
+    def is_too_many(self) -> bool:
+        """Whether the worker is to be given up."""
+        return self._in_a_row >= self._max_in_a_row
+
+    @property
+    def pause(self) -> float:
+        """Seconds before the next start: 0.1, 0.4, 1.6 … 30."""
+        return min(_LONGEST_PAUSE, _PAUSE * 4.0 ** max(0, self._in_a_row - 1))

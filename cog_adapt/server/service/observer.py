@@ -1,0 +1,90 @@
+"""Tells operators about every change of a prediction: by metrics, traces and log lines."""
+
+import logging
+from typing import Any
+
+import msgspec
+import structlog
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.service.prediction import Prediction
+from cog_adapt.server.telemetry.metrics import Metrics
+from cog_adapt.server.telemetry.traces import Trace, Traces
+
+log = structlog.get_logger()
+
+
+class Observer:
+    """Counts and traces what happens to predictions; never changes it.
+
+    Args:
+        metrics: for Prometheus.
+        traces: follow requests across services.
+    """
+
+    def __init__(self, metrics: Metrics, traces: Traces) -> None:
+        self._metrics, self._traces = metrics, traces
+        self._open: dict[tuple[Kind, str], Trace] = {}
+
+    def accepted(self, prediction: Prediction) -> None:
+        """A prediction waits for a slot."""
+        request = prediction.request
+        trace = self._traces.begin(request.headers, request.kind, request.id, request.context)
+        self._open[request.kind, request.id] = trace
+        trace.queued()
+        self._metrics.accepted(request.kind)
+
+    def rejected(self, reason: str) -> None:
+        """A request was not accepted, for a reason in a word or two."""
+        self._metrics.rejected(reason)
+
+    def started(self, prediction: Prediction) -> None:
+        """The worker has begun a prediction."""
+        self._trace_of(prediction).started()
+        self._metrics.started(prediction.request.kind, prediction.waited)
+
+    def on_metric(self, prediction: Prediction, name: str, value: Any) -> None:  # noqa: ANN401
+        """A run recorded a metric."""
+        self._metrics.metric(name, value)
+        self._trace_of(prediction).step(name, value)
+
+    def headers(self, prediction: Prediction) -> dict[str, str]:
+        """Return the headers that carry the trace of a prediction to a webhook's receiver."""
+        return self._trace_of(prediction).headers()
+
+    def finished(self, prediction: Prediction) -> None:
+        """A prediction has ended."""
+        request = prediction.request
+        self._open.pop((request.kind, request.id)).ended(prediction.status, prediction.error)
+        run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
+        durations = run | {"total": prediction.age}
+        self._metrics.finished(request.kind, prediction.status, durations)
+        is_plain = prediction.status == "succeeded" and not request.durable
+        if not is_plain or logging.root.isEnabledFor(logging.DEBUG):
+            # a line costs more than all else here, so what a client has waited for goes without
+            log.info(
+                "prediction ended",
+                prediction_id=request.id,
+                kind=request.kind,
+                status=prediction.status,
+                seconds=round(prediction.age, 3),
+            )
+
+    def crashed(self) -> None:
+        """A worker has died."""
+        self._metrics.crashed()
+
+    def set_up(self, self_test: bytes | None, *, is_again: bool) -> None:
+        """A worker is ready; `self_test` is its report, as JSON."""
+        if is_again:
+            self._metrics.restarted()
+        if self_test is not None:
+            report = msgspec.json.decode(self_test)
+            self._metrics.self_test(report.get("passed") is True)
+
+    def record_error(self) -> None:
+        """A final record could not be written in time."""
+        self._metrics.record_error()
+
+    def _trace_of(self, prediction: Prediction) -> Trace:
+        return self._open[prediction.request.kind, prediction.id]

@@ -1,0 +1,79 @@
+"""Goes on with what dead servers left: runs it, or ends it with a reason."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import msgspec
+import structlog
+
+from cog_adapt.server.errors import RequestError, StorageError
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records import Record, Records
+from cog_adapt.server.service.dispatcher import Dispatcher
+from cog_adapt.server.service.mapping import to_request
+from cog_adapt.server.service.recorder import Recorder
+
+_SECONDS_BETWEEN = 5.0
+log = structlog.get_logger()
+
+
+class Recovery:
+    """Looks again and again for predictions of dead servers.
+
+    Args:
+        dispatchers: by kind.
+        records: the database.
+        recorder: writes down what cannot be run again.
+        is_possible: whether anything could be run here now.
+    """
+
+    def __init__(
+        self,
+        dispatchers: Mapping[Kind, Dispatcher],
+        records: Records,
+        recorder: Recorder,
+        is_possible: Callable[[], bool],
+    ) -> None:
+        self._dispatchers, self._records, self._recorder = dispatchers, records, recorder
+        self._is_possible = is_possible
+        self._left: list[Record] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        """Look no longer."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._take_over_all()
+            except (StorageError, RequestError) as error:
+                log.warning("cannot go on with what dead servers left", error=str(error))
+            await asyncio.sleep(_SECONDS_BETWEEN)
+
+    async def _take_over_all(self) -> None:
+        if self._is_possible():
+            self._left += await self._records.take_over()
+        while self._left:
+            await self._take_over(self._left[0])
+            del self._left[0]
+
+    async def _take_over(self, record: Record) -> None:
+        dispatcher, request = self._dispatchers.get(record.kind), to_request(record)
+        was_running = record.status == "processing"
+        log.info("taken over", prediction_id=record.id, status=record.status)
+        if dispatcher is not None and record.id in dispatcher.predictions:
+            return  # its end replaces this record
+        if dispatcher is None or request is None or (was_running and not record.retries_left):
+            why = "while it ran" if was_running else "before it ran, and cannot be repeated"
+            await self._recorder.fail_orphan(record, f"The server ended {why}.")
+            return
+        if was_running:
+            request = msgspec.structs.replace(request, retries=record.retries_left - 1)
+        dispatcher.start()
+        await dispatcher.submit(request, is_recovered=True)

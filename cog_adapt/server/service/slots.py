@@ -1,0 +1,116 @@
+"""Hands predictions that wait to workers with free slots."""
+
+from collections.abc import Callable
+from functools import partial
+
+from cog_adapt.server.protocol import Finished
+from cog_adapt.server.service.observer import Observer
+from cog_adapt.server.service.prediction import Prediction
+from cog_adapt.server.service.queue import Queue
+from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.worker import Worker
+
+
+class Slots:
+    """The workers of a dispatcher, and the queue before them.
+
+    Args:
+        most_waiting: predictions that may wait.
+        recorder: writes down every change.
+        observer: counts and traces every change.
+        end: ends a prediction.
+
+    Attributes:
+        workers: today one.
+        waiting: predictions without a slot.
+    """
+
+    def __init__(
+        self,
+        most_waiting: int,
+        recorder: Recorder,
+        observer: Observer,
+        end: Callable[[Prediction, Finished], None],
+    ) -> None:
+        self._recorder, self._observer, self._end = recorder, observer, end
+        self.workers: list[Worker] = []
+        self.waiting = Queue(most_waiting)
+        self._is_closed = False
+
+    @property
+    def count(self) -> int:
+        """How many predictions may run at once."""
+        return sum(worker.slots for worker in self.workers)
+
+    @property
+    def given_up(self) -> str | None:
+        """Why no worker will be started again; None while one may be."""
+        reasons = [worker.given_up for worker in self.workers]
+        return reasons[0] if all(reasons) else None
+
+    def advance(self) -> None:
+        """Start predictions until all slots are taken or nothing waits."""
+        moved = False
+        while self.waiting and not self._is_closed:
+            worker = next((each for each in self.workers if each.takes_work), None)
+            if worker is None:
+                break
+            moved = True
+            if not self._hand_over(self.waiting.popleft(), worker):
+                break
+        if moved:
+            self.waiting.publish_positions()
+
+    def _hand_over(self, prediction: Prediction, worker: Worker) -> bool:
+        """Start a prediction, at once or when its beginning is on disk; return whether it left."""
+        if not prediction.request.recoverable:
+            return self._start(prediction, worker)
+        worker.beginning[prediction.id] = prediction
+        self._recorder.begin(prediction, partial(self._start, prediction, worker))
+        return True
+
+    def _start(self, prediction: Prediction, worker: Worker, *, is_ours: bool = True) -> bool:
+        """Start a prediction; where the worker does not hear of it, it waits for the next one."""
+        worker.beginning.pop(prediction.id, None)
+        if not is_ours:
+            self._fail(prediction, "Another server has taken it over.")
+        elif prediction.is_cancelled:
+            self._end(prediction, Finished(prediction.id, "canceled"))
+        elif self._is_closed or not worker.run(prediction):
+            self.requeue(prediction)
+            self.fail_waiting_if_given_up()
+            return False
+        else:
+            prediction.start()
+            self._observer.started(prediction)
+            self._recorder.started(prediction)
+        return True
+
+    def requeue(self, prediction: Prediction) -> None:
+        """Put a prediction back, as the first that waits."""
+        self.waiting.appendleft(prediction)
+        self._recorder.requeued(prediction)
+
+    def fail_waiting(self, error: str) -> None:
+        """Fail every prediction that waits."""
+        while self.waiting:
+            self._fail(self.waiting.popleft(), error)
+
+    def fail_waiting_if_given_up(self) -> None:
+        """Fail every prediction that waits where no worker will be started again."""
+        if self.given_up is not None:
+            self.fail_waiting(self.given_up)
+
+    def close(self, error: str) -> None:
+        """Fail what runs. What waits stays in the records, to run later, or fails too."""
+        self._is_closed = True
+        for worker in self.workers:
+            for prediction in list(worker.running.values()):
+                worker.process.cancel(prediction.id)
+                self._fail(prediction, error)
+        for prediction in [each for each in self.waiting if not each.request.recoverable]:
+            self.waiting.remove(prediction)
+            self._fail(prediction, error)
+
+    def _fail(self, prediction: Prediction, error: str) -> None:
+        self._end(prediction, Finished(prediction.id, "failed", error=error))
