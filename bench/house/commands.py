@@ -93,4 +93,4 @@ def _told(title: str, ended: Ended, folder: Path) -> str:
 
 def _settled(text: str) -> list[str]:
     # A log line in JSON has its part of the snapshot.
-    return [line for line in text.split("\n") if line and not line.startswith("{")]
+    return [line for line in text.split("\n") if line and not line.startswith('{"')]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 Json = object
 _LONGEST = 400  # a longer text is told by its kind alone
+_WORTH_READING = 20_000  # characters; a longer one is not even searched for what changes
 _TEXTS = (
     (r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*", "<traceback>\n"),
     (r"[^\r\n]*\r(?!\n)", ""),
@@ -52,8 +53,7 @@ def shape(value: Json, known: Mapping[str, str] | None = None) -> Json:
     if isinstance(value, list):
         return distinct([shape(item, known) for item in value])
     if isinstance(value, str):
-        text = normal(value, known)
-        return text if len(text) <= _LONGEST else "a long text"
+        return _short(value, known)
     if isinstance(value, bool) or value is None:
         return value
     return type(value).__name__
@@ -68,7 +68,11 @@ def body_shape(kind: str, body: bytes, known: Mapping[str, str] | None = None) -
         value = json.loads(text)
         is_document = isinstance(value, dict) and "openapi" in value  # has a part of its own
         return sorted(value) if is_document else shape(value, known)
-    told = normal(text, known)
+    return _short(text, known)
+
+
+def _short(text: str, known: Mapping[str, str] | None) -> str:
+    told = normal(text, known) if len(text) <= _WORTH_READING else text
     return told if len(told) <= _LONGEST else "a long text"
 
 

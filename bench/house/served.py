@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -129,10 +130,9 @@ def served(
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    handle, name = tempfile.mkstemp(suffix=".log")
-    log = Path(name)
+    log = Path(tempfile.mkdtemp(prefix="house-")) / "log"
     fixed = {"PORT": str(port), "EGRESS_ALLOW": "127.0.0.0/8"}
-    with os.fdopen(handle, "wb") as output:
+    with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "server", "--host", "127.0.0.1", *flags],
             cwd=folder,
@@ -148,4 +148,4 @@ def served(
         yield server
     finally:
         server.stop()
-        log.unlink()
+        shutil.rmtree(log.parent)
