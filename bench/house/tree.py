@@ -39,6 +39,7 @@ class Tree:
         kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
         fixed = {"COLUMNS": "100", "LINES": "40", "TERM": "dumb", "NO_COLOR": "1", "TZ": "UTC"}
         quiet = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        quiet["HF_HUB_OFFLINE"] = "1"  # else a missing model is looked for, slowly, on the network
         return {**kept, **fixed, **quiet, "PYTHONPATH": str(self.path), **(more or {})}
 
     def run(
