@@ -10,7 +10,7 @@ _REMOVED = "removed, because "
 
 @dataclass(frozen=True)
 class TestMap:
-    """Lines `old prefix => new prefix`, `old prefix => removed, because …` and `new => added, …`.
+    """Lines `old prefix => new prefix` and `old prefix => removed, because …`.
 
     Attributes:
         moved: new prefix by old prefix.
