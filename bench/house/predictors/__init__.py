@@ -1,0 +1,1 @@
+"""Predictors that a snapshot serves."""
