@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Literal, get_args
 import cog
 import msgspec
 
-from cog_adapt.runner.references import is_url
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.loader import Handler
 from cog_adapt.server.schema.signatures import type_hints
 from cog_adapt.server.schema.types import is_list, plain, union_members
+from cog_adapt.server.worker.data_urls import is_url
 
 _SHOWN = 80
 _Kind = Literal["path", "file", "secret", "int", "other"]

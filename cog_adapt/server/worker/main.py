@@ -8,7 +8,6 @@ import threading
 import traceback
 from typing import Any
 
-from cog_adapt.runner import references
 from cog_adapt.server.protocol import (
     AskHealth,
     AskSelfTest,
@@ -20,12 +19,14 @@ from cog_adapt.server.protocol import (
     SelfTested,
     SetupFailed,
 )
+from cog_adapt.server.worker.active import OUTSIDE, current
 from cog_adapt.server.worker.async_runs import AsyncRuns, EventLoop
 from cog_adapt.server.worker.checks import HealthCheck, last_self_test, read_gauges, run_self_test
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
 from cog_adapt.server.worker.errors import describe_error
+from cog_adapt.server.worker.extensions import provide_reader
 from cog_adapt.server.worker.logs import SetupOutput, capture_output
 from cog_adapt.server.worker.predictor import Predictor
 from cog_adapt.server.worker.runs import RunContext, Runs
@@ -85,7 +86,6 @@ class _Worker:
         output = capture_output(self._connection.send)
         install_scope()
         downloads = Downloads(self._config)
-        references.download = downloads.read
         threading.Thread(target=self._listen, name="asides", daemon=True).start()
         try:
             self._set_up(downloads, output)
@@ -100,6 +100,7 @@ class _Worker:
         predictor = Predictor(self._config)
         self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
+        provide_reader(predictor.instance, downloads.read)
         run_context = RunContext(self._config, predictor, downloads, self._connection)
         self._health = HealthCheck(predictor, self._event_loop)
         self._predictor = predictor
@@ -128,6 +129,7 @@ class _Worker:
             self._connection.abandon()  # deaf, it would serve nobody
 
     def _answer(self, request: Question) -> None:
+        current.set(OUTSIDE)  # what it prints belongs to no prediction
         self._connection.send(self._report_on(request))
 
     def _report_on(self, request: Question) -> Report:

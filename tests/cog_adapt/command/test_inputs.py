@@ -7,7 +7,7 @@ import pytest
 from cog import Input, Path, Secret
 
 from cog_adapt.command.inputs import fit_inputs, read_flags
-from cog_adapt.command.schema import Schema
+from cog_adapt.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.openapi import openapi_schema
 
@@ -37,7 +37,7 @@ del DOCUMENT["components"]["schemas"]["Input"]["required"]
 
 
 def fit(*flags: str) -> dict[str, object]:
-    return fit_inputs(read_flags(flags), Schema(DOCUMENT, "predict"))
+    return fit_inputs(read_flags(flags), InputSchema(DOCUMENT, "predict"))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_missing_input_is_named_once():
         return text
 
     with pytest.raises(InputError) as caught:
-        fit_inputs(read_flags(["count=x"]), Schema(openapi_schema(run), "predict"))
+        fit_inputs(read_flags(["count=x"]), InputSchema(openapi_schema(run), "predict"))
     assert str(caught.value).splitlines() == [
         "count is 'x': allowed: a whole number.",
         "text is required; give -i text=…",
@@ -159,4 +159,4 @@ def test_a_long_value_is_cut_in_the_message():
 
 def test_a_server_without_training_is_refused():
     with pytest.raises(InputError, match="no training function"):
-        Schema(DOCUMENT, "train")
+        InputSchema(DOCUMENT, "train")

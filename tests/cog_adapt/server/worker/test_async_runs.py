@@ -255,7 +255,7 @@ def test_a_fork_that_ends_oddly_leaves_the_inputs_of_others(launch):
                 await asyncio.sleep(1)
                 return file.read_text()
     """
-    model = launch(source, mark="tmpforked_")
+    model = launch(source, prefix="tmpforked_")
     model.start("reads", file="data:text/plain,hello")
     heard = model.hear_until(Log)
     model.start("forks")

@@ -39,7 +39,7 @@ def test_input_files_go_with_it(launch):
             print(file)
             time.sleep(100)
     """
-    front = launch(source, reference="predictor.py:run", mark="tmptest_")
+    front = launch(source, reference="predictor.py:run", prefix="tmptest_")
     front.start(file="data:text/plain,hello")
     file = Path(Reports(front.hear_until(Log)).logs.strip())
     assert (file.name, file.read_text()) == (f"tmptest_{file.name[8:]}", "hello")
