@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from cog_adapt.server.protocol import Gauges, Health, SelfTested
-from cog_adapt.server.worker.active import OUTSIDE, current
-from cog_adapt.server.worker.async_runs import EventLoop
+from cog_adapt.server.worker.active import NO_PREDICTION, current
 from cog_adapt.server.worker.errors import describe_error
+from cog_adapt.server.worker.event_loop import EventLoop
 from cog_adapt.server.worker.extensions import find_self_testing, read_extra_gauges
 from cog_adapt.server.worker.predictor import Predictor
 
@@ -63,7 +63,7 @@ def _in_thread(function: Callable[[], object]) -> "Future[Any]":
     future: Future[Any] = Future()
 
     def work() -> None:
-        current.set(OUTSIDE)  # what it prints belongs to no prediction
+        current.set(NO_PREDICTION)  # what it prints belongs to no prediction
         try:
             future.set_result(function())
         except BaseException as error:  # noqa: BLE001 - goes to whoever waits
@@ -87,7 +87,7 @@ def run_self_test(predictor: object) -> SelfTested:
         return SelfTested()
     try:
         return SelfTested(msgspec.json.encode(tested.self_test().to_json()))
-    except Exception as error:  # noqa: BLE001 - told to whoever asked
+    except Exception as error:  # noqa: BLE001 - the answer to whoever asked
         return SelfTested(error=describe_error(error))
 
 

@@ -12,6 +12,7 @@ from cog_adapt.server.protocol import (
     AskHealth,
     AskSelfTest,
     Cancel,
+    ControlMessage,
     Health,
     Question,
     Ready,
@@ -19,13 +20,14 @@ from cog_adapt.server.protocol import (
     SelfTested,
     SetupFailed,
 )
-from cog_adapt.server.worker.active import OUTSIDE, current
-from cog_adapt.server.worker.async_runs import AsyncRuns, EventLoop
+from cog_adapt.server.worker.active import NO_PREDICTION, current
+from cog_adapt.server.worker.async_runs import AsyncRuns
 from cog_adapt.server.worker.checks import HealthCheck, last_self_test, read_gauges, run_self_test
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
 from cog_adapt.server.worker.errors import describe_error
+from cog_adapt.server.worker.event_loop import EventLoop
 from cog_adapt.server.worker.extensions import provide_reader
 from cog_adapt.server.worker.logs import SetupOutput, capture_output
 from cog_adapt.server.worker.predictor import Predictor
@@ -86,7 +88,7 @@ class _Worker:
         output = capture_output(self._connection.send)
         install_scope()
         downloads = Downloads(self._config)
-        threading.Thread(target=self._listen, name="asides", daemon=True).start()
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
         try:
             self._set_up(downloads, output)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
@@ -121,15 +123,18 @@ class _Worker:
     def _listen(self) -> None:
         try:
             for request in self._connection.control():
-                if not isinstance(request, Cancel):
-                    threading.Thread(target=self._answer, args=(request,), daemon=True).start()
-                elif self._runs is not None:
-                    self._runs.cancel(request)
+                self._on_control(request)
         finally:
             self._connection.abandon()  # deaf, it would serve nobody
 
+    def _on_control(self, request: ControlMessage) -> None:
+        if not isinstance(request, Cancel):
+            threading.Thread(target=self._answer, args=(request,), daemon=True).start()
+        elif self._runs is not None:
+            self._runs.cancel(request)
+
     def _answer(self, request: Question) -> None:
-        current.set(OUTSIDE)  # what it prints belongs to no prediction
+        current.set(NO_PREDICTION)  # what it prints belongs to no prediction
         self._connection.send(self._report_on(request))
 
     def _report_on(self, request: Question) -> Report:
