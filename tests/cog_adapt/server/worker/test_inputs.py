@@ -6,8 +6,6 @@ import os
 import pytest
 from werkzeug import Response
 
-from cog_adapt.server.worker.downloads import file_name
-
 SOURCE = """
     from pathlib import Path as PlainPath
     from typing import Any
@@ -190,23 +188,3 @@ def test_async_runs_get_their_files_too(launch, httpserver):
     httpserver.expect_request("/x").respond_with_data("content")
     assert model.run(path=httpserver.url_for("/x")).output == "content"
     assert model.run(path="/etc/passwd").error.startswith("Input validation error: input 'path'")
-
-
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("http://h/a/b%20c.png?x=y.z", "b c.png"),
-        ("http://h/", ""),
-        ("http://h/a%2Fb%00", "a_b_"),
-        ("data:image/png;base64,xx", "file.png"),
-        ("data:no/such,xx", "file"),
-    ],
-)
-def test_a_file_is_named_as_its_url(url, name):
-    assert file_name(url) == name
-
-
-def test_a_long_name_is_cut_and_keeps_its_extension():
-    name = file_name("http://h/" + "ä" * 150 + ".png")
-    assert len(name.encode()) <= 200
-    assert name.endswith("ä~.png")
