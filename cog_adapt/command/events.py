@@ -1,4 +1,4 @@
-"""Runs a prediction or training on a server, and tells what happens while it does.
+"""Runs a prediction or training on a server, and yields what happens while it does.
 
 Whatever the server can do, the events are the same, as (name, data): `queued`, `start`, `log`,
 `metric`, `output`, and at last `completed` with the final object.
@@ -7,32 +7,32 @@ Whatever the server can do, the events are the same, as (name, data): `queued`, 
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import httpx2
 
 from cog_adapt.command.client import Client, content, refusal
 from cog_adapt.server.errors import UnavailableError
+from cog_adapt.server.protocol import Kind
 
-Kind = Literal["predict", "train"]
 Event = tuple[str, dict[str, Any]]
 _POLL = 0.5  # s between two looks at a record whose stream broke off
 _FINAL = ("succeeded", "failed", "canceled")
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRequest:
     """What to run.
 
     Attributes:
         kind: a prediction or a training.
-        id: chosen here, so that it can be canceled from its first moment.
+        prediction_id: chosen here, so that it can be canceled from its first moment.
         inputs: as the schema wants them.
         is_streaming: whether the server streams it in the answer to POST.
     """
 
     kind: Kind
-    id: str
+    prediction_id: str
     inputs: dict[str, Any]
     is_streaming: bool
 
@@ -44,10 +44,10 @@ class Run:
     @property
     def path(self) -> str:
         """Its own path."""
-        return f"{self.collection}/{self.id}"
+        return f"{self.collection}/{self.prediction_id}"
 
 
-def follow(client: Client, run: Run) -> Iterator[Event]:
+def follow(client: Client, run: RunRequest) -> Iterator[Event]:
     """Run it, and yield each event as it happens; the last is `completed`.
 
     Raises:
@@ -62,7 +62,7 @@ def follow(client: Client, run: Run) -> Iterator[Event]:
     yield "completed", _final_record(client, run)
 
 
-def cancel(client: Client, run: Run) -> bool:
+def cancel(client: Client, run: RunRequest) -> bool:
     """Ask to end the run; False if the server does not know it (yet)."""
     try:
         return client.request("POST", f"{run.path}/cancel").status_code == 200
@@ -70,7 +70,7 @@ def cancel(client: Client, run: Run) -> bool:
         return False
 
 
-def _events(client: Client, run: Run) -> Iterator[Event]:
+def _events(client: Client, run: RunRequest) -> Iterator[Event]:
     if run.is_streaming:
         return _answer(client, run, {"Accept": "text/event-stream"})
     if _has_events(client, run):
@@ -78,7 +78,7 @@ def _events(client: Client, run: Run) -> Iterator[Event]:
     return _answer(client, run, {})
 
 
-def _has_events(client: Client, run: Run) -> bool:
+def _has_events(client: Client, run: RunRequest) -> bool:
     """Whether the server streams the events of any run; Cog's knows no such path.
 
     Asked before the run is started, because afterwards it could not be waited for.
@@ -87,8 +87,8 @@ def _has_events(client: Client, run: Run) -> bool:
     return response.status_code == 404 and "json" in response.headers.get("content-type", "")
 
 
-def _answer(client: Client, run: Run, headers: dict[str, str]) -> Iterator[Event]:
-    body = {"id": run.id, "input": run.inputs}
+def _answer(client: Client, run: RunRequest, headers: dict[str, str]) -> Iterator[Event]:
+    body = {"id": run.prediction_id, "input": run.inputs}
     with client.stream("POST", run.collection, body, headers) as response:
         if _is_stream(response):
             yield from _read(response)
@@ -99,8 +99,8 @@ def _answer(client: Client, run: Run, headers: dict[str, str]) -> Iterator[Event
         yield "completed", final
 
 
-def _start_and_follow(client: Client, run: Run) -> Iterator[Event]:
-    body = {"id": run.id, "input": run.inputs}
+def _start_and_follow(client: Client, run: RunRequest) -> Iterator[Event]:
+    body = {"id": run.prediction_id, "input": run.inputs}
     content(client.request("POST", run.collection, body, {"Prefer": "respond-async"}))
     with client.stream("GET", f"{run.path}/events") as response:
         if not _is_stream(response):
@@ -120,12 +120,12 @@ def _read(response: httpx2.Response) -> Iterator[Event]:
             yield event.event, data
 
 
-def _final_record(client: Client, run: Run) -> dict[str, Any]:
+def _final_record(client: Client, run: RunRequest) -> dict[str, Any]:
     """The final object of a run whose stream ended early."""
     while True:
         response = client.request("GET", run.path)
         if response.status_code == 404:
-            raise UnavailableError(f"the stream of {run.id} broke off before its end.")
+            raise UnavailableError(f"the stream of {run.prediction_id} broke off before its end.")
         record = content(response)
         if record.get("status") in _FINAL:
             return record

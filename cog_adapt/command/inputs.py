@@ -75,33 +75,36 @@ def _value(name: str, text: str) -> Value:
     return value
 
 
-def fit_inputs(flags: Flags, interface: InputSchema) -> dict[str, Any]:
+def fit_inputs(flags: Flags, schema: InputSchema) -> dict[str, Any]:
     """The inputs as the schema wants them.
 
     Raises:
         InputError: a name is unknown, or a value is not allowed; one line for each.
     """
-    known = interface.properties
+    known = schema.properties
     problems = [_unknown(name, list(known)) for name in flags if name not in known]
     inputs: dict[str, Any] = {}
-    for name, values in flags.items():
+    for name, values in _known_flags(flags, known):
         try:
-            if name in known:
-                inputs[name] = _fit(values, known[name], interface.components)
+            inputs[name] = _fit(values, known[name], schema.components)
         except ValueError as error:
             problems.append(f"{name} is {_shown(values)}: {error}")
     problems += [
-        f"{name} is required; give -i {name}=…" for name in interface.required if name not in flags
+        f"{name} is required; give -i {name}=…" for name in schema.required if name not in flags
     ]
-    validator = InputValidator(interface.document, interface.input_name, sys.maxsize)
+    validator = InputValidator(schema.document, schema.input_name, sys.maxsize)
     problems += [
         f"{problem.loc[2].replace('/', '.')}: {_cut(problem.msg)}"
         for problem in validator.problems(inputs)
-        if problem.loc[2] not in interface.required or problem.loc[2] in inputs
+        if problem.loc[2] not in schema.required or problem.loc[2] in inputs
     ]
     if problems:
         raise InputError("\n".join(problems))
     return inputs
+
+
+def _known_flags(flags: Flags, known: Mapping[str, Schema]) -> list[tuple[str, Sequence[Value]]]:
+    return [(name, values) for name, values in flags.items() if name in known]
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cog_adapt.command.client import Client
-from cog_adapt.command.events import Kind
 from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.middleware.keys import make_key
+from cog_adapt.server.protocol import Kind
 
 _PACKAGES = Path(__file__).parents[2]
 _STOP_SECONDS = 20.0

@@ -19,7 +19,7 @@ Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Target:
+class OutputPath:
     """Where results are written.
 
     Attributes:
@@ -67,7 +67,7 @@ def write(path: Path, content: bytes) -> None:
         raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def write_files(output: object, target: Target) -> tuple[object, list[Path]]:
+def write_files(output: object, target: OutputPath) -> tuple[object, list[Path]]:
     """Write each data URI of an output to a file.
 
     Returns:

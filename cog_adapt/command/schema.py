@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from cog_adapt.command.events import Kind
 from cog_adapt.server.errors import InputError
+from cog_adapt.server.protocol import Kind
 from cog_adapt.server.schema.types import Schema
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from cog_adapt.command.client import Client
 from cog_adapt.command.display import Display
-from cog_adapt.command.events import Kind, Run, cancel, follow
+from cog_adapt.command.events import RunRequest, cancel, follow
 from cog_adapt.command.inputs import Flags, fit_inputs, read_flags
 from cog_adapt.command.interrupts import canceling
 from cog_adapt.command.local_server import local_server
-from cog_adapt.command.results import Target, as_text, write, write_files
+from cog_adapt.command.results import OutputPath, as_text, write, write_files
 from cog_adapt.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
+from cog_adapt.server.protocol import Kind
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -54,29 +55,35 @@ def run_once(options: Options) -> int:
         StorageError: a result cannot be written.
     """
     flags = read_flags(options.flags)
-    target = Target(options.output, "weights" if options.kind == "train" else "output")
+    target = OutputPath(options.output, "weights" if options.kind == "train" else "output")
     target.check()
     display = Display()
     with _server(options) as client:
         with display:
             run = _prepare(options, flags, client, display)
-            with canceling(lambda: cancel(client, run), display.say) as interrupted:
-                for name, data in follow(client, run):
-                    display.show(name, data)
-        code = _conclude(options, data, target, display)
-    return INTERRUPTED if interrupted.once and data["status"] == "canceled" else code
+            final, was_interrupted = _run(client, run, display)
+        code = _conclude(options, final, target, display)
+    return INTERRUPTED if was_interrupted and final["status"] == "canceled" else code
 
 
-def _prepare(options: Options, flags: Flags, client: Client, display: Display) -> Run:
+def _run(client: Client, run: RunRequest, display: Display) -> tuple[dict[str, Any], bool]:
+    """The final object, and whether Ctrl-C was pressed meanwhile."""
+    with canceling(lambda: cancel(client, run), display.say) as interrupted:
+        for name, data in follow(client, run):
+            display.show(name, data)
+    return data, interrupted.once
+
+
+def _prepare(options: Options, flags: Flags, client: Client, display: Display) -> RunRequest:
     """Wait for the server's setup, and check the inputs: nothing runs that does not fit."""
     display.phase("setting up")
     client.wait_until_ready(options.setup_seconds)
-    interface = InputSchema(client.document(), options.kind)
-    inputs = fit_inputs(flags, interface)
+    schema = InputSchema(client.document(), options.kind)
+    inputs = fit_inputs(flags, schema)
     display.phase("starting")
-    shows_text = interface.is_text and not options.whole and options.output is None
-    display.expect(interface.steps(inputs), is_text=interface.is_text, streams_text=shows_text)
-    return Run(options.kind, uuid.uuid4().hex, inputs, interface.is_streaming)
+    shows_text = schema.is_text and not options.whole and options.output is None
+    display.expect(schema.steps(inputs), is_text=schema.is_text, streams_text=shows_text)
+    return RunRequest(options.kind, uuid.uuid4().hex, inputs, schema.is_streaming)
 
 
 @contextlib.contextmanager
@@ -98,7 +105,7 @@ def _variables(lines: Sequence[str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def _conclude(options: Options, final: dict[str, Any], target: Target, display: Display) -> int:
+def _conclude(options: Options, final: dict[str, Any], target: OutputPath, display: Display) -> int:
     """Write what came out; the exit code."""
     output, succeeded = final.get("output"), final["status"] == "succeeded"
     if display.is_text and isinstance(output, list):
@@ -115,7 +122,7 @@ def _conclude(options: Options, final: dict[str, Any], target: Target, display: 
     return FAILED
 
 
-def _deliver(output: object, target: Target, display: Display) -> None:
+def _deliver(output: object, target: OutputPath, display: Display) -> None:
     if output is None:
         display.say("no output")
         return
@@ -128,7 +135,7 @@ def _deliver(output: object, target: Target, display: Display) -> None:
         _put(rest, target, display)
 
 
-def _put(value: object, target: Target, display: Display) -> None:
+def _put(value: object, target: OutputPath, display: Display) -> None:
     """Text or JSON: into the file of `-o`, else on standard output."""
     if target.named is None:
         display.put(as_text(value))

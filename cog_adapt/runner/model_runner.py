@@ -4,11 +4,12 @@ It hands work to the model thread and waits for it by short polls. What a caller
 values, adapters with CPU tensors, and reports.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from cog_adapt.runner import references
 from cog_adapt.runner.adapters import Adapter, load_adapter
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.examples import Example
@@ -84,6 +85,14 @@ class ModelRunner:
     def precision(self) -> Precision:
         """The device and compute dtype in use."""
         return self._model.precision
+
+    def gauges(self) -> Mapping[str, float]:
+        """Numbers for a server's metrics."""
+        return {"adapter_cache_entries": float(self.adapter_cache_entries)}
+
+    def read_urls_with(self, read: Callable[[str, int], bytes]) -> None:
+        """Read callers' URLs by `read(url, most_bytes)`; its ValueErrors become InputErrors."""
+        references.download = references.guarded(read)
 
     def self_test(self, entry: Callable[..., object] | None = None) -> SelfTestReport:
         """Run the gradient self-test on the model thread; `raise_if_failed` on what it returns.

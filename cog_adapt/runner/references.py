@@ -5,6 +5,7 @@ import binascii
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 
 from cog_adapt.runner.errors import InputError
 
@@ -49,7 +50,19 @@ def _from_data_url(url: str) -> bytes:
         ) from error
 
 
-def download(url: str, most_bytes: int) -> bytes:
+def guarded(read: Callable[[str, int], bytes]) -> Callable[[str, int], bytes]:
+    """A function for the place of `download`; a ValueError of `read` is meant for the caller."""
+
+    def read_guarded(url: str, most_bytes: int) -> bytes:
+        try:
+            return read(url, most_bytes)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+
+    return read_guarded
+
+
+def download(url: str, most_bytes: int, /) -> bytes:
     """The bytes behind an `http(s)://` URL, one more than `most_bytes` at most.
 
     A process that guards its way out puts its own function in this one's place.

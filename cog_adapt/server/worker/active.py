@@ -20,7 +20,7 @@ class ActivePrediction:
         send: to the front process.
         add: the same, for what more follows at once; it goes out with that.
         lines: what it prints.
-        interruption: the wish to end it.
+        interruption: the way to end it early.
         metric_types: of the metrics recorded so far, by name.
         has_ended: nothing more may be said about it.
         children_before: the processes that are not its own.
@@ -74,10 +74,10 @@ def running_predictions() -> tuple[ActivePrediction, ...]:
     return tuple(_running.values())
 
 
-def _outside() -> ActivePrediction:
-    nobody = ActivePrediction(Run("", b"{}", {}), lambda _report: None, lambda _report: None)
-    nobody.has_ended = True
-    return nobody
+def _no_prediction() -> ActivePrediction:
+    ended = ActivePrediction(Run("", b"{}", {}), lambda _report: None, lambda _report: None)
+    ended.has_ended = True
+    return ended
 
 
-OUTSIDE = _outside()
+NO_PREDICTION = _no_prediction()

@@ -1,12 +1,11 @@
 """Runs an async run() or train(): a task each, on the one event loop of the process."""
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
-import threading
-import traceback
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from cog_adapt.server.protocol import Cancel, Output, Stop
 from cog_adapt.server.worker.active import ActivePrediction, current, running_predictions
@@ -23,71 +22,17 @@ from cog_adapt.server.worker.outputs import is_many, to_json
 from cog_adapt.server.worker.processes import end_newer_than
 from cog_adapt.server.worker.runs import Cancels, RunContext, stage_name
 
-T = TypeVar("T")
 _END = object()
 _SCALARS = (str, int, float, type(None))
-
-
-class EventLoop:
-    """The event loop of async setup(), healthcheck() and run(), on its own thread.
-
-    Args:
-        on_end: called when the loop can run no longer.
-    """
-
-    def __init__(self, on_end: Callable[[], None]) -> None:
-        self._on_end = on_end
-        self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, name="event loop", daemon=True).start()
-
-    def complete(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run a coroutine there, and wait for it here.
-
-        Raises:
-            TimeoutError: it takes longer; it is cancelled.
-            BaseException: what it raises.
-        """
-        future = asyncio.run_coroutine_threadsafe(_contained(coroutine), self.loop)
-        try:
-            value, error = future.result(timeout)
-        except TimeoutError:
-            future.cancel()
-            raise
-        if error is not None:
-            raise error
-        return value  # type: ignore[return-value]
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            self._run_for_ever()
-        except BaseException:  # noqa: BLE001 - the user's code may have closed it
-            traceback.print_exc()
-        self._on_end()
-
-    def _run_for_ever(self) -> None:
-        while True:
-            try:
-                self.loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):  # of a task that the user's code has left
-                continue
-
-
-async def _contained(coroutine: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
-    """A SystemExit that left a task would end the loop."""
-    try:
-        return await coroutine, None
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again
-        return None, error
 
 
 class AsyncRuns:
     """The tasks under way.
 
     Args:
-        surroundings: what runs are made with.
+        run_context: what runs are made with.
         loop: of the tasks; it reads what is to be done itself.
-        stopped: called once told to stop, when all tasks have ended.
+        stopped: called after Stop, once all tasks have ended.
     """
 
     def __init__(
@@ -123,7 +68,7 @@ class AsyncRuns:
         context.run(current.set, active)
         active.begin()
         files = self._run_context.input_files()
-        execution = _Execution(self._run_context, active, files)
+        execution = _AsyncExecution(self._run_context, active, files)
         task = self._loop.create_task(execution.outcome(), context=context)
         self._tasks[active.request.id] = (active, task)
 
@@ -170,7 +115,7 @@ def _outcome_of(task: "asyncio.Task[Outcome]") -> Outcome:
     return task.result() if error is None else failure(error)
 
 
-class _Execution:
+class _AsyncExecution:
     """One run, from its inputs to its outputs."""
 
     def __init__(
@@ -218,17 +163,23 @@ class _Execution:
 
     async def _iterate(self, iterator: Any, stage: str) -> None:  # noqa: ANN401 - any of theirs
         try:
-            while True:
-                with calling_user(stage, self._active, asyncio.CancelledError):
-                    try:
-                        item = await anext(iterator)
-                    except StopAsyncIteration:
-                        return
+            while (item := await self._anext(iterator, stage)) is not _END:
                 await self._send(item, "output item")
         finally:
-            if hasattr(iterator, "aclose"):
-                with calling_user(stage, self._active, asyncio.CancelledError):
-                    await iterator.aclose()
+            await self._aclose(iterator, stage)
+
+    async def _anext(self, iterator: Any, stage: str) -> object:  # noqa: ANN401 - any of theirs
+        with (
+            calling_user(stage, self._active, asyncio.CancelledError),
+            contextlib.suppress(StopAsyncIteration),
+        ):
+            return await anext(iterator)
+        return _END
+
+    async def _aclose(self, iterator: Any, stage: str) -> None:  # noqa: ANN401 - any of theirs
+        if hasattr(iterator, "aclose"):
+            with calling_user(stage, self._active, asyncio.CancelledError):
+                await iterator.aclose()
 
     def _next(self, items: Iterator[object], stage: str) -> object:
         with calling_user(stage, self._active, asyncio.CancelledError):

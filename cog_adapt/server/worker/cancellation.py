@@ -23,7 +23,7 @@ _EXCEPTION = ctypes.py_object(CancelationException)
 
 
 class Interruption:
-    """The wish to end one prediction, and the stretch of code that it may interrupt.
+    """The request to end one prediction, and the stretch of code that it may interrupt.
 
     The thread that runs the stretch takes no lock, which the exception could leave locked.
 

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from cog_adapt.server.protocol import Gauges, Health, SelfTested
-from cog_adapt.server.worker.active import OUTSIDE, current
-from cog_adapt.server.worker.async_runs import EventLoop
+from cog_adapt.server.worker.active import NO_PREDICTION, current
 from cog_adapt.server.worker.errors import describe_error
+from cog_adapt.server.worker.event_loop import EventLoop
+from cog_adapt.server.worker.extensions import find_self_testing, read_extra_gauges
 from cog_adapt.server.worker.predictor import Predictor
 
 _SECONDS = 5.0
@@ -62,7 +63,7 @@ def _in_thread(function: Callable[[], object]) -> "Future[Any]":
     future: Future[Any] = Future()
 
     def work() -> None:
-        current.set(OUTSIDE)  # what it prints belongs to no prediction
+        current.set(NO_PREDICTION)  # what it prints belongs to no prediction
         try:
             future.set_result(function())
         except BaseException as error:  # noqa: BLE001 - goes to whoever waits
@@ -72,42 +73,30 @@ def _in_thread(function: Callable[[], object]) -> "Future[Any]":
     return future
 
 
-def find_model_runner(instance: object) -> Any:  # noqa: ANN401 - importing its class imports torch
-    """The ModelRunner that a predictor holds in an attribute, or None."""
-    ours = getattr(sys.modules.get("cog_adapt.runner.model_runner"), "ModelRunner", None)
-    if ours is None:
-        return None
-    held = vars(instance).values() if hasattr(instance, "__dict__") else ()
-    return next((value for value in held if isinstance(value, ours)), None)
-
-
-def last_self_test(instance: object) -> bytes | None:
+def last_self_test(predictor: object) -> bytes | None:
     """The report of the self-test that setup() ran, as JSON."""
-    runner = find_model_runner(instance)
-    report = getattr(runner, "self_test_report", None)
+    tested = find_self_testing(predictor)
+    report = None if tested is None else tested.self_test_report
     return None if report is None else msgspec.json.encode(report.to_json())
 
 
-def run_self_test(instance: object) -> SelfTested:
+def run_self_test(predictor: object) -> SelfTested:
     """Run the self-test again."""
-    runner = find_model_runner(instance)
-    if runner is None:
+    tested = find_self_testing(predictor)
+    if tested is None:
         return SelfTested()
     try:
-        return SelfTested(msgspec.json.encode(runner.self_test().to_json()))
-    except Exception as error:  # noqa: BLE001 - told to whoever asked
+        return SelfTested(msgspec.json.encode(tested.self_test().to_json()))
+    except Exception as error:  # noqa: BLE001 - the answer to whoever asked
         return SelfTested(error=describe_error(error))
 
 
-def read_gauges(instance: object) -> Gauges:
-    """Numbers about this process and its device."""
+def read_gauges(predictor: object) -> Gauges:
+    """Numbers about this process and its device, and those of the predictor's own."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     values = {"process_memory_bytes": float(pages * os.sysconf("SC_PAGE_SIZE"))}
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         values["device_memory_bytes"] = float(torch.cuda.memory_allocated())
         values["device_memory_reserved_bytes"] = float(torch.cuda.memory_reserved())
-    entries = getattr(find_model_runner(instance), "adapter_cache_entries", None)
-    if entries is not None:
-        values["adapter_cache_entries"] = float(entries)
-    return Gauges(values)
+    return Gauges(read_extra_gauges(predictor) | values)

@@ -34,7 +34,7 @@ class Connection:
 
     Args:
         work: connected to the front process; where that is gone, so is this process.
-        control messages: the same.
+        control: the same.
         prefix: of the temporary files that are to go with it.
     """
 
@@ -43,13 +43,13 @@ class Connection:
             each.setblocking(True)
             each.set_inheritable(False)  # a program that the model starts must not keep it open
             os.register_at_fork(after_in_child=each.close)
-        self._work, self._control, self._mark = work, control, prefix
+        self._work, self._control, self._prefix = work, control, prefix
         self._process = os.getpid()
         self._frames = Frames.of_work()
         self._outbox: deque[bytes] = deque()
-        self._bell: SimpleQueue[bool] = SimpleQueue()
+        self._wake: SimpleQueue[bool] = SimpleQueue()
         self._is_writing = threading.Lock()
-        self._writer = threading.Thread(target=self._write, name="channel writer", daemon=True)
+        self._writer = threading.Thread(target=self._write, name="connection writer", daemon=True)
         self._writer.start()
 
     def add(self, report: Report) -> None:
@@ -59,7 +59,7 @@ class Connection:
     def send(self, report: Report) -> None:
         """Hand in a report; waits only where the front process lags far behind."""
         self.add(report)
-        self._bell.put(True)
+        self._wake.put(True)
         while len(self._outbox) > _MOST_WAITING:
             time.sleep(_PAUSE)
 
@@ -80,7 +80,7 @@ class Connection:
                 self._outbox.appendleft(rest)
             self._is_writing.release()
         if self._outbox:
-            self._bell.put(True)
+            self._wake.put(True)
 
     def work(self) -> Iterator[Work]:
         """What is to be done, as it comes; ends where the front process is gone."""
@@ -118,26 +118,29 @@ class Connection:
 
     def close(self) -> None:
         """Return once all that was handed in is written."""
-        self._bell.put(False)
+        self._wake.put(False)
         self._writer.join()
 
     def abandon(self) -> NoReturn:
         """End this process and all that it has started; a run() that is under way is not asked."""
         if os.getpid() == self._process:  # a fork's inputs are its parent's too
-            remove_temp_files(self._mark)
+            remove_temp_files(self._prefix)
         end_descendants()
         os._exit(1)
 
     def _write(self) -> None:
         is_open = True
         while is_open:
-            is_open = self._bell.get()
+            is_open = self._wake.get()
             with self._is_writing:
-                try:
-                    while frames := self._take():
-                        self._write_all(frames)
-                except OSError:
-                    self.abandon()
+                self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        try:
+            while frames := self._take():
+                self._write_all(frames)
+        except OSError:
+            self.abandon()
 
     def _write_all(self, frames: bytes) -> None:
         """Waits for room itself: an event loop that reads the socket may keep it from blocking."""

@@ -11,10 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import BinaryIO
 
-from cog_adapt.runner.references import read_url
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.data_urls import read_data_url
 
 _AT_ONCE = 8
 _SECONDS = 10.0
@@ -23,7 +23,7 @@ _POLL = 0.02
 
 
 class Downloads:
-    """Fetches the URLs that callers name, under the plan's limits."""
+    """Fetches the URLs that callers name, under the configured limits."""
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
@@ -48,14 +48,14 @@ class Downloads:
         """
         most = self._config.max_file_bytes
         if url.startswith("data:"):
-            path.write_bytes(read_url(url, most))
+            path.write_bytes(read_data_url(url, most))
             return
         self._egress.download(
             url, path, most_bytes=most, timeout=_SECONDS, user_agent=self._config.user_agent
         )
 
     def read(self, url: str, most_bytes: int) -> bytes:
-        """What is behind a URL; `cog_adapt.runner.references` reads `str` inputs through this.
+        """What is behind an http(s) URL that the predictor reads itself.
 
         Raises:
             InputError: it cannot be had.

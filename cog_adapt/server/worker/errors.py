@@ -1,4 +1,4 @@
-"""How a run can end, and in which words a failure is told; the words are coglet's."""
+"""How a run can end, and in which words a failure is reported; they are coglet's."""
 
 import contextlib
 import traceback

@@ -10,14 +10,14 @@ from typing import Any, BinaryIO, Literal, get_args
 import cog
 import msgspec
 
-from cog_adapt.runner.references import is_url
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.loader import Handler
 from cog_adapt.server.schema.signatures import type_hints
 from cog_adapt.server.schema.types import is_list, plain, union_members
+from cog_adapt.server.worker.data_urls import is_url
 
 _SHOWN = 80
-_Kind = Literal["path", "file", "secret", "int", "other"]
+_InputType = Literal["path", "file", "secret", "int", "other"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class InputReader:
 @dataclass(frozen=True)
 class _Parameter:
     name: str
-    kind: _Kind
+    kind: _InputType
     is_list: bool
     has_default: bool
     default: Any
@@ -119,7 +119,7 @@ class _Parameter:
         return value
 
 
-def _kind(members: list[object]) -> tuple[_Kind, bool]:
+def _kind(members: list[object]) -> tuple[_InputType, bool]:
     if len(members) != 1:
         return "other", False
     member = members[0]
@@ -128,10 +128,10 @@ def _kind(members: list[object]) -> tuple[_Kind, bool]:
     return _scalar_kind(member), False
 
 
-def _scalar_kind(annotation: object) -> _Kind:
+def _scalar_kind(annotation: object) -> _InputType:
     if inspect.isclass(annotation) and issubclass(annotation, os.PathLike):
         return "path"
-    known: dict[object, _Kind] = {cog.File: "file", cog.Secret: "secret", int: "int"}
+    known: dict[object, _InputType] = {cog.File: "file", cog.Secret: "secret", int: "int"}
     return next((kind for each, kind in known.items() if each is annotation), "other")
 
 

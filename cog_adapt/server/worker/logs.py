@@ -68,7 +68,7 @@ class CapturedStream(io.TextIOBase):
             lines.flush(self._source)
 
     def _owner(self) -> Lines | None:
-        if os.getpid() != self._process:  # forked: the channel is the parent's
+        if os.getpid() != self._process:  # forked: the connection is the parent's
             return None
         active = find_active()
         if active is not None:

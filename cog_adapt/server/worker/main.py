@@ -8,11 +8,11 @@ import threading
 import traceback
 from typing import Any
 
-from cog_adapt.runner import references
 from cog_adapt.server.protocol import (
     AskHealth,
     AskSelfTest,
     Cancel,
+    ControlMessage,
     Health,
     Question,
     Ready,
@@ -20,12 +20,15 @@ from cog_adapt.server.protocol import (
     SelfTested,
     SetupFailed,
 )
-from cog_adapt.server.worker.async_runs import AsyncRuns, EventLoop
+from cog_adapt.server.worker.active import NO_PREDICTION, current
+from cog_adapt.server.worker.async_runs import AsyncRuns
 from cog_adapt.server.worker.checks import HealthCheck, last_self_test, read_gauges, run_self_test
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
 from cog_adapt.server.worker.errors import describe_error
+from cog_adapt.server.worker.event_loop import EventLoop
+from cog_adapt.server.worker.extensions import provide_reader
 from cog_adapt.server.worker.logs import SetupOutput, capture_output
 from cog_adapt.server.worker.predictor import Predictor
 from cog_adapt.server.worker.runs import RunContext, Runs
@@ -85,8 +88,7 @@ class _Worker:
         output = capture_output(self._connection.send)
         install_scope()
         downloads = Downloads(self._config)
-        references.download = downloads.read
-        threading.Thread(target=self._listen, name="asides", daemon=True).start()
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
         try:
             self._set_up(downloads, output)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
@@ -100,6 +102,7 @@ class _Worker:
         predictor = Predictor(self._config)
         self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
+        provide_reader(predictor.instance, downloads.read)
         run_context = RunContext(self._config, predictor, downloads, self._connection)
         self._health = HealthCheck(predictor, self._event_loop)
         self._predictor = predictor
@@ -120,14 +123,18 @@ class _Worker:
     def _listen(self) -> None:
         try:
             for request in self._connection.control():
-                if not isinstance(request, Cancel):
-                    threading.Thread(target=self._answer, args=(request,), daemon=True).start()
-                elif self._runs is not None:
-                    self._runs.cancel(request)
+                self._on_control(request)
         finally:
             self._connection.abandon()  # deaf, it would serve nobody
 
+    def _on_control(self, request: ControlMessage) -> None:
+        if not isinstance(request, Cancel):
+            threading.Thread(target=self._answer, args=(request,), daemon=True).start()
+        elif self._runs is not None:
+            self._runs.cancel(request)
+
     def _answer(self, request: Question) -> None:
+        current.set(NO_PREDICTION)  # what it prints belongs to no prediction
         self._connection.send(self._report_on(request))
 
     def _report_on(self, request: Question) -> Report:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-_PATIENCE = 2.0
+_GRACE_SECONDS = 2.0
 _POLL = 0.02
 
 
@@ -39,7 +39,7 @@ def end_newer_than(before: set[int]) -> None:
 
 def _end(processes: set[int]) -> None:
     _signal(processes, signal.SIGTERM)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _GRACE_SECONDS
     while time.monotonic() < deadline:
         time.sleep(_POLL)
         if not processes & descendants():
@@ -64,8 +64,14 @@ def _has_children() -> bool:
 
 def _children(process: int) -> set[int]:
     found: set[int] = set()
-    with contextlib.suppress(OSError):  # it has ended meanwhile
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            with contextlib.suppress(OSError):
-                found.update(map(int, (thread / "children").read_text().split()))
+    for thread in _threads(process):
+        with contextlib.suppress(OSError):
+            found.update(map(int, (thread / "children").read_text().split()))
     return found
+
+
+def _threads(process: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{process}/task").iterdir())
+    except OSError:  # it has ended meanwhile
+        return []

@@ -14,7 +14,7 @@ from cog_adapt.server.worker.uploads import DataUrls, Destination, Uploads
 
 
 class Runs(Protocol):
-    """Runs predictions as they come, one way or the other, until told to stop."""
+    """Runs predictions as they come, one way or the other, until Stop."""
 
     def cancel(self, request: Cancel) -> None:
         """End one early; its `Finished` comes all the same."""
@@ -68,11 +68,11 @@ class Cancels:
             if request.runs > self._begun:
                 self._early[request.id] = request.runs
 
-    def begin(self, id: str) -> bool:
+    def begin(self, prediction_id: str) -> bool:
         """A run begins; whether it has been cancelled already."""
         with self._lock:
             self._begun += 1
-            is_cancelled = self._early.pop(id, 0) >= self._begun
+            is_cancelled = self._early.pop(prediction_id, 0) >= self._begun
             for other in [key for key, runs in self._early.items() if runs <= self._begun]:
                 del self._early[other]  # it ran when its cancel came
         return is_cancelled

@@ -24,14 +24,15 @@ from cog_adapt.server.worker.processes import end_newer_than
 from cog_adapt.server.worker.runs import Cancels, RunContext, stage_name
 
 _END = object()
+_ITERATION = "Generator iteration error"
 
 
 class SyncRuns:
     """The thread that does the work.
 
     Args:
-        surroundings: what runs are made with.
-        stopped: called once told to stop, after all that came before.
+        run_context: what runs are made with.
+        stopped: called at Stop, after all that came before.
     """
 
     def __init__(self, run_context: RunContext, stopped: Callable[[], None]) -> None:
@@ -50,14 +51,20 @@ class SyncRuns:
 
     def _work(self) -> None:
         try:
-            for request in self._run_context.connection.work():
-                if isinstance(request, Stop):
-                    self._stopped()
-                    return
-                contextvars.copy_context().run(self._run, request)
+            if self._run_until_stop():
+                self._stopped()
+                return
         except BaseException:  # noqa: BLE001 - the process must not stay without this thread
             traceback.print_exc()
         self._run_context.connection.abandon()
+
+    def _run_until_stop(self) -> bool:
+        """False where the front process is gone before it has said Stop."""
+        for request in self._run_context.connection.work():
+            if isinstance(request, Stop):
+                return True
+            contextvars.copy_context().run(self._run, request)
+        return False
 
     def _run(self, request: Run) -> None:
         active = self._active = self._run_context.activate(request)
@@ -72,7 +79,7 @@ class SyncRuns:
         active.begin()
         files = self._run_context.input_files()
         try:
-            outcome = _Execution(self._run_context, active, files).outcome()
+            outcome = _SyncExecution(self._run_context, active, files).outcome()
         except Exception as error:  # noqa: BLE001 - the thread must live for the next prediction
             outcome = failure(error)
         files.close()
@@ -81,7 +88,7 @@ class SyncRuns:
         active.end(status, error_text, is_list=outcome.is_list)
 
 
-class _Execution:
+class _SyncExecution:
     """One run, from its inputs to its outputs."""
 
     def __init__(
@@ -103,15 +110,19 @@ class _Execution:
         return Outcome("succeeded", self._is_list)
 
     def _arguments(self) -> dict[str, Any]:
-        inputs, active = self._predictor.inputs, self._active
+        inputs = self._predictor.inputs
         with reading_inputs():
-            given = inputs.read(active.request.input)
+            given = inputs.read(self._active.request.input)
             if urls := inputs.urls(given):
-                self._files.start(urls)
-                self._files.wait(lambda: active.interruption.requested)
-                if active.interruption.requested:
-                    raise CancelationException
+                self._fetch(urls)
             return inputs.convert(given, iter(self._files.paths), self._files.open)
+
+    def _fetch(self, urls: list[str]) -> None:
+        interruption = self._active.interruption
+        self._files.start(urls)
+        self._files.wait(lambda: interruption.requested)
+        if interruption.requested:
+            raise CancelationException
 
     def _produce(self, arguments: dict[str, Any]) -> None:
         stage = stage_name(self._predictor.kind)
@@ -130,16 +141,19 @@ class _Execution:
 
     def _iterate(self, iterator: Any) -> None:  # noqa: ANN401 - an iterator, perhaps a generator
         try:
-            while True:
-                with calling_user("Generator iteration error", self._active):
-                    item = self._call(next, iterator, _END)
-                if item is _END:
-                    return
+            while (item := self._next(iterator)) is not _END:
                 self._send(item, "output item")
         finally:
-            if hasattr(iterator, "close"):
-                with calling_user("Generator iteration error", self._active):
-                    iterator.close()
+            self._close(iterator)
+
+    def _next(self, iterator: Any) -> object:  # noqa: ANN401 - the same
+        with calling_user(_ITERATION, self._active):
+            return self._call(next, iterator, _END)
+
+    def _close(self, iterator: Any) -> None:  # noqa: ANN401 - the same
+        if hasattr(iterator, "close"):
+            with calling_user(_ITERATION, self._active):
+                iterator.close()
 
     def _send(self, value: object, what: str) -> None:
         self._active.send(self._output(value, what))

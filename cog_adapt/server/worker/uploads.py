@@ -97,12 +97,12 @@ class Uploads:
 
     Args:
         url: a slash is added where it lacks one.
-        prediction: the id, sent along.
+        prediction_id: sent along.
     """
 
-    def __init__(self, url: str, prediction: str) -> None:
+    def __init__(self, url: str, prediction_id: str) -> None:
         self._url = url if url.endswith("/") else f"{url}/"
-        self._headers = {"x-prediction-id": prediction}
+        self._headers = {"x-prediction-id": prediction_id}
         self._count = 0
 
     def link(self, file: FileContent) -> str:

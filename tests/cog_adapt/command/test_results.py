@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from cog_adapt.command.results import Target, as_text, write_files
+from cog_adapt.command.results import OutputPath, as_text, write_files
 from cog_adapt.server.errors import InputError, StorageError
 
 SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
@@ -48,27 +48,27 @@ def folder(tmp_path, monkeypatch):
 )
 def test_files_are_written_and_the_rest_is_left(folder, output, named, names, rest):
     (folder / "folder").mkdir()
-    found, paths = write_files(output, Target(named and folder / named, "output"))
+    found, paths = write_files(output, OutputPath(named and folder / named, "output"))
     assert [str(path.absolute().relative_to(folder)) for path in paths] == names
     assert found == rest
     assert all(path.read_bytes() in (b"x", SAFETENSORS) for path in paths)
 
 
 def test_a_name_from_the_server_cannot_leave_the_folder(folder):
-    _, paths = write_files({"../../up": uri(), "/etc/x": uri()}, Target(None, "output"))
+    _, paths = write_files({"../../up": uri(), "/etc/x": uri()}, OutputPath(None, "output"))
     assert {path.absolute().parent for path in paths} == {folder}
 
 
 def test_a_folder_that_is_not_there_is_refused_before_the_run(folder):
-    Target(folder / "new", "output").check()
+    OutputPath(folder / "new", "output").check()
     with pytest.raises(InputError, match="there is no folder"):
-        Target(folder / "missing" / "new", "output").check()
+        OutputPath(folder / "missing" / "new", "output").check()
 
 
 def test_a_file_that_cannot_be_written_is_named(folder):
     (folder / "output.txt").mkdir()
     with pytest.raises(StorageError, match="output.txt cannot be written: Is a directory"):
-        write_files(uri(), Target(None, "output"))
+        write_files(uri(), OutputPath(None, "output"))
 
 
 def test_text_is_shown_as_it_is_and_the_rest_as_json():

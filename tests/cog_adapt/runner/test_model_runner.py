@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cog_adapt.runner import references
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError, SetupError, UnavailableError, WeightsError
 from cog_adapt.runner.model_runner import ModelRunner
@@ -206,6 +207,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_end(make_runner, tmp_path
 
 FIRST_ADAPTATION = """
 import sys
+from cog_adapt.runner import references
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.models import Letters, examples
@@ -247,3 +249,10 @@ def test_the_last_self_test_and_the_adapters_in_memory_can_be_asked_for(make_run
     assert runner.self_test_report is report
     runner.predict(inputs("letters"), None, labels("letters"))
     assert runner.adapter_cache_entries == 1
+    assert runner.gauges() == {"adapter_cache_entries": 1.0}
+
+
+def test_urls_are_read_by_the_function_that_a_server_provides(make_runner, monkeypatch):
+    monkeypatch.setattr(references, "download", references.download)  # put back afterwards
+    make_runner(Letters()).read_urls_with(lambda url, most: f"{url} {most}".encode())
+    assert references.read_url("http://host/x", 100) == b"http://host/x 100"

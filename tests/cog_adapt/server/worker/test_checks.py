@@ -1,6 +1,11 @@
 """What the front may ask a model process at any time."""
 
 import json
+import re
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +18,14 @@ from cog_adapt.server.protocol import (
     Health,
     Ready,
     SelfTested,
+)
+from cog_adapt.server.worker import checks
+from cog_adapt.server.worker.active import find_active
+from cog_adapt.server.worker.checks import (
+    HealthCheck,
+    last_self_test,
+    read_gauges,
+    run_self_test,
 )
 from tests.cog_adapt.server.worker.conftest import Reports
 
@@ -120,3 +133,94 @@ def test_a_model_runners_self_test_is_told(launch):
     again = ask(front, AskSelfTest(), SelfTested)
     assert json.loads(again.report)["passed"] is True
     assert "adapter_cache_entries" in ask(front, AskGauges(), Gauges).values
+
+
+class SelfTesting:
+    """A predictor that tests itself."""
+
+    def __init__(self, report=None, error=None):
+        self.self_test_report, self.error = report, error
+
+    def self_test(self):
+        if self.error:
+            raise self.error
+        return self.self_test_report
+
+    def gauges(self):
+        return {"rows": 3, "process_memory_bytes": -1}
+
+
+class Passed:
+    def to_json(self):
+        return {"passed": True}
+
+
+def test_the_report_of_setup_is_passed_on_as_json():
+    assert last_self_test(SelfTesting(Passed())) == b'{"passed":true}'
+    assert last_self_test(SelfTesting()) is None
+    assert last_self_test(object()) is None
+
+
+def test_a_self_test_is_run_again_and_its_failure_is_the_answer():
+    assert run_self_test(SelfTesting(Passed())) == SelfTested(b'{"passed":true}')
+    assert run_self_test(SelfTesting(error=ValueError("x"))) == SelfTested(error="ValueError: x")
+    assert run_self_test(object()) == SelfTested()
+
+
+def test_the_predictors_own_gauges_do_not_replace_the_servers():
+    values = read_gauges(SelfTesting()).values
+    assert values.keys() == {"rows", "process_memory_bytes"} | device_gauges()
+    assert values["rows"] == 3.0
+    resident = int(re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
+    assert values["process_memory_bytes"] == pytest.approx(resident * 1024, rel=0.2)
+
+
+def device_gauges():
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return set()
+    return {"device_memory_bytes", "device_memory_reserved_bytes"}
+
+
+@pytest.mark.parametrize("is_initialized", [True, False])
+def test_the_devices_memory_is_told_once_it_is_used(monkeypatch, is_initialized):
+    cuda = SimpleNamespace(
+        is_initialized=lambda: is_initialized,
+        memory_allocated=lambda: 5,
+        memory_reserved=lambda: 7,
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    values = read_gauges(object()).values
+    del values["process_memory_bytes"]
+    expected = {"device_memory_bytes": 5.0, "device_memory_reserved_bytes": 7.0}
+    assert values == (expected if is_initialized else {})
+
+
+def test_a_healthcheck_that_hangs_is_not_called_again(monkeypatch):
+    monkeypatch.setattr(checks, "_SECONDS", 0.05)
+    gate, calls = threading.Event(), []
+
+    def healthcheck():
+        calls.append(find_active())
+        gate.wait(10)
+
+    check = HealthCheck(SimpleNamespace(healthcheck=healthcheck), None)
+    late = "Healthcheck failed: user-defined healthcheck timed out after 5.0 seconds"
+    assert [check.ask(), check.ask()] == [Health(late)] * 2
+    assert calls == [None]
+    gate.set()
+    check._asked.result(10)
+    assert check.ask() == Health()
+    assert len(calls) == 2
+
+
+def test_a_timeout_of_the_healthchecks_own_is_told_as_such():
+    def healthcheck():
+        raise TimeoutError("mine")
+
+    check = HealthCheck(SimpleNamespace(healthcheck=healthcheck), None)
+    assert check.ask() == Health("Healthcheck failed: TimeoutError: mine")
+
+
+def test_without_a_healthcheck_nothing_is_called():
+    assert HealthCheck(SimpleNamespace(healthcheck=None), None).ask() == Health()

@@ -2,11 +2,16 @@
 
 import base64
 import os
+from pathlib import Path as PlainPath
 
+import cog
 import pytest
+from cog import Input
 from werkzeug import Response
 
-from cog_adapt.server.worker.downloads import file_name
+from cog_adapt.server.errors import InputError
+from cog_adapt.server.schema.loader import find_handler
+from cog_adapt.server.worker.inputs import InputReader
 
 SOURCE = """
     from pathlib import Path as PlainPath
@@ -138,19 +143,42 @@ def test_an_address_that_is_not_allowed_is_refused(launch, httpserver):
     assert not httpserver.log
 
 
-def test_urls_that_the_users_code_reads_through_the_runner_are_guarded_too(launch, httpserver):
+def test_urls_that_the_users_code_reads_through_the_server_are_guarded_too(launch, httpserver):
     source = """
-        from cog_adapt.runner.references import read_url
+        class Runner:
+            def read_urls_with(self, read):
+                self.read = read
 
-        def run(url: str) -> str:
-            return read_url(url).decode()
+            def run(self, url: str) -> str:
+                return self.read(url, 100).decode()
     """
     httpserver.expect_request("/x").respond_with_data("content")
     url = httpserver.url_for("/x")
-    closed = launch(source, reference="predictor.py:run")
+    closed = launch(source)
     assert "EgressError: 'localhost' is not reached" in closed.run(url=url).error
-    opened = launch(source, reference="predictor.py:run", egress_allow=("127.0.0.1",))
+    opened = launch(source, egress_allow=("127.0.0.1",))
     assert opened.run(url=url).output == "content"
+
+
+def test_examples_that_a_model_runner_reads_are_guarded_and_told_as_its_own(launch, httpserver):
+    source = """
+        from cog_adapt.runner.config import RunnerSettings
+        from cog_adapt.runner.few_shot import read_request_examples
+        from cog_adapt.runner.model_runner import ModelRunner
+        from tests.cog_adapt.models import Letters
+
+        class Runner:
+            def setup(self):
+                self.held = ModelRunner(Letters(), RunnerSettings(device="cpu"))
+
+            def run(self, examples: str) -> str:
+                return str(len(read_request_examples(examples)))
+    """
+    model = launch(source)
+    error = model.run(examples=httpserver.url_for("/x")).error
+    assert "InputError: examples: 'localhost' is not reached for a caller" in error
+    error = model.run(examples="data:text/plain").error
+    assert "InputError: examples: 'data:text/plain' is no data URL: it has no comma" in error
 
 
 def test_async_runs_get_their_files_too(launch, httpserver):
@@ -169,21 +197,74 @@ def test_async_runs_get_their_files_too(launch, httpserver):
     assert model.run(path="/etc/passwd").error.startswith("Input validation error: input 'path'")
 
 
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("http://h/a/b%20c.png?x=y.z", "b c.png"),
-        ("http://h/", ""),
-        ("http://h/a%2Fb%00", "a_b_"),
-        ("data:image/png;base64,xx", "file.png"),
-        ("data:no/such,xx", "file"),
-    ],
-)
-def test_a_file_is_named_as_its_url(url, name):
-    assert file_name(url) == name
+def handle(
+    path: cog.Path,
+    paths: list[cog.Path] = [],  # noqa: B006
+    file: cog.File | None = None,
+    secret: cog.Secret = Input(),
+    number: int = Input(default=None),
+    numbers: list[int] = Input(default=[]),
+    either: int | str = 1,
+    text: str = "t",
+) -> str:
+    return text
 
 
-def test_a_long_name_is_cut_and_keeps_its_extension():
-    name = file_name("http://h/" + "ä" * 150 + ".png")
-    assert len(name.encode()) <= 200
-    assert name.endswith("ä~.png")
+@pytest.fixture
+def reader():
+    return InputReader.of(find_handler(handle, "predict"))
+
+
+def opened(path):
+    return f"opened {path}"
+
+
+def test_only_inputs_with_a_default_are_filled_in(reader):
+    assert reader.read(b'{"text": "given", "unknown": 1}') == {
+        "paths": [],
+        "file": None,
+        "secret": None,
+        "numbers": [],
+        "either": 1,
+        "text": "given",
+        "unknown": 1,
+    }
+
+
+def test_files_are_named_in_the_order_in_which_they_are_put_in(reader):
+    given = {"file": "data:,f", "paths": ["data:,a", "http://h/b"], "path": "https://h/p"}
+    given |= {"text": "data:,no file", "either": "data:,no file"}
+    assert reader.urls(given) == ["https://h/p", "data:,a", "http://h/b", "data:,f"]
+    paths = iter([PlainPath("p"), PlainPath("a"), PlainPath("b"), PlainPath("f")])
+    arguments = reader.convert(given | {"other": 1}, paths, opened)
+    assert arguments == {
+        "path": cog.Path("p"),
+        "paths": [cog.Path("a"), cog.Path("b")],
+        "file": "opened f",
+        "text": "data:,no file",
+        "either": "data:,no file",
+        "other": 1,
+    }
+    assert type(arguments["path"]) is type(cog.Path("p"))
+
+
+def test_values_are_converted_by_type_and_others_left(reader):
+    given = {"secret": "s", "number": 2.0, "numbers": [1.0, 1.5, "x"], "either": 2.0, "text": 3.0}
+    arguments = reader.convert(given, iter([]), opened)
+    assert arguments["secret"].get_secret_value() == "s"
+    assert repr(arguments["number"]) == "2"
+    assert repr(arguments["numbers"]) == "[1, 1.5, 'x']"
+    assert (repr(arguments["either"]), repr(arguments["text"])) == ("2.0", "3.0")
+    empty = reader.convert({"secret": None, "path": None, "number": None}, iter([]), opened)
+    assert empty == {"secret": None, "path": None, "number": None}
+
+
+def test_a_long_path_is_cut_in_the_message(reader):
+    with pytest.raises(InputError) as caught:
+        reader.urls({"path": "/" + "x" * 80})
+    assert str(caught.value) == (
+        f"input 'path' is '/{'x' * 79}…'; allowed: http(s):// and data: URLs, "
+        "no paths of this machine. Upload the file and send its URL, or send it as a data URL."
+    )
+    with pytest.raises(InputError, match=f"input 'path' is '/{'x' * 79}'; allowed"):
+        reader.urls({"path": "/" + "x" * 79})

@@ -12,7 +12,7 @@ import numpy as np
 import pydantic
 import pytest
 
-from cog_adapt.server.worker.outputs import NumberError, to_json
+from cog_adapt.server.worker.outputs import NumberError, is_many, to_json
 from cog_adapt.server.worker.uploads import DataUrls
 
 
@@ -64,6 +64,84 @@ def encode(value):
 )
 def test_what_cog_takes_becomes_json(value, plain):
     assert encode(value) == plain
+
+
+@pytest.mark.parametrize("value", [[], [1], (1,), iter([1]), (n for n in [1]), map(str, [1])])
+def test_these_are_many_outputs(value):
+    assert is_many(value)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "ab", {1}, {1: 2}, np.array([1]), range(2), io.BytesIO(b"a\nb"), io.StringIO()]
+)
+def test_these_are_one_output(value):
+    assert not is_many(value)
+
+
+class Text(str):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+class Ratio(float):
+    def __float__(self):
+        return 0.25
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Text("a"), "a"),
+        (Whole(3), 3),
+        (Ratio(0.25), 0.25),
+        ([Text("a"), Whole(1)], ["a", 1]),
+        (frozenset([1]), [1]),
+        ([1, 2.0, "x", True, None], [1, 2.0, "x", True, None]),
+        ({1.5: [(1,), {2}]}, {"1.5": [[1], [2]]}),
+        ({True: {"b": [Colour.RED]}}, {"true": {"b": ["red"]}}),
+    ],
+)
+def test_values_of_subclasses_and_nested_ones_are_plain_too(value, plain):
+    assert encode(value) == plain
+
+
+def test_a_class_of_fields_is_no_output():
+    with pytest.raises(TypeError, match="type is not JSON serializable"):
+        encode(Point)
+
+
+class Extra(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+    given: int = 1
+
+    @pydantic.computed_field
+    def twice(self) -> int:
+        return self.given * 2
+
+
+def test_all_fields_of_a_model_are_there():
+    assert encode(Extra(other=5)) == {"given": 1, "twice": 2, "other": 5}
+
+
+def test_a_key_that_json_lacks_is_refused():
+    with pytest.raises(TypeError, match="keys must be str, int, float, bool or None, not tuple"):
+        encode({(1, 2): 3})
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (float("-inf"), "-inf is no number of JSON; return a finite one, or None"),
+        ([1, "x", float("nan")], "nan is no number of JSON; return a finite one, or None"),
+    ],
+)
+def test_the_number_is_named(value, reason):
+    with pytest.raises(NumberError) as caught:
+        encode(value)
+    assert str(caught.value) == reason
 
 
 def test_keys_are_sorted():

@@ -1,10 +1,16 @@
 """What happens until a model process is READY, or is not."""
 
+import asyncio
 import json
+import sys
+import textwrap
 
 import pytest
 
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.protocol import Described, Ready, SetupFailed, SetupLog
+from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.predictor import Predictor
 
 FINE = "def run(x: int = 1) -> int:\n    return x\n"
 
@@ -140,3 +146,138 @@ def test_an_other_reference_that_fails_is_left_out_and_the_reason_is_logged(laun
     assert "TrainingInput" not in schema["components"]["schemas"]
     assert reason in "".join(each.data for each in heard if isinstance(each, SetupLog))
     assert front.run(x=2).output == 2
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """A predictor in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def make(source, **config):
+        (tmp_path / "predicted.py").write_text(textwrap.dedent(source))
+        monkeypatch.delitem(sys.modules, "predicted", raising=False)
+        return Predictor(WorkerConfig(**{"reference": "predicted.py", **config}))
+
+    return make
+
+
+def test_a_function_serves_itself(load):
+    predictor = load(FINE + "run.healthcheck = print", reference="predicted.py:run")
+    predictor.set_up(None)
+    assert predictor.instance is predictor.function
+    assert predictor.function(3) == 3
+    assert predictor.healthcheck is None
+    assert (predictor.kind, predictor.is_async, predictor.concurrency) == ("predict", False, 1)
+
+
+def test_a_class_is_instantiated_by_setup_alone(load):
+    predictor = load("""
+        class Predictor:
+            made = 0
+
+            def __init__(self):
+                Predictor.made += 1
+
+            def predict(self, x: int) -> int:
+                return x + self.made
+
+            def healthcheck(self):
+                return "well"
+    """)
+    assert predictor.instance.made == 0
+    predictor.set_up(None)
+    assert predictor.instance.made == 1
+    assert predictor.function(3) == 4
+    assert predictor.healthcheck() == "well"
+    assert [each.name for each in predictor.inputs.parameters] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("source", "is_async", "is_generator"),
+    [
+        ("def run() -> str: ...", False, False),
+        ("def run() -> Iterator[str]: yield ''", False, True),
+        ("async def run() -> str: ...", True, False),
+        ("async def run() -> AsyncIterator[str]: yield ''", True, False),
+    ],
+)
+def test_it_is_seen_how_the_function_runs(load, source, is_async, is_generator):
+    predictor = load(
+        f"from typing import AsyncIterator, Iterator\n{source}", reference="predicted.py:run"
+    )
+    assert (predictor.is_async, predictor.is_generator) == (is_async, is_generator)
+
+
+CONCURRENT = "import cog\n@cog.concurrent(max=3)\nasync def run() -> str: ..."
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "concurrency"),
+    [
+        (CONCURRENT, None, 3),
+        (CONCURRENT, 5, 5),
+        (CONCURRENT, 1, 1),
+        ("async def run() -> str: ...", None, 1),
+        ("async def run() -> str: ...", 2, 2),
+        ("def run() -> str: ...", 1, 1),
+        ("def run() -> str: ...\nrun.__cog_concurrent_max__ = 4", None, 1),
+    ],
+)
+def test_the_concurrency_is_the_settings_or_the_codes(load, source, given, concurrency):
+    predictor = load(source, reference="predicted.py:run", concurrency=given)
+    assert predictor.concurrency == concurrency
+    described = predictor.describe()
+    assert (described.concurrency, described.is_async) == (concurrency, predictor.is_async)
+
+
+def test_the_remedy_is_named_where_it_cannot_be(load):
+    with pytest.raises(ConfigError) as caught:
+        load(FINE, reference="predicted.py:run", concurrency=2)
+    assert str(caught.value) == (
+        "concurrency is 2, but run is not async; make it `async def`, or set COG_MAX_CONCURRENCY=1."
+    )
+
+
+@pytest.mark.parametrize("kind", ["predict", "train"])
+def test_each_kind_is_described_as_itself(load, kind):
+    (own, other) = ("run", "train") if kind == "predict" else ("train", "run")
+    source = "def run(a: int) -> str: ...\ndef train(b: int) -> str: ..."
+    for named in (None, f"predicted.py:{other}"):
+        predictor = load(source, reference=f"predicted.py:{own}", kind=kind, other=named)
+        schemas = json.loads(predictor.describe().schema)["components"]["schemas"]
+        if named or kind == "predict":
+            assert list(schemas["Input"]["properties"]) == ["a"]
+        if named or kind == "train":
+            assert list(schemas["TrainingInput"]["properties"]) == ["b"]
+        assert ("TrainingInput" in schemas) == (named is not None or kind == "train")
+
+
+def test_an_own_signature_that_cog_does_not_take_is_an_error(load):
+    with pytest.raises(ConfigError, match="input 'x' of run"):
+        load("def run(x): pass", reference="predicted.py:run").describe()
+
+
+def test_an_async_setup_runs_on_the_loop_of_the_runs(load):
+    predictor = load("""
+        class Runner:
+            async def setup(self): self.ready = True
+            def run(self) -> str: ...
+    """)
+    coroutines = []
+    predictor.set_up(coroutines.append)
+    (coroutine,) = coroutines
+    asyncio.run(coroutine)
+    assert predictor.instance.ready
+
+
+def test_a_setup_without_weights_gets_none(load, monkeypatch):
+    monkeypatch.setenv("COG_WEIGHTS", "w")
+    predictor = load("""
+        class Runner:
+            def setup(self): self.ready = True
+            def run(self) -> str: ...
+    """)
+    predictor.set_up(pytest.fail)
+    assert predictor.instance.ready
+    assert predictor.healthcheck is None

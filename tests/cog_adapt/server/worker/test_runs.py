@@ -1,7 +1,56 @@
-"""Cancels come by a socket of their own, so perhaps before their run or after its end."""
+"""What a run is made with, and cancels, which may come before their run or after its end."""
 
-from cog_adapt.server.protocol import Cancel
-from cog_adapt.server.worker.runs import Cancels
+from types import SimpleNamespace
+
+import pytest
+
+from cog_adapt.server.protocol import Cancel, Run
+from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.runs import Cancels, RunContext, stage_name
+from cog_adapt.server.worker.uploads import DataUrls, Uploads
+
+RUN = Run("p", b"{}", {})
+
+
+def context(**config):
+    ends = SimpleNamespace(send=print, add=repr)
+    return RunContext(WorkerConfig("predict.py", **config), None, "downloads", ends)
+
+
+def test_a_prediction_reports_through_the_connection():
+    active = context().activate(RUN)
+    assert (active.request, active.send, active.add) == (RUN, print, repr)
+
+
+def test_each_prediction_has_files_of_its_own():
+    one, two = context().input_files(), context().input_files()
+    assert one is not two
+    assert one._downloads == "downloads"
+
+
+def test_output_files_go_into_the_answer_or_below_the_upload_url():
+    active = context().activate(RUN)
+    assert isinstance(context().destination(active), DataUrls)
+    uploads = context(upload_url="http://h/up").destination(active)
+    assert isinstance(uploads, Uploads)
+    assert (uploads._url, uploads._headers) == ("http://h/up/", {"x-prediction-id": "p"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_async", "name"),
+    [
+        ("predict", False, "Prediction failed"),
+        ("train", False, "Training failed"),
+        ("predict", True, "Async prediction failed"),
+        ("train", True, "Async training failed"),
+    ],
+)
+def test_a_failure_is_called_by_what_ran(kind, is_async, name):
+    assert stage_name(kind, is_async=is_async) == name
+
+
+def test_a_failure_is_no_async_one_unless_said():
+    assert stage_name("predict") == "Prediction failed"
 
 
 def test_a_cancel_that_overtakes_its_run_is_kept_for_it():
@@ -33,3 +82,17 @@ def test_what_came_while_its_run_went_on_is_forgotten():
         cancels.add(Cancel(f"running {number}", runs=number + 1))  # the next one is not read yet
         cancels.begin("another")
     assert cancels._early == {}
+
+
+def test_early_cancels_of_several_runs_are_each_kept():
+    cancels = Cancels()
+    cancels.add(Cancel("c", runs=3))
+    cancels.add(Cancel("b", runs=2))
+    assert [cancels.begin(each) for each in "abcb"] == [False, True, True, False]
+
+
+def test_a_run_that_was_never_cancelled_runs():
+    cancels = Cancels()
+    assert cancels.begin("a") is False
+    cancels.add(Cancel("b", runs=2))
+    assert cancels.begin("b") is True

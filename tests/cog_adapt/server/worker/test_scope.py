@@ -1,10 +1,14 @@
 """The rules of metrics; the texts are coglet's, as observed."""
 
+import contextvars
+
+import cog
+import coglet
 import pytest
 
 from cog_adapt.server.protocol import Metric, Run
-from cog_adapt.server.worker.active import ActivePrediction
-from cog_adapt.server.worker.scope import Scope, check_name
+from cog_adapt.server.worker.active import ActivePrediction, current
+from cog_adapt.server.worker.scope import Scope, check_name, install_scope
 
 
 @pytest.fixture
@@ -92,3 +96,72 @@ def test_outside_a_prediction_nothing_happens():
     scope.record_metric("not a name!", object())
     scope.metrics.delete("a")
     assert scope.context == {}
+
+
+def test_metrics_are_recorded_with_their_mode(scope, sent):
+    scope.record_metric("a", 1)
+    scope.record_metric("a", 2, "replace")
+    scope.record_metric("b", 1.5, "incr")
+    scope.record_metric("c", "x", "append")
+    scope.metrics.record("d", {"k": [True, float("nan")]})
+    assert sent == [
+        Metric("p", "a", b"1", "replace"),
+        Metric("p", "a", b"2", "replace"),
+        Metric("p", "b", b"1.5", "increment"),
+        Metric("p", "c", b'"x"', "append"),
+        Metric("p", "d", b'{"k":[true,null]}', "replace"),
+    ]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_json_lacks_is_not_recorded_and_fixes_no_type(scope, sent, value):
+    scope.record_metric("n", value)
+    scope.record_metric("n", 1)
+    assert sent == [Metric("p", "n", b"1")]
+
+
+def test_a_value_that_is_no_json_is_refused(scope, sent):
+    ring = []
+    ring.append(ring)
+    with pytest.raises(TypeError, match="Unsupported metric value: Circular reference"):
+        scope.record_metric("n", ring)
+    assert not sent
+
+
+def test_nothing_is_recorded_once_the_prediction_has_ended(sent):
+    prediction = ActivePrediction(Run("p", b"{}", {}), sent.append, sent.append)
+    scope = Scope(prediction)
+    prediction.has_ended = True
+    scope.record_metric("n", 1)
+    del scope.metrics["n"]
+    assert not sent
+
+
+def test_a_name_is_a_text(scope):
+    with pytest.raises(TypeError) as caught:
+        scope.record_metric(1, 1)
+    assert str(caught.value) == "argument 'key': 'int' object cannot be cast as 'str'"
+    with pytest.raises(ValueError, match="must not be empty"):
+        scope.metrics.delete("")
+
+
+def test_the_context_is_the_requests_and_a_copy(scope):
+    assert scope.context == {"k": "v"}
+    scope.context["k"] = "w"
+    assert scope.metrics._prediction.request.context == {"k": "v"}
+
+
+def test_it_is_shown_with_the_number_of_its_metrics(scope):
+    scope.record_metric("n", 1)
+    assert repr(scope) == "Scope(MetricRecorder(keys=1))"
+    assert repr(Scope(None)) == "Scope(MetricRecorder(keys=0))"
+
+
+def test_cog_asks_this_scope(monkeypatch, sent):
+    monkeypatch.setattr(coglet._sdk, "current_scope", coglet._sdk.current_scope)
+    install_scope()
+    prediction = ActivePrediction(Run("p", b"{}", {"a": "b"}), sent.append, sent.append)
+    context = contextvars.copy_context()
+    context.run(current.set, prediction)
+    assert context.run(cog.current_scope).context == {"a": "b"}
+    assert cog.current_scope().context == {}

@@ -1,0 +1,45 @@
+"""`data:` URLs: files that a caller sends inside an input."""
+
+import base64
+import binascii
+import urllib.parse
+
+from cog_adapt.server.errors import InputError
+
+_SHOWN = 80
+
+
+def is_url(text: str) -> bool:
+    """Whether an input file may be named so: a `data:` or `http(s)://` URL."""
+    return text.startswith(("data:", "http://", "https://"))
+
+
+def read_data_url(url: str, most_bytes: int) -> bytes:
+    """The content of a `data:` URL.
+
+    Raises:
+        InputError: it is malformed, or holds more than `most_bytes`.
+    """
+    content = _decode(url)
+    if len(content) > most_bytes:
+        raise InputError(
+            f"{url[:_SHOWN]!r} holds more than {most_bytes:,} bytes. Send a smaller file."
+        )
+    return content
+
+
+def _decode(url: str) -> bytes:
+    head, comma, body = url.partition(",")
+    if not comma:
+        raise InputError(
+            f"{url[:_SHOWN]!r} is no data URL: it has no comma. Send data:TYPE;base64,…"
+        )
+    raw = urllib.parse.unquote_to_bytes(body)
+    if not head.endswith(";base64"):
+        return raw
+    try:
+        return base64.b64decode(raw, validate=True)
+    except binascii.Error as error:
+        raise InputError(
+            f"{url[:_SHOWN]!r} is no sound base64: {error}. Encode it again."
+        ) from error

@@ -1,0 +1,77 @@
+"""What a predictor may offer beside its runs (docs/predictor-protocol.md); all of it is optional.
+
+The worker looks at the predictor, then at what its attributes hold. What counts is that the type
+of an object has the method: an object that answers to every name, as a mock does, offers nothing.
+"""
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+ReadUrl = Callable[[str, int], bytes]
+
+
+class SelfTestReport(Protocol):
+    """What a self-test has found."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The report as JSON; `passed` in it is whether all is well."""
+
+
+class SelfTesting(Protocol):
+    """Tests itself: for /selftest, readiness and metrics."""
+
+    @property
+    def self_test_report(self) -> SelfTestReport | None:
+        """Of the last self-test; None before the first. A plain attribute does too."""
+
+    def self_test(self) -> SelfTestReport:
+        """Test again, on any thread, also while predictions run."""
+
+
+class Measuring(Protocol):
+    """Has numbers of its own for /metrics."""
+
+    def gauges(self) -> Mapping[str, float]:
+        """The numbers by name; called on any thread at each scrape."""
+
+
+class UrlReading(Protocol):
+    """Reads URLs that callers name."""
+
+    def read_urls_with(self, read: ReadUrl) -> None:
+        """Use `read(url, most_bytes)` for them; called once, before the first run.
+
+        It goes where EGRESS_ALLOW lets it, and its ValueErrors tell the caller why it does not.
+        """
+
+
+def find_self_testing(predictor: object) -> SelfTesting | None:
+    """What tests itself, or None."""
+    found = _offering(predictor, "self_test")
+    return next((each for each in found if hasattr(each, "self_test_report")), None)
+
+
+def read_extra_gauges(predictor: object) -> dict[str, float]:
+    """The numbers that a predictor has; none where it fails to tell them."""
+    measuring: Measuring | None = next(_offering(predictor, "gauges"), None)
+    if measuring is None:
+        return {}
+    try:
+        return {name: float(value) for name, value in measuring.gauges().items()}
+    except Exception:  # noqa: BLE001 - the user's code may raise anything
+        traceback.print_exc()
+        return {}
+
+
+def provide_reader(predictor: object, read: ReadUrl) -> None:
+    """Hand the guarded way out to all that read URLs."""
+    reading: UrlReading
+    for reading in _offering(predictor, "read_urls_with"):
+        reading.read_urls_with(read)
+
+
+def _offering(predictor: object, method: str) -> Iterator[Any]:
+    """The predictor and what it holds, as far as their types have a method."""
+    held = tuple(vars(predictor).values()) if hasattr(predictor, "__dict__") else ()
+    return (each for each in (predictor, *held) if hasattr(type(each), method))

@@ -1,0 +1,110 @@
+"""What a prediction under way says, and which one code belongs to."""
+
+import contextvars
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+
+from cog_adapt.server.protocol import Finished, Log, Run
+from cog_adapt.server.worker import active
+from cog_adapt.server.worker.active import (
+    NO_PREDICTION,
+    ActivePrediction,
+    current,
+    find_active,
+    running_predictions,
+)
+
+
+class Sent:
+    def __init__(self):
+        self.sent, self.added = [], []
+
+    def prediction(self, prediction_id="p"):
+        return ActivePrediction(Run(prediction_id, b"{}", {}), self.sent.append, self.added.append)
+
+
+@pytest.fixture
+def sent():
+    yield Sent()
+    active._running.clear()
+
+
+def test_the_end_goes_out_after_the_unterminated_line(sent):
+    prediction = sent.prediction()
+    prediction.begin()
+    prediction.lines.write("stdout", "one\ntwo")
+    time.sleep(0.02)
+    prediction.end("failed", "boom", is_list=True)
+    assert sent.sent == [Log("p", "stdout", "one\n"), Log("p", "stdout", "two")]
+    (finished,) = sent.added
+    assert (finished.id, finished.status, finished.is_list) == ("p", "failed", True)
+    assert finished.error == "boom"
+    assert 0.02 <= finished.predict_time < 10
+
+
+def test_an_end_is_one_value_without_an_error_if_nothing_else_is_said(sent):
+    sent.prediction().end("succeeded")
+    assert sent.added == [Finished("p", "succeeded", False, None, sent.added[0].predict_time)]
+
+
+def test_it_is_running_from_its_beginning_to_its_end(sent):
+    one, two = sent.prediction("one"), sent.prediction("two")
+    assert running_predictions() == ()
+    one.begin()
+    two.begin()
+    assert running_predictions() == (one, two)
+    assert not one.has_ended
+    one.end("succeeded")
+    assert running_predictions() == (two,)
+    assert one.has_ended
+    one.end("succeeded")  # once more does no harm
+
+
+def test_code_belongs_to_the_prediction_of_its_context(sent):
+    one, two = sent.prediction("one"), sent.prediction("two")
+    one.begin()
+    two.begin()
+    context = contextvars.copy_context()
+    context.run(current.set, two)
+    assert context.run(find_active) is two
+    two.end("succeeded")
+    assert context.run(find_active) is None
+
+
+def test_a_thread_belongs_to_the_only_one_that_runs(sent):
+    def found():
+        results = []
+        thread = threading.Thread(target=lambda: results.append(find_active()))
+        thread.start()
+        thread.join()
+        return results[0]
+
+    one, two = sent.prediction("one"), sent.prediction("two")
+    assert found() is None
+    one.begin()
+    assert found() is one
+    two.begin()
+    assert found() is None
+    one.end("succeeded")
+    assert found() is two
+
+
+def test_what_is_marked_as_outside_belongs_to_none(sent):
+    sent.prediction().begin()
+    context = contextvars.copy_context()
+    context.run(current.set, NO_PREDICTION)
+    assert context.run(find_active) is None
+
+
+def test_processes_from_before_are_not_its_own(sent):
+    with subprocess.Popen(["sleep", "60"]) as process:
+        prediction = sent.prediction()
+        process.kill()
+    assert process.pid in prediction.children_before
+    assert os.getpid() not in prediction.children_before
+    assert not prediction.interruption.requested
+    assert prediction.metric_types == {}

@@ -1,0 +1,68 @@
+"""`data:` URLs."""
+
+import pytest
+
+from cog_adapt.server.errors import InputError
+from cog_adapt.server.worker.data_urls import is_url, read_data_url
+
+
+@pytest.mark.parametrize("text", ["data:,x", "http://h", "https://h"])
+def test_these_are_urls(text):
+    assert is_url(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "file:///x", "/x", "ftp://h", "x data:,", "DATA:,x", "http:/"]
+)
+def test_these_are_none(text):
+    assert not is_url(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "content"),
+    [
+        ("data:,", b""),
+        ("data:text/plain,h%20i+%C3%A9", "h i+é".encode()),
+        ("data:text/plain;base64,aGk=", b"hi"),
+        ("data:;base64,aGk%3D", b"hi"),
+        ("data:text/plain;charset=utf-8;base64,aGk=", b"hi"),
+        ("data:text/plain;base64;x,aGk=", b"aGk="),
+        ("data:text/plain,a,b", b"a,b"),
+    ],
+)
+def test_the_content_is_decoded(url, content):
+    assert read_data_url(url, 100) == content
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        (
+            "data:text/plain;base64",
+            "'data:text/plain;base64' is no data URL: it has no comma. Send data:TYPE;base64,…",
+        ),
+        (
+            "data:;base64,a",
+            "'data:;base64,a' is no sound base64: Invalid base64-encoded string: number of data "
+            "characters (1) cannot be 1 more than a multiple of 4. Encode it again.",
+        ),
+        (
+            "data:;base64,a!k=",
+            "'data:;base64,a!k=' is no sound base64: Only base64 data is allowed. Encode it again.",
+        ),
+    ],
+)
+def test_a_malformed_one_is_told_with_the_remedy(url, reason):
+    with pytest.raises(InputError) as caught:
+        read_data_url(url, 100)
+    assert str(caught.value) == reason
+
+
+def test_the_limit_is_of_the_content_and_the_message_shows_80_characters():
+    assert read_data_url("data:;base64,eHh4eA==", 4) == b"xxxx"
+    url = "data:," + "x" * 1001
+    assert len(read_data_url(url, 1001)) == 1001
+    with pytest.raises(InputError) as caught:
+        read_data_url(url, 1000)
+    shown = "data:," + "x" * 74
+    assert str(caught.value) == f"'{shown}' holds more than 1,000 bytes. Send a smaller file."

@@ -1,0 +1,194 @@
+"""The files of a prediction's inputs."""
+
+import threading
+import time
+
+import pytest
+
+from cog_adapt.server.egress import DownloadError, EgressError
+from cog_adapt.server.errors import InputError
+from cog_adapt.server.worker import downloads as module
+from cog_adapt.server.worker.config import WorkerConfig
+from cog_adapt.server.worker.downloads import Downloads, InputFiles, file_name
+from tests.cog_adapt.server.worker.conftest import wait_until
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def downloads(folder):
+    config = WorkerConfig(
+        "predict.py",
+        egress_allow=("127.0.0.1",),
+        user_agent="agent/1",
+        max_file_bytes=10,
+        prefix="tmpmine_",
+    )
+    return Downloads(config)
+
+
+@pytest.fixture
+def files(downloads):
+    return InputFiles(downloads)
+
+
+def wait_for(files):
+    files.wait(lambda: False)
+
+
+def test_a_new_file_is_empty_and_named_after_the_process_and_the_url(downloads, folder):
+    path = downloads.new_file("a.png")
+    assert path.parent == folder
+    assert path.name.startswith("tmpmine_")
+    assert path.name.endswith("a.png")
+    assert path.read_bytes() == b""
+    assert downloads.new_file("a.png") != path
+
+
+def test_what_is_behind_a_url_is_fetched_by_the_callers_name(downloads, folder, httpserver):
+    httpserver.expect_request("/x").respond_with_data("content")
+    url = httpserver.url_for("/x")
+    downloads.fetch(url, folder / "x")
+    downloads.start("data:,data", folder / "data").result(10)
+    assert (folder / "x").read_bytes() == b"content"
+    assert (folder / "data").read_bytes() == b"data"
+    assert downloads.read(url, 7) == b"content"
+    assert {request.headers["User-Agent"] for request, _ in httpserver.log} == {"agent/1"}
+
+
+def test_more_than_the_limit_is_refused(downloads, folder, httpserver):
+    httpserver.expect_request("/x").respond_with_data("x" * 11)
+    url = httpserver.url_for("/x")
+    with pytest.raises(DownloadError, match="more than 10 bytes"):
+        downloads.fetch(url, folder / "x")
+    with pytest.raises(InputError, match="more than 10 bytes"):
+        downloads.fetch("data:," + "x" * 11, folder / "x")
+    with pytest.raises(DownloadError, match="more than 6 bytes"):
+        downloads.read(url, 6)
+
+
+def test_an_address_that_is_not_allowed_is_not_reached(folder, httpserver):
+    closed = Downloads(WorkerConfig("predict.py"))
+    for attempt in (lambda url: closed.fetch(url, folder / "x"), lambda url: closed.read(url, 10)):
+        with pytest.raises(EgressError):
+            attempt(httpserver.url_for("/x"))
+    assert not httpserver.log
+
+
+def test_each_url_has_a_file_in_the_same_order(files, httpserver):
+    httpserver.expect_request("/a.txt").respond_with_data("a")
+    fetches = files.start([httpserver.url_for("/a.txt"), "data:text/plain,b"])
+    assert len(fetches) == 2
+    wait_for(files)
+    assert [path.read_text() for path in files.paths] == ["a", "b"]
+    assert [path.name[-5:] for path in files.paths] == ["a.txt", "e.txt"]
+    assert all(fetch.done() for fetch in fetches)
+
+
+def test_a_file_that_cannot_be_had_is_raised_where_it_is_waited_for(files):
+    files.start(["data:,a", "data:no comma"])
+    with pytest.raises(InputError, match="no comma"):
+        wait_for(files)
+
+
+def test_the_waiting_ends_when_it_is_asked_to(files, downloads, monkeypatch):
+    gate = threading.Event()
+    monkeypatch.setattr(downloads, "fetch", lambda _url, _path: gate.wait(10))
+    files.start(["http://h/x"])
+    answers = iter([False, False, True])
+    began = time.monotonic()
+    files.wait(lambda: next(answers))
+    assert time.monotonic() - began < 5
+    gate.set()
+
+
+def test_eight_files_are_fetched_at_once(downloads, monkeypatch):
+    gate, begun = threading.Event(), []
+
+    def fetch(url, _path):
+        begun.append(url)
+        gate.wait(10)
+
+    monkeypatch.setattr(downloads, "fetch", fetch)
+    files = InputFiles(downloads)
+    files.start([f"http://h/{number}" for number in range(10)])
+    wait_until(lambda: len(begun) == 8)
+    time.sleep(0.05)
+    assert len(begun) == 8
+    gate.set()
+    wait_for(files)
+    assert len(begun) == 10
+
+
+def test_all_is_closed_and_removed_at_the_end(files, folder):
+    files.start(["data:,a", "data:,b"])
+    wait_for(files)
+    opened = files.open(files.paths[0])
+    assert opened.read() == b"a"
+    files.paths[1].unlink()  # the user's code may have moved it
+    files.close()
+    assert opened.closed
+    assert list(folder.iterdir()) == []
+
+
+def test_a_file_that_is_still_being_written_is_removed_afterwards(downloads, folder, monkeypatch):
+    gate = threading.Event()
+
+    def fetch(_url, path):
+        gate.wait(10)
+        path.write_text("late")
+
+    monkeypatch.setattr(downloads, "fetch", fetch)
+    files = InputFiles(downloads)
+    files.start([f"http://h/{number}" for number in range(9)])
+    files.close()
+    gate.set()
+    wait_until(lambda: not list(folder.iterdir()))
+    assert sum(fetch.cancelled() for fetch in files._fetches) == 1  # the ninth never began
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://h/a/b%20c.png?x=y.z", "b c.png"),
+        ("http://h/", ""),
+        ("http://h/a%2Fb%00", "a_b_"),
+        ("data:image/png;base64,xx", "file.png"),
+        ("data:no/such,xx", "file"),
+    ],
+)
+def test_a_file_is_named_as_its_url(url, name):
+    assert file_name(url) == name
+
+
+def test_a_long_name_is_cut_and_keeps_its_extension():
+    name = file_name("http://h/" + "ä" * 150 + ".png")
+    assert len(name.encode()) <= 200
+    assert name.endswith("ä~.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 199 + "~"),
+        ("x" * 200 + ".png", "x" * 195 + "~.png"),
+        ("x." + "y" * 300, "~." + "y" * 198),
+    ],
+)
+def test_a_name_has_200_bytes_at_most(name, kept):
+    assert file_name(f"http://h/{name}") == kept
+
+
+def test_a_name_goes_by_the_type_or_is_a_text():
+    assert file_name("data:image/png;x=y,xx") == "file.png"
+    assert file_name("data:,xx") == "file.txt"
+
+
+def test_what_is_no_url_is_refused():
+    with pytest.raises(InputError, match=r"^'http://\[x/' is no URL: .* Correct it\.$"):
+        file_name("http://[x/")

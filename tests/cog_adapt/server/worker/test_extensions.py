@@ -1,0 +1,163 @@
+"""What a predictor offers beside its runs; docs/predictor-protocol.md has the page."""
+
+import contextlib
+import math
+import re
+import textwrap
+from unittest.mock import Mock
+
+import pytest
+
+from cog_adapt.command.client import Client
+from cog_adapt.command.local_server import local_server
+from cog_adapt.server.middleware.keys import make_key
+from cog_adapt.server.worker.extensions import (
+    find_self_testing,
+    provide_reader,
+    read_extra_gauges,
+)
+
+SOURCE = """
+    class Report:
+        def __init__(self, passed):
+            self.passed = passed
+
+        def to_json(self):
+            return {"passed": self.passed, "by": "hand"}
+
+    class Table:
+        self_test_report = None
+        rows = 3
+
+        def self_test(self):
+            self.self_test_report = Report(self.rows == 3)
+            return self.self_test_report
+
+        def gauges(self):
+            return {"table_rows": self.rows}
+
+    class Runner:
+        def setup(self):
+            self.table = Table()
+            self.table.self_test()
+
+        def run(self, rows: int) -> str:
+            self.table.rows = rows
+            return ""
+"""
+
+
+class Tested:
+    self_test_report = None
+
+    def self_test(self):
+        return None
+
+
+class Measured:
+    def __init__(self, values):
+        self.values = values
+
+    def gauges(self):
+        return self.values
+
+
+class Reading:
+    read = None
+
+    def read_urls_with(self, read):
+        self.read = read
+
+
+class Holder:
+    def __init__(self, *held):
+        for number, each in enumerate(held):
+            setattr(self, f"held{number}", each)
+
+
+class HolderThatReads(Holder, Reading):
+    pass
+
+
+@pytest.fixture
+def serve(tmp_path):
+    @contextlib.contextmanager
+    def serving(source):
+        (tmp_path / "predict.py").write_text(source)
+        (tmp_path / "cog.yaml").write_text("run: predict.py:Runner")
+        key, line = make_key("test", ("predict", "admin"))
+        (tmp_path / "keys").write_text(line)
+        variables = {"API_KEYS_FILE": str(tmp_path / "keys")}
+        with contextlib.chdir(tmp_path), local_server("predict", variables) as server:
+            client = Client(server.url, key, lambda: None)
+            client.wait_until_ready(60)
+            yield client
+            client.close()
+
+    return serving
+
+
+def test_a_predictor_without_a_model_runner_is_seen_at_selftest_readiness_and_metrics(serve):
+    with serve(textwrap.dedent(SOURCE)) as client:
+        report = client.request("GET", "/selftest")
+        assert (report.status_code, report.json()) == (200, {"passed": True, "by": "hand"})
+        assert "\ncog_model_table_rows 3.0\n" in client.request("GET", "/metrics").text
+        assert client.request("GET", "/readyz").status_code == 200
+        client.request("POST", "/predictions", {"input": {"rows": 4}})
+        assert client.request("POST", "/selftest").status_code == 503
+        assert client.request("GET", "/selftest").json()["passed"] is False
+        assert client.request("GET", "/readyz").status_code == 503
+        numbers = client.request("GET", "/metrics").text
+        assert "\ncog_model_table_rows 4.0\n" in numbers
+        assert "\ncog_self_test_passed 0.0\n" in numbers
+
+
+def test_a_plain_predictor_is_left_alone(serve):
+    with serve("class Runner:\n    def run(self) -> str:\n        return ''\n") as client:
+        assert client.request("GET", "/selftest").status_code == 404
+        assert client.request("POST", "/selftest").status_code == 404
+        assert client.request("GET", "/readyz").status_code == 200
+        numbers = client.request("GET", "/metrics").text
+        assert re.findall("^(cog_model_.*(?<!_total)) ", numbers, re.MULTILINE) == [
+            "cog_model_process_memory_bytes"
+        ]
+
+
+def test_the_predictor_itself_is_asked_before_what_it_holds():
+    own, held = Tested(), Tested()
+    own.held = held
+    assert find_self_testing(own) is own
+    assert find_self_testing(Holder(1, held)) is held
+
+
+def test_what_lies_deeper_or_only_looks_like_it_is_not_found():
+    untyped = Holder()
+    untyped.self_test, untyped.self_test_report = print, None
+    without_report = type("Other", (), {"self_test": lambda self: None})()
+    for predictor in (Holder(Holder(Tested())), Mock(), untyped, without_report, print, None, 3):
+        assert find_self_testing(predictor) is None
+        assert read_extra_gauges(predictor) == {}
+
+
+def test_the_first_gauges_are_numbers():
+    assert read_extra_gauges(Holder("x", Measured({"a": 1}), Measured({"b": 2}))) == {"a": 1.0}
+    assert math.isnan(read_extra_gauges(Measured({"a": float("nan")}))["a"])
+
+
+@pytest.mark.parametrize("values", [None, {"a": "many"}, {"a": None}])
+def test_gauges_that_are_none_are_left_out_and_the_reason_is_logged(values, capsys):
+    assert read_extra_gauges(Measured(values)) == {}
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_all_that_read_urls_get_the_function():
+    predictor = HolderThatReads(Reading(), "x", Reading())
+    provide_reader(predictor, max)
+    assert [each.read for each in (predictor, predictor.held0, predictor.held2)] == [max] * 3
+
+
+def test_only_types_that_read_urls_get_the_function():
+    mock = Mock()
+    provide_reader(Holder(mock), max)
+    provide_reader(None, max)
+    assert mock.mock_calls == []

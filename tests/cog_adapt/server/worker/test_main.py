@@ -1,0 +1,227 @@
+"""How a worker sets up, listens and ends."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from cog_adapt.server.protocol import (
+    AskGauges,
+    AskHealth,
+    AskSelfTest,
+    Finished,
+    Gauges,
+    Health,
+    Log,
+    Ready,
+    SelfTested,
+    SetupFailed,
+    SetupLog,
+    Stop,
+    to_frame,
+)
+from tests.cog_adapt.server.worker.conftest import SECONDS, Reports, is_alive, wait_until
+
+SOURCE = """
+    import subprocess, time
+
+    def run(code: str = "") -> str:
+        exec(code, globals())
+        return "done"
+"""
+
+
+def test_it_ends_with_the_front_in_the_middle_of_a_run_and_takes_programs_along(launch):
+    front = launch(SOURCE, reference="predictor.py:run")
+    front.start(
+        code="p = subprocess.Popen(['sleep', '100']); print(p.pid)\nwhile True: pass",
+    )
+    pid = int(Reports(front.hear_until(Log)).logs)
+    front.close()
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 1
+    wait_until(lambda: not is_alive(pid))
+
+
+def test_input_files_go_with_it(launch):
+    source = """
+        import time
+        from cog import Path
+
+        def run(file: Path) -> str:
+            print(file)
+            time.sleep(100)
+    """
+    front = launch(source, reference="predictor.py:run", prefix="tmptest_")
+    front.start(file="data:text/plain,hello")
+    file = Path(Reports(front.hear_until(Log)).logs.strip())
+    assert (file.name, file.read_text()) == (f"tmptest_{file.name[8:]}", "hello")
+    front.close()
+    front.process.join(SECONDS)
+    assert not file.exists()
+
+
+def test_it_ends_with_the_front_in_the_middle_of_setup(launch):
+    front = launch("import time\nprint('there')\ntime.sleep(100)", ready=False)
+    front.hear()
+    front.close()
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 1
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import os; pid = os.fork()\nif not pid: time.sleep(60); os._exit(0)",
+        "pid = subprocess.Popen(['sleep', '60'], close_fds=False).pid",
+    ],
+)
+def test_a_process_of_the_model_does_not_keep_the_channel_open(launch, start):
+    front = launch(SOURCE, reference="predictor.py:run")
+    child = int(front.run(code=f"{start}\nprint(pid)").logs)
+    try:
+        os.kill(front.process.pid, signal.SIGKILL)
+        assert front.socket.recv(1) == b""
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_fork_prints_to_the_servers_log(launch, capfd):
+    front = launch(SOURCE, reference="predictor.py:run")
+    code = "import os; pid = os.fork()\nif not pid: print('child', flush=True); os._exit(0)"
+    assert front.run(code=f"{code}\nos.waitpid(pid, 0)").logs == ""
+    assert "child\n" in capfd.readouterr().err
+
+
+def test_it_outlives_ctrl_c_and_ends_on_stop_after_its_run(launch):
+    front = launch(SOURCE, reference="predictor.py:run")
+    front.start(code="print('go'); time.sleep(0.2)")
+    front.hear_until(Log)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(front.process.pid, number)
+    front.stop()
+    assert Reports(front.hear_until(Finished)).output == "done"
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 0
+
+
+def test_a_program_that_the_model_starts_is_ended_by_the_usual_signals(launch):
+    front = launch(SOURCE, reference="predictor.py:run")
+    code = """
+import multiprocessing, warnings
+warnings.simplefilter("ignore")
+one = multiprocessing.get_context("fork").Process(target=time.sleep, args=(100,))
+one.start(); one.terminate(); one.join(5)
+two = subprocess.Popen(["sleep", "100"])
+two.terminate(); two.wait(5)
+print(one.exitcode, two.returncode)
+"""
+    assert front.run(code=code).logs == "-15 -15\n"
+
+
+def test_setup_prints_its_last_line_before_it_is_ready(launch):
+    front = launch(
+        "import sys\nclass Runner:\n"
+        "  def setup(self): sys.stdout.write('tail')\n"
+        "  def run(self) -> str: return ''\n"
+        "  def healthcheck(self): return True\n",
+        ready=False,
+    )
+    *_, log, ready = front.hear_until(Ready, SetupFailed)
+    assert (log, ready) == (SetupLog("stdout", "tail"), Ready(None, has_healthcheck=True))
+
+
+def test_a_setup_that_fails_is_told_in_one_line_and_the_process_waits_for_its_stop(launch):
+    front = launch("import sys\nsys.stdout.write('tail')\nraise ValueError('a\\n b')", ready=False)
+    heard = front.hear_until(Ready, SetupFailed)
+    assert heard[-1] == SetupFailed("ValueError: a b")
+    logs = "".join(log.data for log in heard[:-1])
+    assert logs.endswith("tail")
+    assert "Traceback" in logs
+    assert front.process.is_alive()
+    front.close()
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 1
+
+
+def test_it_answers_and_takes_cancels_while_it_sets_up(launch, tmp_path):
+    gate = tmp_path / "gate"
+    source = f"""
+        import pathlib, time
+        class Runner:
+            def setup(self):
+                print("there")
+                while not pathlib.Path({str(gate)!r}).exists():
+                    time.sleep(0.01)
+            def run(self) -> str:
+                return ""
+            def healthcheck(self):
+                return False
+    """
+    front = launch(source, ready=False)
+    front.hear_until(SetupLog)
+    front.cancel()
+    front.ask(AskHealth())
+    assert front.hear() == Health()
+    front.ask(AskSelfTest())
+    assert front.hear() == SelfTested()
+    front.ask(AskGauges())
+    assert front.hear().values.keys() == {"process_memory_bytes"}
+    gate.touch()
+    assert front.set_up() == Ready(None, has_healthcheck=True)
+    assert front.run().output == ""
+
+
+@pytest.mark.parametrize("function", ["def", "async def"])
+def test_what_the_predictor_offers_is_asked_and_prints_into_no_logs(launch, function):
+    source = f"""
+        import json, time
+
+        class Report:
+            def to_json(self):
+                return {{"passed": True}}
+
+        class Runner:
+            self_test_report = None
+            async def setup(self):
+                self.self_test_report = Report()
+            def read_urls_with(self, read):
+                assert self.self_test_report is not None
+                self.read = read
+            def gauges(self):
+                print("gauges")
+                return {{"rows": 3}}
+            def self_test(self):
+                print("self-test")
+                return Report()
+            def healthcheck(self):
+                print("health")
+                return False
+            {function} run(self) -> str:
+                print("go")
+                time.sleep(1)
+                return self.read.__name__
+    """
+    front = launch(source, ready=False)
+    assert front.set_up() == Ready(b'{"passed":true}', has_healthcheck=True)
+    front.start()
+    heard = front.hear_until(Log)
+    for request, answer in ((AskGauges(), Gauges), (AskSelfTest(), SelfTested)):
+        front.ask(request)
+        heard += front.hear_until(answer)
+    assert heard[-2].values["rows"] == 3.0
+    assert heard[-1].report == b'{"passed":true}'
+    front.ask(AskHealth())
+    heard += front.hear_until(Health, Finished)
+    reports = Reports(heard + front.hear_until(Finished))
+    assert reports.logs == "go\n"
+    assert reports.output == "read"
+    assert Health("Healthcheck failed: user-defined healthcheck returned False") in heard
+
+
+def test_a_front_that_says_what_is_no_request_is_left(launch):
+    front = launch(SOURCE, reference="predictor.py:run")
+    front.control.sendall(to_frame(Stop()))
+    front.process.join(SECONDS)
+    assert front.process.exitcode == 1

@@ -1,0 +1,117 @@
+"""The processes that a model has started."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cog_adapt.server.worker import processes
+from cog_adapt.server.worker.processes import descendants, end_newer_than
+from tests.cog_adapt.server.worker.conftest import wait_until
+
+TREE = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True)"
+STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+
+
+@pytest.fixture
+def start():
+    started = []
+
+    def begin(*command):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_children_and_their_children_are_below_this_process(start):
+    before = descendants()
+    child = start(sys.executable, "-c", f"{TREE}; p.wait()")
+    grandchild = int(child.stdout.readline())
+    assert descendants() - before == {child.pid, grandchild}
+    os.kill(grandchild, signal.SIGKILL)
+
+
+def test_one_that_nobody_has_waited_for_counts(start):
+    child = start("true")
+    wait_until(lambda: " Z " in Path(f"/proc/{child.pid}/stat").read_text())
+    assert child.pid in descendants()
+    child.wait()
+    assert child.pid not in descendants()
+
+
+def test_children_of_any_thread_are_found(start):
+    found = descendants()
+    assert os.getpid() not in found
+    assert processes._children(os.getpid()) <= found
+    assert processes._children(2**30) == set()
+
+
+def test_only_newer_ones_are_ended(start):
+    old = start("sleep", "60")
+    before = descendants()
+    new = start("sleep", "60")
+    end_newer_than(before)
+    assert new.wait(10) == -signal.SIGTERM
+    time.sleep(0.05)
+    assert old.poll() is None
+
+
+def test_one_that_does_not_end_in_time_is_killed(start, monkeypatch):
+    monkeypatch.setattr(processes, "_GRACE_SECONDS", 0.2)
+    before = descendants()
+    stubborn = start("sh", "-c", STUBBORN)
+    stubborn.stdout.readline()
+    began = time.monotonic()
+    end_newer_than(before)
+    assert time.monotonic() - began < 0.15  # the caller does not wait
+    assert stubborn.wait(10) == -signal.SIGKILL
+    assert time.monotonic() - began >= 0.2
+
+
+def test_they_get_two_seconds():
+    assert processes._GRACE_SECONDS == 2.0
+
+
+def test_without_new_ones_there_is_no_thread(monkeypatch, start):
+    started = []
+    monkeypatch.setattr(processes.threading, "Thread", lambda **k: started.append(k))
+    start("sleep", "60")
+    end_newer_than(descendants())
+    assert not started
+
+
+def test_all_can_be_killed_at_once():
+    code = (
+        "import subprocess, sys\n"
+        "from cog_adapt.server.worker.processes import descendants, end_descendants\n"
+        "assert descendants() == set()\n"
+        f"child = subprocess.Popen(['sh', '-c', {STUBBORN!r}], stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "end_descendants()\n"
+        "assert child.wait(10) == -9\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+def test_one_that_has_ended_or_is_anothers_is_passed_over(monkeypatch):
+    errors = {1: ProcessLookupError, 2: PermissionError}
+    killed = []
+
+    def kill(process, number):
+        if process in errors:
+            raise errors[process]
+        killed.append((process, number))
+
+    monkeypatch.setattr(processes.os, "kill", kill)
+    processes._signal([1, 2, 3], signal.SIGTERM)
+    assert killed == [(3, signal.SIGTERM)]
