@@ -19,13 +19,13 @@ from cog_adapt.server.api.body import (
     read_input,
 )
 from cog_adapt.server.protocol import NOUNS, Kind
+from cog_adapt.server.schema.mirror_components import DURATION
 from cog_adapt.server.schema.validation import Problem
 from cog_adapt.server.service.prediction import PredictionRequest, digest_of, encode, new_id
 from cog_adapt.server.service.service import NOT_READY, PredictionService
 
 EVENT_STREAM = "text/event-stream"
 _WAIT = re.compile(r"wait(?:=(\d+))?")
-DURATION = r"([1-9][0-9]{0,5}(?:\.[0-9]{1,3})?|0\.0{0,2}[1-9][0-9]{0,2})(ms|s|m|h)?"
 _DURATION = re.compile(DURATION)
 _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MOST_RETRIES = 10

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from cog_adapt.server.api.requests import DURATION
 from cog_adapt.server.schema import mirror_components as parts
 from cog_adapt.server.schema.document import Endpoint
 from cog_adapt.server.schema.mirror_answers import answers, json_body, operation
@@ -70,7 +69,7 @@ RUN_HEADERS = [
         "Cancel-After",
         "Cancel it after this time, such as 30s, 5m or 1h.",
         type="string",
-        pattern=f"^(?:{DURATION})$",
+        pattern=f"^(?:{parts.DURATION})$",
         example="5m",
     ),
 ]
