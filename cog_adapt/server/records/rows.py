@@ -87,7 +87,7 @@ def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> 
     Returns:
         how many were written; the others are the unfinished ones of other servers.
     """
-    statement = _UPSERTS[table, connection.dialect.name]
+    statement = _UPSERTS[table, connection.dialect.name].execution_options(preserve_rowcount=True)
     written = 0
     for start in range(0, len(rows), ROWS_AT_ONCE):
         data = _encode(rows[start : start + ROWS_AT_ONCE])
