@@ -1,7 +1,18 @@
+from datetime import UTC, datetime
+
 import pytest
+import standardwebhooks
 
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.webhooks import WebhookSigner
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OTHER = "b" * 32
+BODY = '{"output": "ö"}'.encode()
+
+
+def write(signer, more=None, now=None):
+    return signer.write_headers("msg_1", BODY, now or datetime.now(UTC), more or {})
 
 
 @pytest.mark.parametrize("secret", ["==", "whsec_a", "whsec_€uro", "whsec_AAAA whsec_a", "b64!"])
@@ -15,3 +26,45 @@ def test_a_token_that_fits_no_header_is_refused_and_not_told():
     with pytest.raises(ConfigError, match="WEBHOOK_AUTH_TOKEN") as told:
         WebhookSigner("me", "tok\nen")
     assert "tok\nen" not in str(told.value)
+
+
+def test_a_secret_of_no_bytes_is_refused():
+    with pytest.raises(ConfigError, match="WEBHOOK_SECRET: a secret of 6 characters"):
+        WebhookSigner("me", None, "whsec_")
+
+
+def test_without_secret_and_token_the_headers_name_sender_id_and_time():
+    now = datetime(2026, 11, 21, 12, 0, 0, 900_000, UTC)
+    assert write(WebhookSigner("coglet/1"), now=now) == {
+        "content-type": "application/json",
+        "user-agent": "coglet/1",
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp())),
+    }
+
+
+def test_a_token_is_sent_as_a_bearers():
+    assert write(WebhookSigner("me", "tok"))["authorization"] == "Bearer tok"
+    assert "authorization" not in write(WebhookSigner("me", ""))
+
+
+def test_each_secret_signs_so_that_receivers_can_change():
+    headers = write(WebhookSigner("me", None, f"{SECRET} {OTHER}"))
+    assert len(headers["webhook-signature"].split(" ")) == 2
+    for secret in (SECRET, OTHER):
+        standardwebhooks.Webhook(secret).verify(BODY.decode(), headers)
+
+
+def test_further_headers_are_passed_on_unless_they_are_ours_or_fit_none():
+    more = {
+        "Traceparent": "00-1",
+        "Webhook-Id": "theirs",
+        "User-Agent": "theirs",
+        "broken": "a\r\nb",
+        "wide": "ö",
+        "tab": "a\tb",
+    }
+    headers = write(WebhookSigner("me"), more)
+    assert headers["traceparent"] == "00-1"
+    assert (headers["webhook-id"], headers["user-agent"]) == ("msg_1", "me")
+    assert not headers.keys() & {"broken", "wide", "tab"}
