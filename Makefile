@@ -70,7 +70,7 @@ fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/cog_adapt/server/test_schemathesis.py
 
 schema: $(ENV)  ## write .cog/openapi_schema.json as `cog build` would
-	@$(BIN)/python -m cog_adapt.server.schema.openapi --output .cog/openapi_schema.json
+	@$(BIN)/python -m cog_adapt.command.openapi --output .cog/openapi_schema.json
 
 clean:  ## remove what the recipes made, but for weights
 	rm -rf $(VENV) .cog .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .data

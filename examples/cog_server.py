@@ -121,7 +121,7 @@ def write_schema(
     """Write `.cog/openapi_schema.json` in the folder, as `cog build` would."""
     path = folder / ".cog" / "openapi_schema.json"
     subprocess.run(
-        [sys.executable, "-m", "cog_adapt.server.schema.openapi", "--output", str(path)],
+        [sys.executable, "-m", "cog_adapt.command.openapi", "--output", str(path)],
         cwd=folder,
         env=_environment(predict, train, env or {}),
         check=True,

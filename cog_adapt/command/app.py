@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from cog_adapt.command.interrupts import ending_on_signals
+from cog_adapt.command.openapi import write_document
 from cog_adapt.command.session import FAILED, INTERRUPTED, Options, run_once
 from cog_adapt.server.errors import InputError, ServerError
 from cog_adapt.server.middleware.keys import make_key
-from cog_adapt.server.schema.openapi import write_document
 
 _USAGE = 2
 

@@ -227,13 +227,18 @@ class Frames:
             msgspec.DecodeError: the other side does not speak this protocol.
         """
         self._buffer += data
-        messages, start = [], 0
         with memoryview(self._buffer) as view:
-            while len(view) - start >= _LENGTH.size:
-                end = start + _LENGTH.size + _LENGTH.unpack_from(view, start)[0]
-                if end > len(view):
-                    break
-                messages.append(self._decoder.decode(view[start + _LENGTH.size : end]))
-                start = end
-        del self._buffer[:start]
+            messages, end = self._decode_whole(view)
+        del self._buffer[:end]
         return messages
+
+    def _decode_whole(self, view: memoryview) -> tuple[list[Any], int]:
+        """The messages at the beginning that are whole, and where the last of them ends."""
+        messages, start = [], 0
+        while len(view) - start >= _LENGTH.size:
+            end = start + _LENGTH.size + _LENGTH.unpack_from(view, start)[0]
+            if end > len(view):
+                break
+            messages.append(self._decoder.decode(view[start + _LENGTH.size : end]))
+            start = end
+        return messages, start

@@ -32,13 +32,13 @@ class YamlFile:
         Parts of the location that the file does not have are passed over, so that what is
         missing is found at the mapping it is missing from.
         """
-        node, line, names = self.root, 1 if self.root is None else _line(self.root), []
+        node, line, names = self.root, 1 if self.root is None else _line_of(self.root), []
         for part in location:
-            for key, name, value in _children(node):
-                if name == str(part):
-                    node, line = value, _line(key)
-                    names.append(name)
-                    break
+            child = _find_child(node, str(part))
+            if child is not None:
+                key, name, node = child
+                line = _line_of(key)
+                names.append(name)
         return f"{self.path}:{line}", ".".join(names)
 
 
@@ -59,8 +59,8 @@ def read_yaml(path: Path) -> YamlFile:
         _refuse_duplicates(path, root)
         return YamlFile(path, None if root is None else loader.construct_document(root), root)
     except yaml.MarkedYAMLError as error:
-        prefix = error.problem_mark or error.context_mark
-        place = f"{path}:{prefix.line + 1}:{prefix.column + 1}" if prefix else str(path)
+        mark = error.problem_mark or error.context_mark
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
         reason = ", ".join(filter(None, (error.context, error.problem)))
         raise ConfigError(f"{place}: no YAML: {reason}. Correct the line.") from error
     except ConfigError:
@@ -72,17 +72,22 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def _refuse_duplicates(path: Path, root: yaml.Node | None) -> None:
-    problems = []
-    for mapping in _mappings(root, set()):
-        first: dict[str, yaml.Node] = {}
-        for key, name, _ in _children(mapping):
-            if first.setdefault(name, key) is not key:
-                problems.append(
-                    f"{path}:{_line(key)}: {name} is here a second time, after line "
-                    f"{_line(first[name])}; keep one."
-                )
+    problems = [
+        f"{path}:{_line_of(key)}: {name} is here a second time, after line "
+        f"{_line_of(first)}; keep one."
+        for mapping in _mappings(root, set())
+        for key, name, first in _find_duplicates(mapping)
+    ]
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def _find_duplicates(mapping: yaml.Node) -> Iterator[tuple[yaml.Node, str, yaml.Node]]:
+    """Each key that is there again, its name, and the key that was first."""
+    first: dict[str, yaml.Node] = {}
+    for key, name, _ in _children(mapping):
+        if first.setdefault(name, key) is not key:
+            yield key, name, first[name]
 
 
 def _mappings(node: yaml.Node | None, seen: set[int]) -> Iterator[yaml.Node]:
@@ -105,5 +110,10 @@ def _children(node: yaml.Node | None) -> Iterator[tuple[yaml.Node, str, yaml.Nod
             yield value, str(index), value
 
 
-def _line(node: yaml.Node) -> int:
+def _find_child(node: yaml.Node | None, wanted: str) -> tuple[yaml.Node, str, yaml.Node] | None:
+    """The first part of this name."""
+    return next((child for child in _children(node) if child[1] == wanted), None)
+
+
+def _line_of(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1

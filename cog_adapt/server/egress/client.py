@@ -73,8 +73,7 @@ class Egress:
         """
         try:
             with path.open("wb") as file:
-                for piece in self._fetch(url, most_bytes, timeout, user_agent):
-                    file.write(piece)
+                file.writelines(self._fetch(url, most_bytes, timeout, user_agent))
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -91,7 +90,7 @@ class Egress:
         headers = {"accept-encoding": "identity"}
         # a client for each file: no cookie of one caller's host is kept for another caller
         with (
-            _telling(url),
+            _translate_errors(url),
             httpx2.Client(
                 transport=PinnedTransport(self._rules, self._ssl_context),
                 headers=headers | ({"user-agent": user_agent} if user_agent else {}),
@@ -163,7 +162,7 @@ class Egress:
 
 
 @contextmanager
-def _telling(url: str) -> Iterator[None]:
+def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except httpx2.TimeoutException as error:
@@ -179,14 +178,16 @@ def _telling(url: str) -> Iterator[None]:
 @contextmanager
 def _follow(client: httpx2.Client, url: str) -> Iterator[httpx2.Response]:
     """The first answer that is no redirect; httpx2's own way reads the bodies of redirects."""
-    request = client.build_request("GET", url)
-    for _ in range(_MOST_REDIRECTS + 1):
-        with closing(client.send(request, stream=True)) as response:
-            if response.next_request is None:
-                yield response
-                return
-            request = response.next_request
-    raise DownloadError(f"{url} is redirected more than {_MOST_REDIRECTS} times")
+    response = client.send(client.build_request("GET", url), stream=True)
+    for _ in range(_MOST_REDIRECTS):
+        if response.next_request is None:
+            break
+        response.close()
+        response = client.send(response.next_request, stream=True)
+    with closing(response):
+        if response.next_request is not None:
+            raise DownloadError(f"{url} is redirected more than {_MOST_REDIRECTS} times")
+        yield response
 
 
 def _check_status(response: httpx2.Response) -> None:
@@ -214,17 +215,20 @@ def _decode(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
         return
     if coding not in ("gzip", "x-gzip", "deflate"):
         raise DownloadError(f"content-encoding {coding!r} is not known; gzip and deflate are")
-    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # a header of gzip or of zlib
+    stream = _new_decompressor()
     for sent in pieces:
         rest = sent
         while rest:
-            if stream.eof:
-                stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            stream = _new_decompressor() if stream.eof else stream
             yield stream.decompress(rest, _PIECE)
             rest = stream.unused_data or stream.unconsumed_tail
     yield stream.flush()
     if not stream.eof:
         raise DownloadError(f"the {coding} data ends too early")
+
+
+def _new_decompressor() -> "zlib._Decompress":
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)  # a header of gzip or of zlib
 
 
 async def _skip_body(response: httpx2.Response) -> None:

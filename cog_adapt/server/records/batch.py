@@ -84,8 +84,8 @@ class Call(NamedTuple):
 class Batch:
     """Changes in the order they came, by who has to know when they fail.
 
-    `behind` is kept until it is written. `durable` is forgotten when it fails: its caller was
-    told, and will have refused the request.
+    `behind` is kept until it is written. `durable` is forgotten when it fails: its caller
+    knows, and will have refused the request.
     """
 
     __slots__ = ("behind", "calls", "durable", "waiters")

@@ -14,7 +14,7 @@ CHUNK = 500
 class Blobs:
     """A folder of texts. Used by several threads and processes at once.
 
-    Writes are not synced: after a power cut a file may be short, which its name tells.
+    Writes are not synced: after a power cut a file may be short, which its name shows.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:

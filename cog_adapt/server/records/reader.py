@@ -34,11 +34,11 @@ class Reader:
             self._threads, self._connect, function
         )
 
-    async def find_record(self, id_: str, kind: Kind) -> Record | None:
+    async def find_record(self, record_id: str, kind: Kind) -> Record | None:
         """A record with its large texts."""
-        if "\0" in id_:  # PostgreSQL has no such texts
+        if "\0" in record_id:  # PostgreSQL has no such texts
             return None
-        query = select(records).where(records.c.kind == kind, records.c.id == id_)
+        query = select(records).where(records.c.kind == kind, records.c.id == record_id)
 
         def find(connection: Connection) -> Record | None:
             row = connection.execute(query).mappings().first()

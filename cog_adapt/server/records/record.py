@@ -60,7 +60,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: a UUID, also the `webhook-id` header of each attempt.
-        record_id: with `kind`, the record it tells about.
+        record_id: with `kind`, the record it is about.
         event: start, output, logs or completed.
         body: the JSON to send, byte for byte the same in each attempt.
         headers: more request headers as a JSON object, such as `traceparent`.

@@ -87,7 +87,7 @@ def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> 
     Returns:
         how many were written; the others are the unfinished ones of other servers.
     """
-    statement = _UPSERTS[table, connection.dialect.name]
+    statement = _UPSERTS[table, connection.dialect.name].execution_options(preserve_rowcount=True)
     written = 0
     for start in range(0, len(rows), ROWS_AT_ONCE):
         data = _encode(rows[start : start + ROWS_AT_ONCE])
@@ -106,7 +106,7 @@ def find_foreign(
             tuple_(records.c.kind, records.c.id).in_(keys[start : start + ROWS_AT_ONCE]),
             records.c.server != server,
         )
-        found.update((kind, id_) for kind, id_ in connection.execute(query))
+        found.update((kind, record_id) for kind, record_id in connection.execute(query))
     return found
 
 
@@ -162,7 +162,7 @@ def _clean(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _may_write(table: Table, new: _Columns) -> ColumnElement[bool]:
-    """A server that was taken for dead and wakes up must not undo what its heir does."""
+    """A server that was taken for dead and wakes up must not undo what its successor does."""
     own = or_(table.c.server.is_(None), table.c.server == new["server"])
     if table is deliveries:
         return or_(own, table.c.state != "pending")

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,9 @@ from cog_adapt.server.records import retention
 from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.database import open_database
-from cog_adapt.server.records.pages import to_query
+from cog_adapt.server.records.queries import RecordQueries
 from cog_adapt.server.records.reader import Reader
-from cog_adapt.server.records.record import Delivery, Page, Record
+from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.rows import find_foreign, to_row, upsert
 from cog_adapt.server.records.tables import deliveries, records
 from cog_adapt.server.records.transactions import Transactions
@@ -28,22 +28,17 @@ from cog_adapt.server.records.writer import Writer
 BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may be on its way
 
 
-class Records:
+class Records(RecordQueries):
     """Predictions, trainings and deliveries, in SQLite or PostgreSQL.
 
     Methods that are coroutines raise `StorageError` when the database cannot be used.
-
-    Attributes:
-        server: the id of this instance, which owns what it saves.
     """
 
     def __init__(self, engine: Engine, blobs: Blobs) -> None:
-        self.server = str(uuid.uuid4())
         self._engine = engine
         self._blobs = blobs
         self._transactions = Transactions(engine, self._write)
-        self._writer = Writer(self._transactions)
-        self._reader = Reader(engine, blobs)
+        super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
 
     @classmethod
     def open(cls, url: str | None, data_dir: Path, *, blob_bytes: int = 65536) -> "Records":
@@ -113,29 +108,6 @@ class Records:
         """
         await self.save_at_once(record, deliveries)
 
-    async def get(self, id_: str, kind: Kind) -> Record | None:
-        """The newest state, committed or not."""
-        waiting = self._writer.find((kind, id_))
-        if waiting is not None:
-            return waiting
-        return await self._reader.find_record(id_, kind)
-
-    async def page(
-        self,
-        kind: Kind,
-        statuses: Sequence[str] = (),
-        cursor: str | None = None,
-        limit: int = 100,
-    ) -> Page:
-        """Some records, newest first, with large texts as references.
-
-        Raises:
-            InputError: the cursor or the limit is not allowed.
-        """
-        query = to_query(kind, statuses, cursor, limit)
-        await self._writer.flush()
-        return await self._reader.run(query.read)
-
     async def register(self) -> None:
         """Say that this server lives, now and every two seconds; call it before the first save."""
         beat = partial(servers.beat, server=self.server)
@@ -151,26 +123,9 @@ class Records:
         rows = await self._writer.call(partial(servers.take_over, server=self.server))
         return await self._reader.restore(rows)
 
-    async def due_deliveries(self, now: datetime, limit: int) -> list[Delivery]:
-        """This server's pending deliveries whose time has come, oldest first."""
-        await self._writer.flush()
-        return await self._reader.find_deliveries(
-            deliveries.c.state == "pending",
-            deliveries.c.next_attempt_at <= now,
-            deliveries.c.server == self.server,
-            limit=limit,
-        )
-
     async def update_delivery(self, delivery: Delivery) -> None:
         """Write the state after an attempt; also adds a new delivery."""
         await self._writer.put_durably(None, (delivery,))
-
-    async def deliveries(self, record_id: str, kind: Kind) -> list[Delivery]:
-        """All deliveries of a record, oldest first."""
-        await self._writer.flush()
-        return await self._reader.find_deliveries(
-            deliveries.c.kind == kind, deliveries.c.record_id == record_id
-        )
 
     async def prune(self, max_age: timedelta, max_count: int) -> int:
         """Delete finished records that are too old or, of each kind, too many.

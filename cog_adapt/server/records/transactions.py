@@ -46,9 +46,9 @@ class Transactions:
             with self._engine.begin() as connection:
                 result = function(connection)
         except (SQLAlchemyError, OSError) as error:
-            told = to_storage_error(error)
-            self.error = str(told)
-            return None, told
+            failure = to_storage_error(error)
+            self.error = str(failure)
+            return None, failure
         except Exception as error:  # noqa: BLE001 - goes to the caller; the thread lives on
             return None, error
         self.error = None
@@ -96,11 +96,11 @@ def _is_fault_of_data(cause: BaseException | None) -> bool:
 
 
 def to_storage_error(error: Exception) -> StorageError:
-    """What a caller is told, with the cause and the remedy."""
+    """What a caller gets to see, with the cause and the remedy."""
     cause = str(error.orig if isinstance(error, DBAPIError) else error).strip()
-    told = StorageError(
+    failure = StorageError(
         f"the records cannot be read or written: {cause or type(error).__name__}; "
         "make room or start the database, and try again"
     )
-    told.__cause__ = error
-    return told
+    failure.__cause__ = error
+    return failure

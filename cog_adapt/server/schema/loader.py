@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import cog
 
 from cog_adapt.server.errors import ConfigError
+from cog_adapt.server.protocol import Kind
 
 Target = type[Any] | Callable[..., Any]
-Mode = Literal["predict", "train"]
 
-_METHODS: Mapping[Mode, tuple[str, ...]] = {"predict": ("run", "predict"), "train": ("train",)}
+_METHODS: Mapping[Kind, tuple[str, ...]] = {"predict": ("run", "predict"), "train": ("train",)}
 _FRAMEWORK = (cog.BaseRunner, cog.BasePredictor, object)
 
 
@@ -85,19 +85,19 @@ def _make_importable(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def find_handler(target: Target, mode: Mode) -> Handler:
-    """The function of a target that serves a mode.
+def find_handler(target: Target, kind: Kind) -> Handler:
+    """The function of a target that serves a kind.
 
     Raises:
         ConfigError: the target has none, or more than one, or it takes `*args` or the like.
     """
     if not inspect.isclass(target):
         return _handler(getattr(target, "__name__", repr(target)), target, 0)
-    names = [name for name in _METHODS[mode] if _is_defined(target, name)]
+    names = [name for name in _METHODS[kind] if _is_defined(target, name)]
     if len(names) != 1:
         raise ConfigError(
-            f"{target.__name__} defines {' and '.join(names) or 'no ' + mode} method; "
-            f"allowed: one of {' or '.join(_METHODS[mode])}. Define one."
+            f"{target.__name__} defines {' and '.join(names) or 'no ' + kind} method; "
+            f"allowed: one of {' or '.join(_METHODS[kind])}. Define one."
         )
     return _handler(f"{target.__name__}.{names[0]}", getattr(target, names[0]), 1)
 

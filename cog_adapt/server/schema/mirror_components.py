@@ -17,6 +17,7 @@ EVENT, HEALTH, ALIVE, NOTHING = (
     f"{PREFIX}.Nothing",
 )
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
+DURATION = r"([1-9][0-9]{0,5}(?:\.[0-9]{1,3})?|0\.0{0,2}[1-9][0-9]{0,2})(ms|s|m|h)?"
 _EVENTS = ["start", "output", "logs", "completed"]
 
 TEXT: Schema = {"type": "string"}

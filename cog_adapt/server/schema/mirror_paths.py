@@ -8,7 +8,6 @@ from cog_adapt.server.schema.document import Endpoint
 from cog_adapt.server.schema.mirror_answers import answers, json_body, operation
 from cog_adapt.server.schema.types import Schema
 
-DURATION = r"([1-9][0-9]{0,5}(?:\.[0-9]{1,3})?|0\.0{0,2}[1-9][0-9]{0,2})(ms|s|m|h)?"
 _STATUSES = ["starting", "processing", "succeeded", "failed", "canceled"]
 _REFUSALS_OF_A_RUN = ("400", "404", "406", "408", "409", "413", "415", "422", "429", "503")
 _REFUSALS_OF_A_LOOK = ("400", "404", "503")
@@ -70,7 +69,7 @@ RUN_HEADERS = [
         "Cancel-After",
         "Cancel it after this time, such as 30s, 5m or 1h.",
         type="string",
-        pattern=f"^(?:{DURATION})$",
+        pattern=f"^(?:{parts.DURATION})$",
         example="5m",
     ),
 ]

@@ -1,28 +1,15 @@
 """The OpenAPI document that `cog build` bundles, made from the Python signatures.
 
-coglet validates inputs by it and serves it unchanged; it reads it from
-`.cog/openapi_schema.json`. Write that file with
-
-    python -m cog_adapt.server.schema.openapi --output .cog/openapi_schema.json
-
-which takes what to describe from COG_PREDICT_TYPE_STUB and COG_TRAIN_TYPE_STUB, else from
-`cog.yaml`, and everything as seen from the working directory.
+coglet validates inputs by it and serves it unchanged.
 """
 
-import argparse
-import contextlib
-import json
-import os
-import sys
-import tempfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import cog
 
-from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
+from cog_adapt.server.protocol import Kind
 from cog_adapt.server.schema.document import (
     PREDICTIONS,
     SHARED_COMPONENTS,
@@ -34,17 +21,15 @@ from cog_adapt.server.schema.document import (
 )
 from cog_adapt.server.schema.loader import (
     Handler,
-    Mode,
     Target,
     find_handler,
     is_streaming,
-    load_reference,
 )
 from cog_adapt.server.schema.outputs import output_schema
 from cog_adapt.server.schema.signatures import read_inputs, type_hints
 from cog_adapt.server.schema.types import Schema
 
-_ENDPOINTS: Mapping[Mode, Endpoint] = {"predict": PREDICTIONS, "train": TRAININGS}
+_ENDPOINTS: Mapping[Kind, Endpoint] = {"predict": PREDICTIONS, "train": TRAININGS}
 
 
 def openapi_schema(predict: Target | None, train: Target | None = None) -> dict[str, Any]:
@@ -57,17 +42,17 @@ def openapi_schema(predict: Target | None, train: Target | None = None) -> dict[
     Raises:
         ConfigError: there is nothing to describe, or a signature that Cog does not take.
     """
-    targets: dict[Mode, Target | None] = {"predict": predict, "train": train}
-    handlers = {mode: find_handler(target, mode) for mode, target in targets.items() if target}
+    targets: dict[Kind, Target | None] = {"predict": predict, "train": train}
+    handlers = {kind: find_handler(target, kind) for kind, target in targets.items() if target}
     if not handlers:
         raise ConfigError("there is neither a predictor nor a training function; give one.")
     paths: Schema = {}
     components: Schema = {}
-    for mode, handler in handlers.items():
-        streaming = mode == "predict" and is_streaming(handler)
-        paths |= endpoint_paths(_ENDPOINTS[mode], streaming=streaming)
+    for kind, handler in handlers.items():
+        streaming = kind == "predict" and is_streaming(handler)
+        paths |= endpoint_paths(_ENDPOINTS[kind], streaming=streaming)
         # A name that both use (for choices) stays with the predictor, as in Cog.
-        components = _components(_ENDPOINTS[mode], handler) | components
+        components = _components(_ENDPOINTS[kind], handler) | components
     return document(cog.__version__, paths, components)
 
 
@@ -91,69 +76,3 @@ def _output(handler: Handler) -> Schema:
         return output_schema(hints["return"])
     except ConfigError as error:
         raise ConfigError(f"return type of {handler.name}: {error}") from error
-
-
-def find_references(environment: Mapping[str, str], folder: Path) -> dict[Mode, str]:
-    """What to describe: from the environment, and what that does not name from `cog.yaml`.
-
-    Raises:
-        ConfigError: `cog.yaml` is wrong, or nothing is named.
-    """
-    predict = environment.get("COG_PREDICT_TYPE_STUB")
-    train = environment.get("COG_TRAIN_TYPE_STUB")
-    path = folder / "cog.yaml"
-    if path.exists() and not (predict and train):
-        cogfile = read_cogfile(path)
-        predict, train = predict or cogfile.predict_reference, train or cogfile.train
-    named: dict[Mode, str | None] = {"predict": predict, "train": train}
-    references = {mode: reference for mode, reference in named.items() if reference}
-    if not references:
-        raise ConfigError(
-            f"nothing to describe: set COG_PREDICT_TYPE_STUB, or run in {path}, to FILE.py:NAME."
-        )
-    return references
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader finds the old text or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f"{path.name}.", delete=False
-    ) as file:
-        temporary = Path(file.name)
-        file.write(text)
-    temporary.chmod(0o644)  # a temporary file is its owner's alone; coglet may run as another user
-    temporary.replace(path)
-
-
-def write_document(output: Path | None) -> None:
-    """Describe what this folder serves, in a file, or on standard output.
-
-    Raises:
-        SystemExit: nothing can be described; with the reason.
-    """
-    try:
-        references = find_references(os.environ, Path.cwd())
-        with contextlib.redirect_stdout(sys.stderr):  # what a predictor prints is not the document
-            targets = {mode: load_reference(name) for mode, name in references.items()}
-        schema = openapi_schema(targets.get("predict"), targets.get("train"))
-    except ConfigError as error:
-        raise SystemExit(f"error: {error}") from error
-    text = json.dumps(schema, indent=2, allow_nan=False) + "\n"
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_atomically(output, text)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the document, or print it."""
-    parser = argparse.ArgumentParser(
-        prog="python -m cog_adapt.server.schema.openapi", description=main.__doc__
-    )
-    parser.add_argument("--output", type=Path, help="a file; without it, standard output")
-    write_document(parser.parse_args(arguments).output)
-
-
-if __name__ == "__main__":
-    main()

@@ -55,8 +55,8 @@ def _nested_schema(annotation: object, inside: tuple[object, ...]) -> Schema:
         items = _nested_schema(parts[0], inside)
         return {"type": "array", "items": items, "x-cog-array-type": "iterator"}
     if origin in _CONCATENATED and parts == (str,):
-        marks = {"x-cog-array-type": "iterator", "x-cog-array-display": "concatenate"}
-        return {"type": "array", "items": {"type": "string"}} | marks
+        keywords = {"x-cog-array-type": "iterator", "x-cog-array-display": "concatenate"}
+        return {"type": "array", "items": {"type": "string"}} | keywords
     return _fields_schema(annotation, inside)
 
 

@@ -68,14 +68,15 @@ def read_inputs(handler: Handler) -> Inputs:
             not fit the type; or a default or a choice is no value of JSON.
     """
     hints = type_hints(handler)
-    properties, enumerations, required = {}, {}, []
+    properties: dict[str, Schema] = {}
+    enumerations: dict[str, Schema] = {}
+    required: list[str] = []
     for order, parameter in enumerate(handler.parameters):
         name = parameter.name
         try:
             field = _read_field(handler, parameter, hints.get(name))
             properties[name] = {"x-order": order} | _property(field)
-            if field.info.choices:
-                enumerations[name] = _enumeration(field)
+            enumerations |= _enumerations(field)
         except ConfigError as error:
             raise ConfigError(f"input {name!r} of {handler.name}: {error}") from error
         if not (field.has_default or field.nullable):
@@ -154,6 +155,13 @@ def _check_pattern(pattern: str) -> None:
         re.compile(pattern)
     except re.error as error:
         raise ConfigError(f"regex={pattern!r} is wrong: {error}. Correct it.") from error
+
+
+def _enumerations(field: _Field) -> dict[str, Schema]:
+    """The component of a field's choices by its name; nothing where there are none."""
+    if not field.info.choices:
+        return {}
+    return {field.parameter.name: _enumeration(field)}
 
 
 def _enumeration(field: _Field) -> Schema:

@@ -48,8 +48,8 @@ def plain(annotation: object) -> object:
     """The annotation without `Annotated`; what is marked `cog.Opaque` is Any, or a list of Any."""
     if get_origin(annotation) is not Annotated:
         return annotation
-    inner, *marks = get_args(annotation)
-    if not any(prefix is cog.Opaque for prefix in marks):
+    inner, *metadata = get_args(annotation)
+    if not any(each is cog.Opaque for each in metadata):
         return plain(inner)
     members, nullable = union_members(inner)
     shape: Any = list[Any] if len(members) == 1 and is_list(members[0]) else Any

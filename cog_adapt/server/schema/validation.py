@@ -98,13 +98,13 @@ class InputValidator:
     def _errors(self, inputs: object) -> list[jsonschema_rs.ValidationError]:
         """Everything that the validator finds; what is said of secrets does not show them."""
         errors = list(self._validator.iter_errors(inputs))
-        if not any(self._tells_secret(error) for error in errors):
+        if not any(self._shows_secret(error) for error in errors):
             return errors
         pairs = zip(errors, self._masking.iter_errors(inputs), strict=True)
-        return [masked if self._tells_secret(error) else error for error, masked in pairs]
+        return [masked if self._shows_secret(error) else error for error, masked in pairs]
 
-    def _tells_secret(self, error: jsonschema_rs.ValidationError) -> bool:
-        """Numbers and the like are told, in Cog's words: they are none."""
+    def _shows_secret(self, error: jsonschema_rs.ValidationError) -> bool:
+        """Numbers and the like are shown, in Cog's words: they are none."""
         place = error.instance_path
         is_secret = bool(place) and place[0] in self._secrets
         return is_secret and isinstance(error.instance, list | dict)

@@ -1,1 +1,1 @@
-"""What the front process tells its operators: metrics, traces and logs."""
+"""What the front process shows its operators: metrics, traces and logs."""

@@ -28,16 +28,22 @@ class Durations(Collector):
 
     Args:
         name: of the metric.
-        told: what it counts.
+        documentation: what it counts.
         labels: names.
         bounds: the buckets' upper ends, in seconds, rising.
         most_series: what is new beyond them counts as `other`.
     """
 
     def __init__(
-        self, name: str, told: str, labels: Sequence[str], bounds: Sequence[float], most_series: int
+        self,
+        name: str,
+        documentation: str,
+        labels: Sequence[str],
+        bounds: Sequence[float],
+        most_series: int,
     ) -> None:
-        self._name, self._tracking, self._labels, self._bounds = name, told, labels, bounds
+        self._name, self._documentation = name, documentation
+        self._labels, self._bounds = labels, bounds
         self._most_series = most_series
         self._series: dict[tuple[str, ...], _Series] = {}
         self._lock = threading.Lock()
@@ -56,7 +62,7 @@ class Durations(Collector):
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
         """The state of now."""
-        family = HistogramMetricFamily(self._name, self._tracking, labels=self._labels)
+        family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
         ends = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
         with self._lock:
             for labels, series in self._series.items():

@@ -49,8 +49,8 @@ class _Redacting:
         self._renderer = renderer
 
     def __call__(self, log: WrappedLogger, method: str, event: EventDict) -> str:
-        line = str(self._renderer(log, method, event))
-        return _SECRETS.sub(rf"\1\2{_REDACTED}", line)
+        text = str(self._renderer(log, method, event))
+        return _SECRETS.sub(rf"\1\2{_REDACTED}", text)
 
 
 def configure_logs(log_format: str, level: str, stream: TextIO | None = None) -> None:

@@ -64,8 +64,8 @@ class _ModelGauges(Collector):
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         for name, value in self.values.items():
-            told = _MODEL_GAUGES.get(name, "A number reported by the model process.")
-            yield GaugeMetricFamily(f"cog_model_{name}", told, value=value)
+            text = _MODEL_GAUGES.get(name, "A number reported by the model process.")
+            yield GaugeMetricFamily(f"cog_model_{name}", text, value=value)
 
 
 class Metrics:
@@ -132,8 +132,8 @@ class Metrics:
             ["method", "route"],
         )
 
-    def _add_durations(self, name: str, told: str, labels: list[str]) -> Durations:
-        durations = Durations(name, told, labels, SECONDS, MAX_SERIES)
+    def _add_durations(self, name: str, documentation: str, labels: list[str]) -> Durations:
+        durations = Durations(name, documentation, labels, SECONDS, MAX_SERIES)
         self.registry.register(durations)
         return durations
 
@@ -154,7 +154,7 @@ class Metrics:
         self._running.set(count)
 
     def started(self, kind: str, waited: float) -> None:
-        """A prediction left the queue; `finished` need not tell its `queue` phase again."""
+        """A prediction left the queue; `finished` need not report its `queue` phase again."""
         self._durations.observe((kind, "queue"), waited)
 
     def finished(self, kind: str, status: str, phases: Mapping[str, float]) -> None:

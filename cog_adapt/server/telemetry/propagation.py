@@ -43,7 +43,7 @@ class TraceHeaders(TextMapPropagator):
         context: Context | None = None,
         getter: Getter[CarrierT] = default_getter,
     ) -> Context:
-        """The context that a request's headers tell; a malformed one counts as none."""
+        """The context in a request's headers; a malformed one counts as none."""
         found = _W3C.extract(carrier, context, getter)
         if self.also is None or trace.get_current_span(found).get_span_context().is_valid:
             return found
@@ -66,7 +66,7 @@ class TraceHeaders(TextMapPropagator):
             setter.set(carrier, name, value)
 
     def copy(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Those of a request's headers that tell of its trace, unread."""
+        """Those of a request's headers that belong to its trace, unread."""
         return {name: headers[name] for name in self.fields if name in headers}
 
 

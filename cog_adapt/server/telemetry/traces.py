@@ -81,7 +81,7 @@ class _RecordedTrace(Trace):
         self._phase: Span | None = None
         self._step: Span | None = None
         self._boundary = 0  # when the last step ended, ns
-        self._loss: float | None = None  # told before its step
+        self._loss: float | None = None  # reported before its step
 
     def queued(self) -> None:
         self._close_phase()
@@ -98,7 +98,7 @@ class _RecordedTrace(Trace):
         if name == "adaptation.step":
             self._open_step(value)
         elif name == "adaptation.loss":
-            self._tell_loss(value)
+            self._note_loss(value)
 
     def ended(self, status: str, error: str | None = None) -> None:
         if not self._span.is_recording():
@@ -133,8 +133,8 @@ class _RecordedTrace(Trace):
         if self._loss is not None:
             self._step.set_attribute("adaptation.loss", self._loss)
 
-    def _tell_loss(self, loss: float) -> None:
-        # A model may tell a step's loss before or after its number.
+    def _note_loss(self, loss: float) -> None:
+        # A model may report a step's loss before or after its number.
         if self._step is None or self._loss is not None:
             self._close_step()
             self._loss = loss
@@ -143,7 +143,7 @@ class _RecordedTrace(Trace):
             self._close_step()
 
     def _close_step(self) -> None:
-        # The step ended when it was told; it stayed open for its loss.
+        # The step ended when it was reported; it stayed open for its loss.
         if self._step is not None:
             self._step.end(self._boundary)
             self._step = self._loss = None
@@ -191,7 +191,7 @@ class Traces:
         return cls(names, open_provider(environment))
 
     def begin(
-        self, headers: Mapping[str, str], kind: str, id: str, context: Mapping[str, str]
+        self, headers: Mapping[str, str], kind: str, prediction_id: str, context: Mapping[str, str]
     ) -> Trace:
         """The trace of a prediction, below the HTTP span of the running request.
 
@@ -200,7 +200,7 @@ class Traces:
                 request too, so that a prediction that is found after a restart goes on in its
                 trace when it is given what `Trace.headers` said before.
             kind: `predict` or `train`.
-            id: of the prediction.
+            prediction_id: of the prediction.
             context: of the request; its `trace.*` become tags of the span.
         """
         if self._tracer is None:
@@ -211,7 +211,7 @@ class Traces:
             name,
             None if in_request else self._names.extract(headers, Context()),
             attributes={
-                "cog.prediction.id": id,
+                "cog.prediction.id": prediction_id,
                 "cog.prediction.kind": kind,
                 **_read_tags(context),
             },

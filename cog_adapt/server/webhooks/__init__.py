@@ -6,9 +6,8 @@ restarts of the server too. It may come twice, with the same `webhook-id`: when 
 killed after the receiver's answer and before that is noted, for one.
 """
 
-from cog_adapt.server.webhooks.queue import Announcement
+from cog_adapt.server.webhooks.queue import Announcement, LogThrottle
 from cog_adapt.server.webhooks.sender import Webhooks
 from cog_adapt.server.webhooks.signing import WebhookSigner
-from cog_adapt.server.webhooks.throttle import LogThrottle
 
 __all__ = ["Announcement", "LogThrottle", "WebhookSigner", "Webhooks"]

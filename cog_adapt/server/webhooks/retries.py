@@ -53,13 +53,17 @@ class Retries:
     async def _run(self) -> None:
         while True:
             self._next_look = self._plan_look(time.time())
-            if (room := _AT_ONCE - len(self._tasks)) > 0:
-                for delivery in await self._deliverer.find_due(room):
-                    if not self._is_new(delivery) and self._deliverer.claim(delivery):
-                        task = asyncio.create_task(self._retry(delivery))
-                        self._tasks.add(task)
-                        task.add_done_callback(self._end)
+            room = _AT_ONCE - len(self._tasks)
+            if room > 0:
+                await self._begin_due(room)
             await self._sleep()
+
+    async def _begin_due(self, limit: int) -> None:
+        for delivery in await self._deliverer.find_due(limit):
+            if not self._is_new(delivery) and self._deliverer.claim(delivery):
+                task = asyncio.create_task(self._retry(delivery))
+                self._tasks.add(task)
+                task.add_done_callback(self._end)
 
     def _plan_look(self, now: float) -> float:
         while self._moments and self._moments[0] <= now:
@@ -87,7 +91,10 @@ class Retries:
     async def _sleep(self) -> None:
         while (left := self._next_look - time.time()) > 0:
             self._wake.clear()
-            # not wait_for, which in Python 3.11 can swallow the cancel of stop()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._wake.wait()
+                await self._wait_for_wake(left)
+
+    async def _wait_for_wake(self, seconds: float) -> None:
+        # not wait_for, which in Python 3.11 can swallow the cancel of stop()
+        async with asyncio.timeout(seconds):
+            await self._wake.wait()

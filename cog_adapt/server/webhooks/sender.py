@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.webhooks.attempt import DELAYS
-from cog_adapt.server.webhooks.delivery import Count, Deliverer, DeliveryRecords
+from cog_adapt.server.webhooks.delivery import DELAYS, Count, Deliverer, DeliveryRecords
 from cog_adapt.server.webhooks.queue import Announcement, WebhookQueue
 from cog_adapt.server.webhooks.retries import Retries
 from cog_adapt.server.webhooks.signing import WebhookSigner
@@ -20,7 +19,7 @@ class Webhooks:
     Args:
         records: where deliveries are kept.
         egress: the way out.
-        envelope: makes the headers.
+        signer: makes the headers.
         timeout: seconds that a receiver has for its answer, and that a delivery waits for the
             announcements before it.
         delays: seconds until each further attempt at a delivery.
@@ -41,7 +40,7 @@ class Webhooks:
         self._deliverer = Deliverer(records, egress, signer, timeout, count)
         self._retries = Retries(self._deliverer, delays)
         self._timeout, self._delays = timeout, delays
-        self._lines: dict[tuple[Kind, str], WebhookQueue] = {}
+        self._queues: dict[tuple[Kind, str], WebhookQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def find_fault(self, url: str) -> str | None:
@@ -54,7 +53,7 @@ class Webhooks:
 
     def announce(self, announcement: Announcement) -> None:
         """Send a webhook once, after the earlier ones of its prediction; does not wait."""
-        self._line(announcement.kind, announcement.record_id).put(announcement)
+        self._queue_of(announcement.kind, announcement.record_id).put(announcement)
 
     def complete(self, delivery: Delivery) -> None:
         """Send a delivery that was saved, after the announcements; does not wait.
@@ -63,7 +62,7 @@ class Webhooks:
         """
         if self._deliverer.claim(delivery):
             end = time.monotonic() + self._timeout
-            self._line(delivery.kind, delivery.record_id).finish(delivery, end)
+            self._queue_of(delivery.kind, delivery.record_id).finish(delivery, end)
 
     async def redeliver(self, delivery: Delivery) -> Delivery:
         """Try a delivery once more now, whatever became of it before.
@@ -99,23 +98,25 @@ class Webhooks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _line(self, kind: Kind, record_id: str) -> WebhookQueue:
+    def _queue_of(self, kind: Kind, record_id: str) -> WebhookQueue:
         key = (kind, record_id)
-        if key not in self._lines:
-            self._lines[key] = WebhookQueue()
+        if key not in self._queues:
+            self._queues[key] = WebhookQueue()
             task = asyncio.create_task(self._send(key))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return self._lines[key]
+        return self._queues[key]
 
     async def _send(self, key: tuple[Kind, str]) -> None:
-        line = self._lines[key]
+        queue = self._queues[key]
         try:
-            while True:
-                while announcement := line.take(time.monotonic()):
-                    await self._deliverer.announce(announcement)
-                if (delivery := line.take_last()) is None:
-                    return
+            await self._announce_all(queue)
+            while delivery := queue.take_last():
                 self._retries.note(await self._deliverer.deliver(delivery, self._delays))
+                await self._announce_all(queue)
         finally:
-            del self._lines[key]
+            del self._queues[key]
+
+    async def _announce_all(self, queue: WebhookQueue) -> None:
+        while announcement := queue.take(time.monotonic()):
+            await self._deliverer.announce(announcement)

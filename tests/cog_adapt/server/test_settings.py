@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from cog_adapt.server.errors import ConfigError
@@ -73,3 +75,102 @@ def test_seconds_and_days_are_numbers_that_clocks_can_take(monkeypatch, name, va
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=f"{name} is '{value}'"):
         read_settings()
+
+
+DEFAULTS = {
+    "port": 5000,
+    "cog_predict_type_stub": None,
+    "cog_train_type_stub": None,
+    "cog_max_concurrency": None,
+    "cog_setup_timeout": 0,
+    "cog_throttle_response_interval": 0.5,
+    "cog_stream_history_capacity": 1024,
+    "cog_user_agent": None,
+    "webhook_auth_token": None,
+    "log_format": "json",
+    "cog_log_level": "info",
+    "kubernetes_service_host": None,
+    "strict_cog": False,
+    "max_queue": 1000,
+    "data_dir": Path(".data"),
+    "database_url": None,
+    "retention_days": 30,
+    "retention_count": 100_000,
+    "drain_seconds": None,
+    "max_crashes": 5,
+    "egress_allow": (),
+    "webhook_secret": None,
+    "max_body_bytes": 104_857_600,
+    "max_file_bytes": 1_073_741_824,
+    "max_string_length": 67_108_864,
+    "body_seconds": 30,
+    "api_keys_file": None,
+    "rate_limit": None,
+    "cors_origins": (),
+}
+
+
+def test_the_defaults_are_those_that_operators_rely_on():
+    assert read_settings().model_dump() == DEFAULTS
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "below"),
+    [
+        ("PORT", "0", "-1"),
+        ("COG_MAX_CONCURRENCY", "1", "0"),
+        ("COG_SETUP_TIMEOUT", "0", "-0.1"),
+        ("COG_THROTTLE_RESPONSE_INTERVAL", "0", "-0.1"),
+        ("COG_STREAM_HISTORY_CAPACITY", "0", "-1"),
+        ("MAX_QUEUE", "0", "-1"),
+        ("RETENTION_DAYS", "0.001", "0"),
+        ("RETENTION_COUNT", "1", "0"),
+        ("DRAIN_SECONDS", "0", "-0.1"),
+        ("MAX_CRASHES", "1", "0"),
+        ("MAX_BODY_BYTES", "1", "0"),
+        ("MAX_FILE_BYTES", "1", "0"),
+        ("MAX_STRING_LENGTH", "1", "0"),
+        ("BODY_SECONDS", "0.001", "0"),
+    ],
+)
+def test_each_number_has_a_least_value(monkeypatch, name, least, below):
+    monkeypatch.setenv(name, least)
+    assert getattr(read_settings(), name.lower()) == float(least)
+    monkeypatch.setenv(name, below)
+    with pytest.raises(ConfigError, match=f"{name} is '{below}'"):
+        read_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "above"), [("PORT", "65535", "65536"), ("RETENTION_DAYS", "100000", "100001")]
+)
+def test_some_numbers_have_a_greatest_value(monkeypatch, name, most, above):
+    monkeypatch.setenv(name, most)
+    assert getattr(read_settings(), name.lower()) == float(most)
+    monkeypatch.setenv(name, above)
+    with pytest.raises(ConfigError, match=f"{name} is '{above}'"):
+        read_settings()
+
+
+def test_a_log_is_json_or_for_people(monkeypatch):
+    monkeypatch.setenv("log_format", "console")
+    assert read_settings().log_format == "console"
+    monkeypatch.setenv("LOG_FORMAT", "xml")
+    with pytest.raises(ConfigError, match=r"settings are not allowed; correct:\nLOG_FORMAT"):
+        read_settings()
+
+
+def test_a_list_given_in_code_stays_as_it_is():
+    assert Settings(cors_origins=["https://a", "https://b"]).cors_origins == (
+        "https://a",
+        "https://b",
+    )
+    assert Settings(unknown=1) == Settings()
+
+
+def test_an_empty_key_of_cog_yaml_sets_nothing(folder):
+    (folder / "cog.yaml").write_text("predict: a.py:A\n")
+    settings = read_settings()
+    assert (settings.cog_predict_type_stub, settings.cog_train_type_stub) == ("a.py:A", None)
+    assert settings.cog_max_concurrency is None

@@ -154,3 +154,23 @@ def test_a_malformed_entry_is_named(entry):
 def test_what_is_no_name_has_no_address(host):
     with pytest.raises(OSError, match="."):
         AddressRules().find_addresses(host, 80)
+
+
+def test_an_entry_may_be_written_as_a_name_is(dns):
+    dns["files.internal"] = ["10.0.0.1"]
+    rules = AddressRules(["FILES.internal."])
+    assert rules.find_addresses("files.internal", 80) == ["10.0.0.1"]
+
+
+def test_the_range_of_an_address_is_named():
+    for address, name in (("10.0.0.1", "private use"), ("4000::1", "not global unicast")):
+        with pytest.raises(EgressError, match=rf"is not public \({name}\)"):
+            AddressRules().find_addresses(address, 80)
+
+
+def test_only_hosts_that_are_numbers_are_checked_without_a_name_server(dns):
+    dns["private.example"] = ["10.0.0.1"]
+    assert AddressRules().check_number("1.1.1.1") is None
+    assert AddressRules().check_number("unknown.example") is None
+    with pytest.raises(EgressError):
+        AddressRules().check_number("10.0.0.1")

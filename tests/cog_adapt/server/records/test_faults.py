@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.errors import StorageError
-from cog_adapt.server.records.batch import Changes
-from tests.cog_adapt.server.records.home import Home, make_delivery, make_record
+from tests.cog_adapt.server.records.home import Home, make_record
 
 
 async def flush(records) -> None:
@@ -116,15 +115,6 @@ def test_a_locked_database_is_an_error_and_works_again(sqlite_home, monkeypatch)
             assert [record.id for record in page.records] == ["r3", "r1"]
 
     asyncio.run(story())
-
-
-def test_a_newer_state_is_not_undone_by_the_one_that_is_tried_again():
-    failed, since = Changes(), Changes()
-    failed.add(make_record(1, status="processing"), [make_delivery(1)])
-    since.add(make_record(1, status="succeeded"), [make_delivery(1, state="delivered")])
-    assert since.restore(failed, 10) == 0
-    assert [record.status for record in since.records.values()] == ["succeeded"]
-    assert [delivery.state for delivery in since.deliveries.values()] == ["delivered"]
 
 
 def test_no_more_is_kept_in_memory_than_the_limit(sqlite_home, monkeypatch):

@@ -285,3 +285,13 @@ def test_the_working_directory_decides(folder, tmp_path_factory):
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
     with pytest.raises(ConfigError, match="elsewhere"):
         load_reference("predict.py")
+
+
+def test_the_users_files_import_each_other(folder, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    write(folder, "VALUE = 7\n", "beside.py")
+    write(folder, "from beside import VALUE\nclass Runner: ...\n")
+    assert load_reference("predict.py").__name__ == "Runner"
+    load_reference("predict.py")
+    assert sys.path[0] == str(folder)
+    assert sys.path.count(str(folder)) == 1

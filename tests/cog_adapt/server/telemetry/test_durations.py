@@ -30,3 +30,13 @@ def test_labels_beyond_the_limit_count_together():
         durations.observe((f"route {number}",), 1.0)
     count = registry.get_sample_value("took_seconds_count", {"route": "other"})
     assert count == 3
+
+
+def test_one_series_less_than_the_limit_is_none_of_the_others():
+    durations = Durations("took_seconds", "Time.", ["route"], BOUNDS, 2)
+    for route in ("a", "b", "a"):
+        durations.observe((route,), 1.0)
+    (family,) = durations.collect()
+    counts = {s.labels["route"]: s.value for s in family.samples if s.name.endswith("_count")}
+    assert counts == {"a": 2, "b": 1}
+    assert (family.name, family.documentation) == ("took_seconds", "Time.")

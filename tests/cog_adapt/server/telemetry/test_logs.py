@@ -158,3 +158,31 @@ def test_a_stream_that_cannot_be_written_ends_no_request(stream):
     stream.close()
     structlog.get_logger().info("lost")
     logging.getLogger("library").info("lost")
+
+
+def test_a_terminal_gets_colours_and_loggers_follow_the_level_of_all(stream):
+    stream.isatty = lambda: True
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    configure_logs("console", "info", stream)
+    logging.getLogger("uvicorn").info("started")
+    assert "started" in stream.getvalue()
+    assert "\x1b[" in stream.getvalue()
+
+
+def test_each_part_of_an_event_keeps_its_place(stream):
+    configure_logs("console", "info", stream)
+    structlog.get_logger().info("said", zebra=1, apple={"token": None, "x": [1]})
+    shown = stream.getvalue()
+    assert shown.index("zebra=1") < shown.index("apple=")
+    assert "'token': None" in shown
+
+
+def test_a_traceback_is_in_the_line_of_its_event(stream):
+    configure_logs("json", "info", stream)
+    try:
+        raise RuntimeError("boom")
+    except RuntimeError:
+        structlog.get_logger().exception("failed")
+    (line,) = read(stream)
+    assert line["level"] == "error"
+    assert "RuntimeError: boom" in line["exception"]

@@ -4,7 +4,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from cog_adapt.server.telemetry.metrics import MAX_SERIES, Metrics
+from cog_adapt.server.telemetry.metrics import MAX_SERIES, SECONDS, Metrics
 
 
 @pytest.fixture
@@ -128,3 +128,53 @@ def test_the_page_is_in_the_format_that_was_asked_for(metrics, accept, content_t
 def test_two_servers_in_one_process_count_apart(metrics):
     metrics.accepted("predict")
     assert read(Metrics(), "cog_predictions_accepted_total", kind="predict") is None
+
+
+PAGE = """\
+counter cog_predictions_accepted: Accepted to run or wait.
+counter cog_predictions_rejected: Refused, by reason.
+counter cog_predictions_finished: Ended, by status.
+histogram cog_prediction_duration_seconds: Time of a prediction in a phase: queue, run, total.
+gauge cog_queue_depth: Predictions that wait for a slot.
+gauge cog_predictions_running: Predictions that run.
+counter cog_adaptation_steps: Gradient steps that were reported.
+gauge cog_adaptation_loss: Loss last reported; NaN: none was.
+counter cog_model_process_crashes: Unexpected ends of the process.
+counter cog_model_process_restarts: Starts of it after a crash.
+gauge cog_self_test_passed: 1: the last self-test passed, 0: it failed, NaN: none ran.
+counter cog_webhooks: Webhook requests.
+counter cog_record_errors: Records that were not written.
+counter cog_http_requests: Answered requests.
+histogram cog_http_request_duration_seconds: \
+Time from a request's headers to the last byte of its answer.
+gauge cog_model_device_memory_bytes: Memory that the model process holds on its device.
+gauge cog_model_process_memory_bytes: Resident memory of the model process.
+gauge cog_model_adapter_cache_entries: Adapters held ready by the model process.
+gauge cog_model_mine: A number reported by the model process.
+"""
+
+
+def test_each_metric_has_its_name_type_and_words(metrics):
+    names = ("device_memory_bytes", "process_memory_bytes", "adapter_cache_entries", "mine")
+    metrics.gauges(dict.fromkeys(names, 1))
+    families = [each for each in metrics.registry.collect() if each.name.startswith("cog_")]
+    found = [f"{each.type} {each.name}: {each.documentation}" for each in families]
+    assert sorted(found) == sorted(PAGE.splitlines())
+
+
+def test_requests_are_counted_by_method_route_and_status(metrics):
+    metrics.http("POST", "/predictions", 201, 0.25)
+    labels = {"method": "POST", "route": "/predictions"}
+    assert read(metrics, "cog_http_requests_total", **labels, status="201") == 1
+    name = "cog_http_request_duration_seconds"
+    assert read(metrics, f"{name}_sum", **labels) == 0.25
+    assert read(metrics, f"{name}_bucket", **labels, le="0.25") == 1
+    assert read(metrics, f"{name}_bucket", **labels, le="0.1") == 0
+
+
+def test_buckets_rise_from_a_millisecond_to_an_hour():
+    # fmt: off
+    assert SECONDS == (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+                       1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+    # fmt: on
+    assert MAX_SERIES == 200

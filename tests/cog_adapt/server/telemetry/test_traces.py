@@ -2,10 +2,8 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 from opentelemetry import propagate
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.telemetry.propagation import TraceHeaders
 from cog_adapt.server.telemetry.traces import Traces
 from tests.cog_adapt.server.telemetry.collector import open_collector, read_attributes
 
@@ -198,18 +196,6 @@ def test_the_operators_header_is_read_and_written(open_traces, collector, format
     )
 
 
-@pytest.mark.parametrize("value", ["", "odd", "1:2:3", "x:y:z:1", "0:0:0:1", "1:2:0:xyz"])
-def test_a_malformed_header_counts_as_none(value):
-    headers = TraceHeaders("x-trace", "jaeger")
-    assert headers.extract({"x-trace": value}) == {}
-
-
-def test_the_standard_header_wins_over_the_operators():
-    parent = TraceHeaders("x-trace").extract({"traceparent": PARENT, "x-trace": PARENT[:-1] + "0"})
-    (span,) = parent.values()
-    assert span.get_span_context().trace_flags == TraceFlags.SAMPLED
-
-
 def test_an_unsampled_parent_is_not_recorded_but_passed_on(open_traces, collector):
     traces = open_traces()
     trace = run_one(traces, headers={"traceparent": PARENT[:-1] + "0"})
@@ -264,10 +250,3 @@ def test_the_resource_names_the_service(open_traces, collector):
     run_one(traces)
     traces.close()
     assert read_attributes(collector.resources[0])["service.name"] == "mine"
-
-
-def test_a_trace_without_a_valid_context_writes_no_headers():
-    context = set_span_in_context(NonRecordingSpan(SpanContext(0, 0, is_remote=False)))
-    written = {}
-    TraceHeaders("x-trace", "jaeger").inject(written, context)
-    assert written == {}

@@ -1,62 +1,18 @@
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from datetime import UTC, datetime
 
 import pytest
+import standardwebhooks
 
-from cog_adapt.server.egress import Answer, EgressError
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.webhooks import LogThrottle, WebhookSigner
-from cog_adapt.server.webhooks.attempt import DELAYS, note_attempt
+from cog_adapt.server.webhooks import WebhookSigner
 
-NOW = datetime(2026, 11, 21, tzinfo=UTC)
-
-
-def delivery(**changes):
-    return Delivery(
-        id="d", record_id="p", kind="predict", event="completed", url="u", body="{}",
-        created_at=NOW, **changes,
-    )  # fmt: skip
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OTHER = "b" * 32
+BODY = '{"output": "ö"}'.encode()
 
 
-def delay_after(outcome, attempts=0):
-    noted = note_attempt(delivery(attempts=attempts), outcome, NOW, DELAYS)
-    return noted.next_attempt_at and (noted.next_attempt_at - NOW).total_seconds()
-
-
-def test_there_are_twelve_retries_with_doubling_delays():
-    delays = [delay_after(OSError("down"), attempts) for attempts in range(14)]
-    assert delays[:4] == [0.2, 0.4, 0.8, 1.6]
-    assert delays[8:] == [51.2, 102, 102, 102, None, None]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("7", 7),
-        ("0", 0.2),
-        ("100000", 102),
-        ("9" * 500, 102),
-        (format_datetime(NOW + timedelta(seconds=30), usegmt=True), 30),
-        (format_datetime(NOW - timedelta(days=1), usegmt=True), 0.2),
-        ("Sat, 21 Nov 2026 00:00:30 -0000", 30),
-        ("Sat, 21 Nov 99999999999999999999 00:00:30 GMT", 0.2),
-        ("soon", 0.2),
-        ("-5", 0.2),
-        ("٣", 0.2),
-    ],
-)
-def test_retry_after_is_honoured_up_to_the_longest_delay(text, seconds):
-    assert delay_after(Answer(503, {"retry-after": text})) == seconds
-
-
-def test_a_refused_address_gets_no_retry():
-    assert delay_after(EgressError("private")) is None
-
-
-def test_a_pending_delivery_that_was_received_once_does_not_end_as_failed():
-    noted = note_attempt(delivery(delivered_at=NOW), Answer(404, {}), NOW, DELAYS)
-    assert (noted.state, noted.delivered_at) == ("delivered", NOW)
+def write(signer, more=None, now=None):
+    return signer.write_headers("msg_1", BODY, now or datetime.now(UTC), more or {})
 
 
 @pytest.mark.parametrize("secret", ["==", "whsec_a", "whsec_€uro", "whsec_AAAA whsec_a", "b64!"])
@@ -72,12 +28,43 @@ def test_a_token_that_fits_no_header_is_refused_and_not_told():
     assert "tok\nen" not in str(told.value)
 
 
-def test_no_webhook_is_longer_off_than_the_interval():
-    throttle = LogThrottle(0.5)
-    assert throttle.is_due(10)
-    throttle.note(10)
-    assert not throttle.is_due(10.4)
-    assert throttle.is_due(10.5)
-    throttle.note(10.4)  # an output, which carries the logs
-    assert not throttle.is_due(10.5)
-    assert LogThrottle(0).is_due(0)
+def test_a_secret_of_no_bytes_is_refused():
+    with pytest.raises(ConfigError, match="WEBHOOK_SECRET: a secret of 6 characters"):
+        WebhookSigner("me", None, "whsec_")
+
+
+def test_without_secret_and_token_the_headers_name_sender_id_and_time():
+    now = datetime(2026, 11, 21, 12, 0, 0, 900_000, UTC)
+    assert write(WebhookSigner("coglet/1"), now=now) == {
+        "content-type": "application/json",
+        "user-agent": "coglet/1",
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp())),
+    }
+
+
+def test_a_token_is_sent_as_a_bearers():
+    assert write(WebhookSigner("me", "tok"))["authorization"] == "Bearer tok"
+    assert "authorization" not in write(WebhookSigner("me", ""))
+
+
+def test_each_secret_signs_so_that_receivers_can_change():
+    headers = write(WebhookSigner("me", None, f"{SECRET} {OTHER}"))
+    assert len(headers["webhook-signature"].split(" ")) == 2
+    for secret in (SECRET, OTHER):
+        standardwebhooks.Webhook(secret).verify(BODY.decode(), headers)
+
+
+def test_further_headers_are_passed_on_unless_they_are_ours_or_fit_none():
+    more = {
+        "Traceparent": "00-1",
+        "Webhook-Id": "theirs",
+        "User-Agent": "theirs",
+        "broken": "a\r\nb",
+        "wide": "ö",
+        "tab": "a\tb",
+    }
+    headers = write(WebhookSigner("me"), more)
+    assert headers["traceparent"] == "00-1"
+    assert (headers["webhook-id"], headers["user-agent"]) == ("msg_1", "me")
+    assert not headers.keys() & {"broken", "wide", "tab"}

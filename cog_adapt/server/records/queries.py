@@ -1,0 +1,64 @@
+"""What can be asked of the records; answers hold all that was saved before."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records.pages import to_query
+from cog_adapt.server.records.reader import Reader
+from cog_adapt.server.records.record import Delivery, Page, Record
+from cog_adapt.server.records.tables import deliveries
+from cog_adapt.server.records.writer import Writer
+
+
+class RecordQueries:
+    """Reads records and deliveries. Raises `StorageError` when the database cannot be used.
+
+    Attributes:
+        server: the id of this instance, which owns what it saves.
+    """
+
+    def __init__(self, server: str, writer: Writer, reader: Reader) -> None:
+        self.server = server
+        self._writer = writer
+        self._reader = reader
+
+    async def get(self, record_id: str, kind: Kind) -> Record | None:
+        """The newest state, committed or not."""
+        waiting = self._writer.find((kind, record_id))
+        if waiting is not None:
+            return waiting
+        return await self._reader.find_record(record_id, kind)
+
+    async def page(
+        self,
+        kind: Kind,
+        statuses: Sequence[str] = (),
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """Some records, newest first, with large texts as references.
+
+        Raises:
+            InputError: the cursor or the limit is not allowed.
+        """
+        query = to_query(kind, statuses, cursor, limit)
+        await self._writer.flush()
+        return await self._reader.run(query.read)
+
+    async def due_deliveries(self, now: datetime, limit: int) -> list[Delivery]:
+        """This server's pending deliveries whose time has come, oldest first."""
+        await self._writer.flush()
+        return await self._reader.find_deliveries(
+            deliveries.c.state == "pending",
+            deliveries.c.next_attempt_at <= now,
+            deliveries.c.server == self.server,
+            limit=limit,
+        )
+
+    async def deliveries(self, record_id: str, kind: Kind) -> list[Delivery]:
+        """All deliveries of a record, oldest first."""
+        await self._writer.flush()
+        return await self._reader.find_deliveries(
+            deliveries.c.kind == kind, deliveries.c.record_id == record_id
+        )

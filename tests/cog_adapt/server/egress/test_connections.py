@@ -1,0 +1,221 @@
+import asyncio
+import ssl
+import sys
+import time
+
+import httpcore2
+import httpx2
+import pytest
+
+from cog_adapt.server.egress import connections as module
+from cog_adapt.server.egress.addresses import AddressRules, EgressError
+from cog_adapt.server.egress.connections import (
+    AsyncPinnedTransport,
+    PinnedTransport,
+    check_scheme,
+)
+
+CONTEXT = ssl.create_default_context()
+
+
+class Rules:
+    """Gives fixed addresses, and notes who asked."""
+
+    def __init__(self, *addresses, error=None):
+        self.addresses, self.error, self.asked = addresses, error, []
+
+    def find_addresses(self, host, port):
+        self.asked.append((host, port))
+        if self.error:
+            raise self.error
+        return list(self.addresses)
+
+
+@pytest.fixture
+def connect(monkeypatch):
+    """Notes each connection; an address in `dead` refuses."""
+
+    class Connects:
+        dead = {}
+        made = []
+
+    Connects.dead, Connects.made = {}, []
+
+    def once(address, port, timeout, local_address, socket_options):
+        Connects.made.append((address, port, timeout, local_address, socket_options))
+        if address in Connects.dead:
+            raise Connects.dead[address]
+        return f"stream to {address}"
+
+    def sync(self, *arguments):
+        return once(*arguments)
+
+    async def later(self, *arguments):
+        return once(*arguments)
+
+    monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", sync)
+    monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", later)
+    return Connects
+
+
+def connect_sync(rules, **options):
+    return module._PinnedBackend(rules).connect_tcp("a.example", 80, **options)
+
+
+def connect_async(rules, **options):
+    async def once():
+        backend = module._AsyncPinnedBackend(rules)
+        try:
+            return await backend.connect_tcp("a.example", 80, **options)
+        finally:
+            backend.close()
+
+    return asyncio.run(once())
+
+
+BOTH = pytest.mark.parametrize("open_one", [connect_sync, connect_async])
+
+
+@BOTH
+def test_a_connection_is_made_to_the_address_that_was_given(open_one, connect):
+    rules = Rules("1.1.1.1", "2.2.2.2")
+    options = {"local_address": "0.0.0.0", "socket_options": [(1, 2, 3)]}
+    assert open_one(rules, **options) == "stream to 1.1.1.1"
+    assert rules.asked == [("a.example", 80)]
+    assert connect.made == [("1.1.1.1", 80, None, "0.0.0.0", [(1, 2, 3)])]
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [httpcore2.ConnectError, httpcore2.ConnectTimeout])
+def test_the_next_address_is_tried_and_the_last_problem_raised(open_one, kind, connect):
+    connect.dead = {"1.1.1.1": kind("first"), "2.2.2.2": kind("second")}
+    assert open_one(Rules("1.1.1.1", "3.3.3.3"), timeout=5) == "stream to 3.3.3.3"
+    with pytest.raises(kind, match="second"):
+        open_one(Rules("1.1.1.1", "2.2.2.2"), timeout=5)
+
+
+@BOTH
+def test_another_error_ends_the_search(open_one, connect):
+    connect.dead = {"1.1.1.1": ValueError("odd")}
+    with pytest.raises(ValueError, match="odd"):
+        open_one(Rules("1.1.1.1", "2.2.2.2"))
+    assert len(connect.made) == 1
+
+
+@BOTH
+def test_a_name_without_an_address_is_no_connection(open_one, connect):
+    with pytest.raises(httpcore2.ConnectError, match=r"'a\.example' has no address: unknown"):
+        open_one(Rules(error=OSError("unknown")))
+    with pytest.raises(EgressError, match="private"):
+        open_one(Rules(error=EgressError("private")))
+    assert connect.made == []
+
+
+def test_all_addresses_together_have_the_time_of_one(connect, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+
+    def slow(self, address, port, timeout, *rest):
+        connect.made.append((address, timeout))
+        now[0] += 3
+        raise httpcore2.ConnectTimeout("slow")
+
+    monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", slow)
+    with pytest.raises(httpcore2.ConnectTimeout, match="slow"):
+        connect_sync(Rules("1.1.1.1", "2.2.2.2", "3.3.3.3"), timeout=6)
+    assert connect.made == [("1.1.1.1", 6), ("2.2.2.2", 3)]
+
+
+def test_without_any_time_there_is_no_connection(connect):
+    with pytest.raises(httpcore2.ConnectTimeout, match=r"no connection to 'a\.example' in time"):
+        connect_sync(Rules("1.1.1.1"), timeout=0)
+    assert connect.made == []
+
+
+def test_names_are_looked_up_beside_the_event_loop(connect):
+    class Slow(Rules):
+        def find_addresses(self, host, port):
+            time.sleep(0.2)
+            return ["1.1.1.1"]
+
+    async def story():
+        backend = module._AsyncPinnedBackend(Slow())
+        begun = time.monotonic()
+        opening = [asyncio.create_task(backend.connect_tcp("a", 80)) for _ in range(8)]
+        await asyncio.sleep(0)
+        assert time.monotonic() - begun < 0.15
+        await asyncio.gather(*opening)
+        assert time.monotonic() - begun < 1
+        backend.close()
+
+    asyncio.run(story())
+
+
+def test_an_async_search_without_addresses_is_a_problem(connect):
+    with pytest.raises(OSError, match=r"no connection to 'a\.example'"):
+        connect_async(Rules())
+
+
+@pytest.mark.parametrize("url", ["ftp://1.1.1.1/", "file:///etc/passwd", "//a/", "a"])
+def test_only_http_and_https_pass(url):
+    with pytest.raises(EgressError, match="http and https are"):
+        check_scheme(httpx2.URL(url))
+
+
+@pytest.mark.parametrize("url", ["http://a/", "https://a/", "HTTP://a/"])
+def test_http_and_https_pass(url):
+    assert check_scheme(httpx2.URL(url)) is None
+
+
+def test_of_a_long_url_80_characters_are_shown():
+    with pytest.raises(EgressError) as caught:
+        check_scheme(httpx2.URL("ftp://a/" + "x" * 100))
+    assert repr("ftp://a/" + "x" * 72) in str(caught.value)
+
+
+def test_a_request_goes_to_the_address_and_names_the_host(httpserver):
+    httpserver.expect_request("/").respond_with_data(b"file")
+    url = f"http://a.example:{httpserver.port}/"
+    with httpx2.Client(transport=PinnedTransport(Rules("127.0.0.1"), CONTEXT)) as client:
+        assert client.get(url).content == b"file"
+
+    async def get():
+        transport = AsyncPinnedTransport(Rules("127.0.0.1"), CONTEXT)
+        async with httpx2.AsyncClient(transport=transport) as client:
+            return (await client.get(url)).content
+
+    assert asyncio.run(get()) == b"file"
+    hosts = [request.headers["Host"] for request, _ in httpserver.log]
+    assert hosts == [f"a.example:{httpserver.port}"] * 2
+
+
+def test_another_scheme_reaches_nothing():
+    request = httpx2.Request("GET", "ftp://a.example/")
+    rules = Rules("127.0.0.1")
+    with pytest.raises(EgressError):
+        PinnedTransport(rules, CONTEXT).handle_request(request)
+    with pytest.raises(EgressError):
+        asyncio.run(AsyncPinnedTransport(rules, CONTEXT).handle_async_request(request))
+    assert rules.asked == []
+
+
+def test_what_the_rules_refuse_is_not_reached(httpserver):
+    url = f"http://127.0.0.1:{httpserver.port}/"
+    with (
+        httpx2.Client(transport=PinnedTransport(AddressRules(), CONTEXT)) as client,
+        pytest.raises(EgressError),
+    ):
+        client.get(url)
+    assert httpserver.log == []
+
+
+def test_a_few_connections_are_kept_for_a_few_seconds_and_closed_at_the_end():
+    transport = AsyncPinnedTransport(Rules(), CONTEXT)
+    pool = transport._pool
+    kept = (pool._max_connections, pool._max_keepalive_connections, pool._keepalive_expiry)
+    assert kept == (sys.maxsize, 32, 5)
+    assert pool._ssl_context is CONTEXT
+    assert PinnedTransport(Rules(), CONTEXT)._pool._ssl_context is CONTEXT
+    asyncio.run(transport.aclose())
+    with pytest.raises(RuntimeError):
+        transport._backend._resolvers.submit(print)

@@ -1,0 +1,36 @@
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cog_adapt.server.temp_files import new_prefix, remove_temp_files
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_each_process_has_a_prefix_of_its_own():
+    prefixes = {new_prefix() for _ in range(100)}
+    assert len(prefixes) == 100
+    assert all(re.fullmatch("tmp[0-9a-f]{8}_", prefix) for prefix in prefixes)
+
+
+def test_the_files_of_a_process_are_removed_and_no_others(folder):
+    mine, other = new_prefix(), new_prefix()
+    for name in (f"{mine}a.png", mine, f"{other}b.png", f"x{mine}c.png"):
+        (folder / name).touch()
+    remove_temp_files(mine)
+    assert {path.name for path in folder.iterdir()} == {f"{other}b.png", f"x{mine}c.png"}
+
+
+def test_a_file_that_cannot_be_removed_or_is_gone_is_left(folder, monkeypatch):
+    (folder / "tmp_a").mkdir()
+    (folder / "tmp_b").touch()
+    remove_temp_files("tmp_")
+    assert [path.name for path in folder.iterdir()] == ["tmp_a"]
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: [folder / "gone"])
+    remove_temp_files("tmp_")

@@ -1,0 +1,125 @@
+from datetime import UTC, datetime
+
+from cog_adapt.server.records.record import Delivery
+from cog_adapt.server.webhooks.queue import Announcement, LogThrottle, WebhookQueue
+
+MEGABYTE = 2**20
+
+
+def announcement(event, body=b""):
+    return Announcement("predict", "p", event, "http://a/", body)
+
+
+def delivery(name):
+    return Delivery(
+        id=name, record_id="p", kind="predict", event="completed", url="u", body="{}",
+        created_at=datetime(2026, 11, 21, tzinfo=UTC),
+    )  # fmt: skip
+
+
+def taken(queue, now=0.0):
+    found = []
+    while announcement := queue.take(now):
+        found.append(announcement)
+    return found
+
+
+def test_announcements_come_in_their_order():
+    queue = WebhookQueue()
+    for event in ("start", "output", "logs"):
+        queue.put(announcement(event))
+    assert [each.event for each in taken(queue)] == ["start", "output", "logs"]
+    assert queue.take(0) is None
+    assert announcement("start").headers == {}
+
+
+def test_of_too_many_the_newest_stay_and_the_first_of_all():
+    queue = WebhookQueue()
+    queue.put(announcement("start"))
+    for number in range(300):
+        queue.put(announcement("output", str(number).encode()))
+    kept = taken(queue)
+    assert [each.event for each in kept] == ["start"] + ["output"] * 255
+    assert [kept[1].body, kept[-1].body] == [b"45", b"299"]
+
+
+def test_256_may_wait():
+    queue = WebhookQueue()
+    for _ in range(256):
+        queue.put(announcement("output"))
+    assert len(taken(queue)) == 256
+
+
+def test_eight_megabytes_may_wait():
+    queue = WebhookQueue()
+    for number in range(8):
+        queue.put(announcement("output", bytes([number]) * MEGABYTE))
+    assert len(queue._waiting) == 8
+    queue.put(announcement("logs", b"x"))
+    assert [each.body[0] for each in taken(queue)] == [1, 2, 3, 4, 5, 6, 7, ord("x")]
+
+
+def test_the_newest_stays_however_large_it_is():
+    queue = WebhookQueue()
+    queue.put(announcement("start"))
+    queue.put(announcement("output", b"small"))
+    queue.put(announcement("output", bytes(9 * MEGABYTE)))
+    assert [len(each.body) for each in taken(queue)] == [0, 9 * MEGABYTE]
+
+
+def test_what_was_taken_makes_room():
+    queue = WebhookQueue()
+    for _ in range(3):
+        queue.put(announcement("output", bytes(7 * MEGABYTE)))
+        assert len(taken(queue)) == 1
+    queue.put(announcement("output", bytes(4 * MEGABYTE)))
+    queue.put(announcement("logs", bytes(4 * MEGABYTE)))
+    assert len(taken(queue)) == 2
+
+
+def test_a_dropped_announcement_makes_room():
+    queue = WebhookQueue()
+    for size in (5, 5, 3):
+        queue.put(announcement("output", bytes(size * MEGABYTE)))
+    assert [len(each.body) // MEGABYTE for each in taken(queue)] == [5, 3]
+
+
+def test_without_a_delivery_announcements_have_no_end():
+    queue = WebhookQueue()
+    queue.put(announcement("start"))
+    assert queue.take(1e12)
+    assert queue.take_last() is None
+
+
+def test_when_its_time_is_over_the_delivery_waits_no_longer():
+    queue = WebhookQueue()
+    for event in ("start", "logs", "output"):
+        queue.put(announcement(event, bytes(3 * MEGABYTE)))
+    queue.finish(delivery("a"), 10)
+    assert queue.take(9.9).event == "start"
+    assert queue.take(10) is None
+    assert queue.take_last().id == "a"
+    queue.put(announcement("start", bytes(8 * MEGABYTE)))  # of a later run of the same id
+    assert [each.event for each in taken(queue, 20)] == ["start"]
+
+
+def test_a_second_delivery_keeps_the_end():
+    queue = WebhookQueue()
+    queue.finish(delivery("a"), 10)
+    queue.finish(delivery("b"), 10)
+    assert queue.take_last().id == "a"
+    queue.put(announcement("logs"))
+    assert queue.take(10) is None
+    assert queue.take_last().id == "b"
+    assert queue.take_last() is None
+
+
+def test_no_webhook_is_longer_off_than_the_interval():
+    throttle = LogThrottle(0.5)
+    assert throttle.is_due(10)
+    throttle.note(10)
+    assert not throttle.is_due(10.4)
+    assert throttle.is_due(10.5)
+    throttle.note(10.4)  # an output, which carries the logs
+    assert not throttle.is_due(10.5)
+    assert LogThrottle(0).is_due(0)

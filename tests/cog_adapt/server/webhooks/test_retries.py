@@ -1,0 +1,194 @@
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from cog_adapt.server.records.record import Delivery
+from cog_adapt.server.webhooks import retries as module
+from cog_adapt.server.webhooks.retries import Retries
+
+pytestmark = pytest.mark.anyio
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def longest_sleep(monkeypatch):
+    """So that nothing is found by chance, only because it was time to look."""
+    monkeypatch.setattr(module, "_LONGEST_SLEEP", 60)
+
+
+def delivery(name="a", **changes):
+    return Delivery(
+        id=name, record_id="p", kind="predict", event="completed", url="u", body="{}",
+        **({"created_at": LONG_AGO, "attempts": 1} | changes),
+    )  # fmt: skip
+
+
+class Deliverer:
+    """Notes what is tried; each try ends when it is let, with the state given."""
+
+    def __init__(self, *due):
+        self.due = list(due)
+        self.limits, self.tried, self.claimed = [], [], set()
+        self.open = asyncio.Event()
+        self.open.set()
+        self.becomes = lambda delivery: delivery
+
+    async def find_due(self, limit):
+        self.limits.append(limit)
+        return [each for each in self.due if each.id not in self.claimed][:limit]
+
+    def claim(self, delivery):
+        is_free = delivery.id not in self.claimed
+        self.claimed.add(delivery.id)
+        return is_free
+
+    async def deliver(self, delivery, delays):
+        self.tried.append((delivery.id, delays))
+        await self.open.wait()
+        return self.becomes(delivery)
+
+
+@pytest.fixture
+async def start():
+    begun = []
+
+    def start(deliverer):
+        retries = Retries(deliverer, (1, 2))
+        begun.append(retries)
+        retries.start()
+        return retries
+
+    yield start
+    for retries in begun:
+        await retries.stop()
+
+
+async def until(check):
+    async with asyncio.timeout(10):
+        while not check():
+            await asyncio.sleep(0.005)
+
+
+async def test_what_is_due_at_the_start_is_tried_with_the_delays(start):
+    deliverer = Deliverer(delivery("a"), delivery("b"))
+    start(deliverer)
+    await until(lambda: len(deliverer.tried) == 2)
+    assert deliverer.tried == [("a", (1, 2)), ("b", (1, 2))]
+
+
+async def test_32_are_tried_at_once_and_the_next_where_one_ends(start):
+    deliverer = Deliverer(*(delivery(str(number)) for number in range(40)))
+    deliverer.open.clear()
+    retries = start(deliverer)
+    await until(lambda: len(deliverer.tried) == 32)
+    await asyncio.sleep(0.02)
+    assert len(deliverer.tried) == len(retries.running) == 32
+    retries._look_at(0)
+    await asyncio.sleep(0.02)
+    assert deliverer.limits == [32]
+    deliverer.open.set()
+    await until(lambda: len(deliverer.tried) == 40)
+    await until(lambda: not retries.running)
+
+
+async def test_one_that_is_being_tried_is_left(start):
+    deliverer = Deliverer(delivery("a"))
+    deliverer.find_due = lambda limit: asyncio.sleep(0, [delivery("a")])
+    deliverer.claimed = {"a"}
+    retries = start(deliverer)
+    await asyncio.sleep(0.02)
+    assert (deliverer.tried, retries.running) == ([], set())
+
+
+async def test_a_new_delivery_is_left_to_its_first_attempt_for_a_minute(start):
+    deliverer = Deliverer()
+    retries = start(deliverer)
+    now = datetime.now(UTC)
+    deliverer.due = [
+        delivery("new", attempts=0, created_at=now + timedelta(milliseconds=1)),
+        delivery("tried", attempts=1, created_at=now + timedelta(milliseconds=1)),
+        delivery("older", attempts=0, created_at=now - timedelta(seconds=30)),
+    ]
+    await until(lambda: deliverer.limits)
+    retries._look_at(0)
+    await until(lambda: len(deliverer.tried) == 2)
+    assert [name for name, _ in deliverer.tried] == ["tried", "older"]
+    retries._since = now - timedelta(days=1)
+    deliverer.due = [delivery("forgotten", attempts=0, created_at=now - timedelta(seconds=61))]
+    retries._look_at(0)
+    await until(lambda: len(deliverer.tried) == 3)
+    deliverer.due = [delivery("waiting", attempts=0, created_at=now - timedelta(seconds=55))]
+    retries._look_at(0)
+    await asyncio.sleep(0.02)
+    assert len(deliverer.tried) == 3
+
+
+async def test_it_looks_again_when_the_next_attempt_is_due(start):
+    deliverer = Deliverer()
+    retries = start(deliverer)
+    await until(lambda: deliverer.limits)
+    begun = time.monotonic()
+    for seconds in (40, 0.15, 20):
+        due = datetime.now(UTC) + timedelta(seconds=seconds)
+        retries.note(delivery(next_attempt_at=due))
+    retries.note(delivery(next_attempt_at=None))
+    await until(lambda: len(deliverer.limits) == 2)
+    assert 0.14 < time.monotonic() - begun < 5
+    await asyncio.sleep(0.02)
+    assert len(deliverer.limits) == 2
+
+
+async def test_each_moment_is_kept_until_it_has_come(start):
+    deliverer = Deliverer()
+    retries = start(deliverer)
+    await until(lambda: deliverer.limits)
+    for seconds in (0.1, 0.2, 0.3):
+        retries.note(delivery(next_attempt_at=datetime.now(UTC) + timedelta(seconds=seconds)))
+    await until(lambda: len(deliverer.limits) == 4)
+
+
+async def test_it_looks_every_few_seconds_for_what_others_left(start, monkeypatch):
+    assert Retries(Deliverer(), ())._plan_look(100.0) == 160.0
+    monkeypatch.setattr(module, "_LONGEST_SLEEP", 0.05)
+    deliverer = Deliverer()
+    start(deliverer)
+    await until(lambda: len(deliverer.limits) > 3)
+
+
+async def test_an_attempt_that_failed_is_planned_again(start):
+    deliverer = Deliverer(delivery("a"))
+
+    def fail(tried):
+        deliverer.claimed.discard("a")
+        if len(deliverer.tried) > 2:
+            deliverer.due = []
+        soon = datetime.now(UTC) + timedelta(seconds=0.05)
+        return msgspec.structs.replace(tried, next_attempt_at=soon)
+
+    deliverer.becomes = fail
+    start(deliverer)
+    await until(lambda: len(deliverer.tried) == 3)
+
+
+async def test_when_stopped_nothing_more_is_begun(start):
+    deliverer = Deliverer(delivery("a"))
+    deliverer.open.clear()
+    retries = start(deliverer)
+    await until(lambda: retries.running)
+    await retries.stop()
+    deliverer.due = [delivery("b")]
+    retries._look_at(0)
+    await asyncio.sleep(0.02)
+    assert [name for name, _ in deliverer.tried] == ["a"]
+    assert len(retries.running) == 1
+    deliverer.open.set()
+    await until(lambda: not retries.running)
+    await retries.stop()
