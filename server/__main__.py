@@ -9,10 +9,10 @@ if __name__ == "__main__":  # a model process imports this module too, under ano
     if Path(sys.path[0]) == Path.cwd() != Path(__file__).resolve().parents[1]:
         del sys.path[0]  # the user's folder: its modules are for the model process alone
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
-        from cog_adapt.command.app import app
+        from cog_adapt import run
 
-        app()
+        run(sys.argv[1:])
     else:
-        from cog_adapt.server.main import serve
+        from cog_adapt import serve
 
         serve(sys.argv[1:])

@@ -5,10 +5,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cog_adapt.command.client import Client
-from cog_adapt.command.display import Display
 from cog_adapt.command.events import Kind, Run, cancel, follow
 from cog_adapt.command.inputs import Flags, fit_inputs, read_flags
 from cog_adapt.command.interrupts import canceling
@@ -16,6 +15,9 @@ from cog_adapt.command.local_server import local_server
 from cog_adapt.command.results import Target, as_text, write, write_files
 from cog_adapt.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
+
+if TYPE_CHECKING:
+    from cog_adapt.command.display import Display
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -53,6 +55,8 @@ def run_once(options: Options) -> int:
         UnavailableError: there is no server that could run it.
         StorageError: a result cannot be written.
     """
+    from cog_adapt.command.display import Display  # rich: `openapi` runs the user's code without it
+
     flags = read_flags(options.flags)
     target = Target(options.output, "weights" if options.kind == "train" else "output")
     target.check()
@@ -67,7 +71,7 @@ def run_once(options: Options) -> int:
     return INTERRUPTED if interrupted.once and data["status"] == "canceled" else code
 
 
-def _prepare(options: Options, flags: Flags, client: Client, display: Display) -> Run:
+def _prepare(options: Options, flags: Flags, client: Client, display: "Display") -> Run:
     """Wait for the server's setup, and check the inputs: nothing runs that does not fit."""
     display.phase("setting up")
     client.wait_until_ready(options.setup_seconds)
@@ -98,7 +102,7 @@ def _variables(lines: Sequence[str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def _conclude(options: Options, final: dict[str, Any], target: Target, display: Display) -> int:
+def _conclude(options: Options, final: dict[str, Any], target: Target, display: "Display") -> int:
     """Write what came out; the exit code."""
     output, succeeded = final.get("output"), final["status"] == "succeeded"
     if display.is_text and isinstance(output, list):
@@ -115,7 +119,7 @@ def _conclude(options: Options, final: dict[str, Any], target: Target, display: 
     return FAILED
 
 
-def _deliver(output: object, target: Target, display: Display) -> None:
+def _deliver(output: object, target: Target, display: "Display") -> None:
     if output is None:
         display.say("no output")
         return
@@ -128,7 +132,7 @@ def _deliver(output: object, target: Target, display: Display) -> None:
         _put(rest, target, display)
 
 
-def _put(value: object, target: Target, display: Display) -> None:
+def _put(value: object, target: Target, display: "Display") -> None:
     """Text or JSON: into the file of `-o`, else on standard output."""
     if target.named is None:
         display.put(as_text(value))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from datetime import timedelta
 
 import structlog
@@ -35,11 +36,14 @@ _WEBHOOK_SECONDS = 30.0
 _LAST_WORDS_SECONDS = 5.0
 log = structlog.get_logger()
 
+Parts = tuple[dict[Kind, WorkerConfig], Kind, Callable[[], None], Records]
+PARTS: ContextVar[Parts] = ContextVar("parts of the app that `build` makes")
+
 
 def create_app(
     settings: Settings,
-    configs: dict[Kind, WorkerConfig],
-    mode: Kind,
+    configs: dict[Kind, WorkerConfig] | None = None,
+    mode: Kind = "predict",
     shut_down: Callable[[], None] = lambda: None,
     records: Records | None = None,
 ) -> FastAPI:
@@ -55,6 +59,8 @@ def create_app(
     Raises:
         ConfigError: a setting cannot be used.
     """
+    if configs is None:
+        configs, mode, shut_down, records = PARTS.get()
     traces, metrics = Traces.from_environment(), Metrics()
     egress = Egress(settings.egress_allow)
     signer = WebhookSigner("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)

@@ -8,15 +8,16 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
 import coglet
 import uvicorn
+from fastapi import FastAPI
 
-from cog_adapt.server.app import add_middleware, create_app
+from cog_adapt.server.app import PARTS, add_middleware, create_app
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.joined_writes import JoiningProtocol
@@ -31,9 +32,19 @@ _KEEP_ALIVE_SECONDS = 75
 _ANSWER_SECONDS = 1  # for those who wait for what was given up when the time to drain was over
 
 
-def serve(arguments: Sequence[str]) -> NoReturn:
-    """Serve until told to end; the exit code is Cog's."""
-    flags = _read_flags(arguments)
+def serve(
+    arguments: Sequence[str],
+    build: Callable[[Settings], FastAPI] = create_app,
+    program: str = "python -m server",
+) -> NoReturn:
+    """Serve until told to end; the exit code is Cog's.
+
+    Args:
+        arguments: Cog's flags.
+        build: makes the app, once settings are read.
+        program: what the command is called in its help.
+    """
+    flags = _read_flags(arguments, program)
     if flags.version:
         sys.stdout.write(f"coglet (Python) {coglet.__version__}\n")
         sys.exit(0)
@@ -43,7 +54,7 @@ def serve(arguments: Sequence[str]) -> NoReturn:
         configure_logs(settings.log_format, settings.cog_log_level)
         configs = worker_configs(settings, flags.mode, flags.upload_url)
         listener = _listen(flags.host, settings.port)
-        server = Server(settings, configs, flags)
+        server = Server(settings, configs, flags, build)
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
     with listener:
@@ -61,11 +72,13 @@ def _take_variables_of_image() -> None:
             os.environ.setdefault(name, value)
 
 
-def _read_flags(arguments: Sequence[str]) -> argparse.Namespace:
+def _read_flags(arguments: Sequence[str], program: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m server",
+        prog=program,
         description="Cog HTTP server",
-        epilog="Commands instead of flags: predict, train, openapi, key (each with --help).",
+        epilog="Commands instead of flags: predict, train, openapi, key (each with --help)."
+        if program == "python -m server"
+        else None,
     )
     parser.add_argument("-v", "--version", action="store_true", help="show version and exit")
     parser.add_argument("--host", default="0.0.0.0", help="host to bind to")
@@ -154,10 +167,15 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, settings: Settings, configs: dict[Kind, WorkerConfig], flags: argparse.Namespace
+        self,
+        settings: Settings,
+        configs: dict[Kind, WorkerConfig],
+        flags: argparse.Namespace,
+        build: Callable[[Settings], FastAPI],
     ) -> None:
         records = Records.open(settings.database_url, settings.data_dir)
-        app = self._app = create_app(settings, configs, flags.mode, self._end, records)
+        PARTS.set((configs, flags.mode, self._end, records))
+        app = self._app = build(settings)
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         super().__init__(

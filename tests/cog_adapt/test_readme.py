@@ -65,7 +65,8 @@ def _shown(default: object) -> str:
 
 
 def test_the_commands_are_there():
-    recipes = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    makefiles = "\n".join((ROOT / name).read_text() for name in ("Makefile", "package.mk"))
+    recipes = set(re.findall(r"^([a-z]+):", makefiles, re.MULTILINE))
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", README, re.MULTILINE)) <= recipes
     commands = re.findall(r"(?:python -m server|cog-adapt) ([a-z]+)", README)
     assert commands
