@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from fastapi import FastAPI
 
@@ -65,21 +65,17 @@ def read_reference(project: Path) -> str | None:
         tools = tomllib.loads(project.read_text()).get("tool", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{project} cannot be read: {error}. Correct it.") from error
-    misspelt = [name for name in tools if re.sub("[-_.]", "", name.lower()) == "cogadapt"]
-    if not misspelt:
+    found = [name for name in tools if re.sub("[-_.]", "", name.lower()) == "cogadapt"]
+    if not found:
         return None
-    table: dict[str, Any] = tools[misspelt[0]]
-    reference = table.get("app")
-    if misspelt != ["cog-adapt"] or table.keys() != {"app"} or not _is_reference(reference):
-        raise ConfigError(
-            f"{project}: [tool.{misspelt[0]}] is {table!r}; "
-            'allowed: [tool.cog-adapt] with app = "MODULE:FUNCTION", such as "server.app:build".'
-        )
-    return str(reference)
-
-
-def _is_reference(value: object) -> bool:
-    return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
+    match tools[found[0]]:
+        case {"app": str(reference), **others} if not others and _REFERENCE.fullmatch(reference):
+            if found == ["cog-adapt"]:
+                return reference
+    raise ConfigError(
+        f"{project}: [tool.{found[0]}] is {tools[found[0]]!r}; "
+        'allowed: [tool.cog-adapt] with app = "MODULE:FUNCTION", such as "server.app:build".'
+    )
 
 
 def load_function(reference: str, folder: Path) -> Callable[..., object]:
