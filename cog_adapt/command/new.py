@@ -22,7 +22,7 @@ ZONE = (
 """What belongs to the owner of a model, in a checkout of the repository."""
 
 _INSTALLED = PACKAGE / "template"  # put there when the wheel is built
-_OWN = PACKAGE / "command" / "project"  # what a new project has, and the repository has otherwise
+_OWN = {"pyproject.toml": "new_pyproject.toml", "README.md": "new_readme.md"}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -50,8 +50,8 @@ def write_project(folder: Path) -> None:
             raise ConfigError(f"{folder} is not an empty folder. Name one that is, or a new one.")
         for source, name in zone():
             _copy(source, folder / name)
-        for source in _OWN.iterdir():
-            _copy(source, folder / source.name)
+        for name, own in _OWN.items():
+            _copy(Path(__file__).with_name(own), folder / name)
         ignored = shutil.ignore_patterns("__pycache__", _INSTALLED.name)
         shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=ignored)
     except OSError as error:
