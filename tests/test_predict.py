@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cog_adapt.runner.adapters import load_adapter
+from cog_adapt import load_adapter
 from examples.cog_server import cog_server, write_schema
 
 ROOT = Path(__file__).parent.parent

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cog_adapt.runner.adapters import base_digest
-from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.examples import Example, read_examples
+from cog_adapt import Example, InputError, WeightsError, base_digest, read_examples
 from task import SentenceClassifier, TextClassification
 
 TICKETS = Path(__file__).parents[1] / "examples" / "tickets.jsonl"

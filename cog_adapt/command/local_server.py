@@ -6,6 +6,7 @@ It has a folder for its records and a key that nobody else knows, both gone afte
 import contextlib
 import os
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -61,10 +62,9 @@ def _free_port() -> int:
 
 def _environment(folder: Path, port: int) -> dict[str, str]:
     """This process's variables, but no other server's records, limits or keys."""
-    path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
     return {
         **os.environ,
-        "PYTHONPATH": path,
+        **_python_path(),
         "PORT": str(port),
         "DATA_DIR": str(folder / "data"),
         "DATABASE_URL": f"sqlite:///{folder / 'records.sqlite'}",
@@ -75,11 +75,19 @@ def _environment(folder: Path, port: int) -> dict[str, str]:
     }
 
 
+def _python_path() -> dict[str, str]:
+    """Where the package is, unless it is installed: a folder before Python's own hides some."""
+    if str(_PACKAGES) in (*site.getsitepackages(), site.getusersitepackages()):
+        return {}
+    path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path}
+
+
 def _start(kind: Kind, folder: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "server", "--host", "127.0.0.1", "--x-mode", kind]
+    command = [sys.executable, "-P", "-m", "cog_adapt", "serve", "--host", "127.0.0.1"]
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
-            command,
+            [*command, "--x-mode", kind],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -5,10 +5,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cog_adapt.command.client import Client
-from cog_adapt.command.display import Display
 from cog_adapt.command.events import RunRequest, cancel, follow
 from cog_adapt.command.inputs import Flags, fit_inputs, read_flags
 from cog_adapt.command.interrupts import canceling
@@ -17,6 +16,9 @@ from cog_adapt.command.results import OutputPath, as_text, write, write_files
 from cog_adapt.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Kind
+
+if TYPE_CHECKING:
+    from cog_adapt.command.display import Display
 
 SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -54,6 +56,8 @@ def run_once(options: Options) -> int:
         UnavailableError: there is no server that could run it.
         StorageError: a result cannot be written.
     """
+    from cog_adapt.command.display import Display  # rich: `openapi` runs the user's code without it
+
     flags = read_flags(options.flags)
     target = OutputPath(options.output, "weights" if options.kind == "train" else "output")
     target.check()
@@ -66,7 +70,7 @@ def run_once(options: Options) -> int:
     return INTERRUPTED if was_interrupted and final["status"] == "canceled" else code
 
 
-def _run(client: Client, run: RunRequest, display: Display) -> tuple[dict[str, Any], bool]:
+def _run(client: Client, run: RunRequest, display: "Display") -> tuple[dict[str, Any], bool]:
     """The final object, and whether Ctrl-C was pressed meanwhile."""
     with canceling(lambda: cancel(client, run), display.say) as interrupted:
         for name, data in follow(client, run):
@@ -74,7 +78,7 @@ def _run(client: Client, run: RunRequest, display: Display) -> tuple[dict[str, A
     return data, interrupted.once
 
 
-def _prepare(options: Options, flags: Flags, client: Client, display: Display) -> RunRequest:
+def _prepare(options: Options, flags: Flags, client: Client, display: "Display") -> RunRequest:
     """Wait for the server's setup, and check the inputs: nothing runs that does not fit."""
     display.phase("setting up")
     client.wait_until_ready(options.setup_seconds)
@@ -105,7 +109,9 @@ def _variables(lines: Sequence[str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def _conclude(options: Options, final: dict[str, Any], target: OutputPath, display: Display) -> int:
+def _conclude(
+    options: Options, final: dict[str, Any], target: OutputPath, display: "Display"
+) -> int:
     """Write what came out; the exit code."""
     output, succeeded = final.get("output"), final["status"] == "succeeded"
     if display.is_text and isinstance(output, list):
@@ -122,7 +128,7 @@ def _conclude(options: Options, final: dict[str, Any], target: OutputPath, displ
     return FAILED
 
 
-def _deliver(output: object, target: OutputPath, display: Display) -> None:
+def _deliver(output: object, target: OutputPath, display: "Display") -> None:
     if output is None:
         display.say("no output")
         return
@@ -135,7 +141,7 @@ def _deliver(output: object, target: OutputPath, display: Display) -> None:
         _put(rest, target, display)
 
 
-def _put(value: object, target: OutputPath, display: Display) -> None:
+def _put(value: object, target: OutputPath, display: "Display") -> None:
     """Text or JSON: into the file of `-o`, else on standard output."""
     if target.named is None:
         display.put(as_text(value))

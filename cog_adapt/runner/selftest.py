@@ -1,6 +1,6 @@
 """The gradient self-test of a task: the gate that a process passes before it serves.
 
-    python -m cog_adapt.runner.selftest [FILE:CLASS] [--json FILE]
+    cog-adapt selftest [FILE:CLASS] [--json FILE]
 
 It joins the base with what an adaptation would start from (LoRA pairs, a head), and has
 `check_gradients` prove that every parameter gets its gradient, in each precision. Then it takes
@@ -11,11 +11,14 @@ checkpointing on. The model is left bit for bit as it was.
 import argparse
 import importlib.util
 import json
+import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import isabstract
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -32,7 +35,6 @@ from cog_adapt.runner.replicas import serving_replica
 from cog_adapt.runner.start import Start, adamw, example_loss
 from cog_adapt.runner.surroundings import check_surroundings, probe_of
 from cog_adapt.runner.task import Task
-from task import TextClassification
 
 Entry = Callable[..., object]
 
@@ -117,24 +119,45 @@ def _check(
 
 
 def load_task(reference: str) -> Task:
-    """The task that FILE:CLASS names.
+    """The task that FILE:CLASS names; FILE alone names the one in it.
 
     Raises:
-        ConfigError: there is no such file or class, or it is no task.
+        ConfigError: there is no such file or class, it is no task, or the file has several.
     """
-    path, _, name = reference.rpartition(":")
+    path, _, name = reference.partition(":")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     if not Path(path).is_file() or spec is None or spec.loader is None:
         raise ConfigError(f"{reference!r} names no Python file. Write FILE.py:CLASS.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    return _named(module, name, path)() if name else _only(module, path)()
+
+
+def _named(module: ModuleType, name: str, path: str) -> type[Task]:
     kind = getattr(module, name, None)
     if not isinstance(kind, type) or not issubclass(kind, Task):
+        raise ConfigError(f"{name!r} in {path} is no subclass of cog_adapt.Task. Make it one.")
+    return kind
+
+
+def _only(module: ModuleType, path: str) -> type[Task]:
+    """The one task that a file defines; what others build on does not count."""
+    kinds = [
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        and issubclass(kind, Task)
+        and kind.__module__ == module.__name__
+        and not isabstract(kind)
+    ]
+    if len(kinds) != 1:
+        names = ", ".join(kind.__name__ for kind in kinds) or "none"
         raise ConfigError(
-            f"{name!r} in {path} is no subclass of cog_adapt.runner.task.Task. Make it one."
+            f"{path} defines {names}; one subclass of cog_adapt.Task is looked for. "
+            "Name it: FILE.py:CLASS."
         )
-    return kind()
+    return kinds[0]
 
 
 def _environment(report: SelfTestReport) -> dict[str, str]:
@@ -146,17 +169,21 @@ def _environment(report: SelfTestReport) -> dict[str, str]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None, program: str = "python -m cog_adapt.runner.selftest"
+) -> int:
     """Test a task on the device of the settings; 0 if it passed, 1 if not."""
-    parser = argparse.ArgumentParser(
-        prog="python -m cog_adapt.runner.selftest", description=main.__doc__
+    parser = argparse.ArgumentParser(prog=program, description=main.__doc__)
+    parser.add_argument(
+        "task", nargs="?", default="task.py", help="FILE:CLASS; by default the task in task.py"
     )
-    parser.add_argument("task", nargs="?", help="FILE:CLASS; by default text classification")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON too")
     chosen = parser.parse_args(arguments)
     console = Console()
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # the task's file may import its neighbours
     try:
-        task = load_task(chosen.task) if chosen.task else TextClassification()
+        task = load_task(chosen.task)
         report = run_self_test(LoadedModel(task, RunnerSettings.from_environment()))
     except RunnerError as error:
         console.print(f"[red]{type(error).__name__}[/]: {error}", highlight=False)

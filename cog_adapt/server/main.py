@@ -31,18 +31,24 @@ from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.worker.config import WorkerConfig
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
+_COMMANDS = "Commands instead of flags: predict, train, openapi, key (each with --help)."
 _KEEP_ALIVE_SECONDS = 75
 _ANSWER_SECONDS = 1  # for those who wait for what was given up when the time to drain was over
 
 
-def serve(arguments: Sequence[str], build: Callable[[Settings], FastAPI] = create_app) -> NoReturn:
+def serve(
+    arguments: Sequence[str],
+    build: Callable[[Settings], FastAPI] = create_app,
+    program: str = "python -m server",
+) -> NoReturn:
     """Serve until told to end; the exit code is Cog's.
 
     Args:
         arguments: Cog's flags.
         build: makes the application, by `create_app` and whatever is added to it.
+        program: what the command is called in its help.
     """
-    flags = _read_flags(arguments)
+    flags = _read_flags(arguments, program)
     if flags.version:
         sys.stdout.write(f"coglet (Python) {coglet.__version__}\n")
         sys.exit(0)
@@ -70,11 +76,11 @@ def _take_variables_of_image() -> None:
             os.environ.setdefault(name, value)
 
 
-def _read_flags(arguments: Sequence[str]) -> argparse.Namespace:
+def _read_flags(arguments: Sequence[str], program: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m server",
+        prog=program,
         description="Cog HTTP server",
-        epilog="Commands instead of flags: predict, train, openapi, key (each with --help).",
+        epilog=_COMMANDS if program == "python -m server" else None,
     )
     parser.add_argument("-v", "--version", action="store_true", help="show version and exit")
     parser.add_argument("--host", default="0.0.0.0", help="host to bind to")

@@ -72,7 +72,7 @@ def test_all_that_the_server_imports_is_copied():
 
 
 def test_nothing_else_is_copied():
-    files = {"cog.yaml", "requirements.txt", "requirements-weights.txt"}
+    files = {"cog.yaml", "pyproject.toml", "requirements.txt", "requirements-weights.txt"}
     assert set(copied()) - needed() == files
 
 

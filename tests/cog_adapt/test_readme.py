@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from cog_adapt.command.main import COMMANDS
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.selftest import load_task
 from cog_adapt.server.settings import Settings
-from server.__main__ import COMMANDS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "cog_adapt" / "server"
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -65,9 +65,10 @@ def _shown(default: object) -> str:
 
 
 def test_the_commands_are_there():
-    recipes = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    makefiles = "\n".join((ROOT / name).read_text() for name in ("Makefile", "package.mk"))
+    recipes = set(re.findall(r"^([a-z]+):", makefiles, re.MULTILINE))
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", README, re.MULTILINE)) <= recipes
-    commands = re.findall(r"python -m server ([a-z]+)", README)
+    commands = re.findall(r"(?:python -m server|cog-adapt) ([a-z]+)", README)
     assert commands
     assert set(commands) <= {*COMMANDS}
     assert {

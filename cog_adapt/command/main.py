@@ -1,0 +1,66 @@
+"""The command `cog-adapt`.
+
+A model process imports the module that its parent was started with, so this one imports nothing
+that its commands need, and nothing that a file of the user's could stand in for.
+"""
+
+import os
+import sys
+
+_SUMMARIES = {
+    "serve": "serve the predictor of this folder: Cog's HTTP API",
+    "predict": "run one prediction, and end",
+    "train": "run one training, and end",
+    "selftest": "prove that gradients reach every parameter of a task",
+    "key": "make an API key",
+    "openapi": "print the OpenAPI document of the predictor in this folder",
+    "new": "write a new project into an empty folder",
+}
+COMMANDS = tuple(_SUMMARIES)
+USAGE_ERROR = 2
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    if not sys.flags.safe_path and not _is_here():
+        # The folder of a predictor may hold a random.py: its modules are for the model process
+        # alone, and Python looks there for its own too, in every process that it spawns.
+        os.execv(sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]])
+    run(sys.argv[1:])
+
+
+def run(arguments: list[str]) -> None:
+    """Run one command; it ends the process, with an exit code where it failed."""
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
+    if name in ("-h", "--help"):
+        sys.stdout.write(_help())
+    elif name == "serve":
+        from cog_adapt.command.serve import serve_folder
+
+        serve_folder(rest)
+    elif name == "selftest":
+        from cog_adapt.runner.selftest import main as selftest
+
+        sys.exit(selftest(rest, "cog-adapt selftest"))
+    elif name == "new":
+        from cog_adapt.command.new import main as new
+
+        sys.exit(new(rest))
+    elif name in COMMANDS:
+        from cog_adapt.command.app import app
+
+        app(arguments)
+    else:
+        sys.stderr.write(f"error: {name!r} is no command; allowed: {', '.join(COMMANDS)}.\n")
+        sys.exit(USAGE_ERROR)
+
+
+def _help() -> str:
+    lines = (f"  {name:<10}{summary}" for name, summary in _SUMMARIES.items())
+    return "\n".join(["usage: cog-adapt COMMAND … (each with --help)", "", *lines, ""])
+
+
+def _is_here() -> bool:
+    """Whether the package is found through the working directory."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    return root == os.path.realpath(os.getcwd())

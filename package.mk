@@ -1,0 +1,35 @@
+# Recipes for the package itself, beside those of the Makefile; a project of one's own has none.
+.PHONY: gpu contracts bench quick container faults fuzz
+
+gpu: $(ENV)  ## the tests that need a CUDA device
+	@$(BIN)/python -m pytest -m gpu
+
+lint: contracts
+
+contracts: $(ENV)
+	@PYTHONPATH=. $(BIN)/lint-imports
+
+bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; writes docs/results
+	@$(BIN)/python -m bench.accuracy --output docs/results/accuracy.json
+	@$(BIN)/python -m bench.adaptation --output docs/results/adaptation.json
+	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
+	@$(BIN)/python -m bench.serving --output docs/results/serving.json
+	@$(BIN)/python -m bench.health --output docs/results/health.json
+	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
+
+quick: $(ENV)  ## the short form of bench: does it run?
+	@$(BIN)/python -m bench.accuracy --quick
+	@$(BIN)/python -m bench.adaptation --quick
+	@$(BIN)/python -m bench.overhead --quick
+	@$(BIN)/python -m bench.serving --quick
+	@$(BIN)/python -m bench.health --quick
+	@$(BIN)/python -m bench.recovery --quick
+
+container: $(ENV)  ## build the image and prove it in a real engine (Docker, or root on Debian; minutes)
+	@CONTAINER=1 $(BIN)/python -m pytest tests/cog_adapt/container
+
+faults: $(ENV)  ## the fault tests in their long form: kills, full disks, long queues
+	@FAULTS=full $(BIN)/python -m pytest tests/cog_adapt/faults
+
+fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
+	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/cog_adapt/server/test_schemathesis.py
