@@ -193,12 +193,18 @@ def _uncopied(module: nn.Module) -> str | None:
     """The innermost module whose own attributes cannot be copied."""
     for name, part in reversed(list(module.named_modules())):
         own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
-        for attribute, value in own.items():
-            try:
-                copy.deepcopy(value)
-            except Exception:  # noqa: BLE001 - looking for the one that fails
-                return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
+        attribute = next((k for k, value in own.items() if not _can_be_copied(value)), None)
+        if attribute is not None:
+            return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
     return None
+
+
+def _can_be_copied(value: object) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - copying runs the module's code
+        return False
+    return True
 
 
 def _precision_of(module: nn.Module) -> Precision:

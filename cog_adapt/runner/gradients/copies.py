@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
 from cog_adapt.runner.gradients.event import Event
@@ -38,13 +39,19 @@ class Copies:
         """The path of a tensor that holds a parameter's values apart from it, and its use."""
         originals = dict(self.module.named_parameters())
         for name in names:
-            weight = originals[name].detach()
-            for path, tensor in kept_tensors(self.module):
-                same = tensor.shape == weight.shape and tensor.data_ptr() != weight.data_ptr()
-                if same and weight.numel() > 1 and torch.equal(tensor, weight):
-                    place = self._at(path, training=training)
-                    return f" {path} is a copy of {name}, and may be used instead.", place
+            path = self._copy_of(originals[name].detach())
+            if path is not None:
+                place = self._at(path, training=training)
+                return f" {path} is a copy of {name}, and may be used instead.", place
         return "", NOWHERE
+
+    def _copy_of(self, weight: Tensor) -> str | None:
+        """The path of a tensor with the same values in other memory."""
+        for path, tensor in kept_tensors(self.module):
+            same = tensor.shape == weight.shape and tensor.data_ptr() != weight.data_ptr()
+            if same and weight.numel() > 1 and torch.equal(tensor, weight):
+                return path
+        return None
 
     def cached(self, names: Collection[str]) -> Place:
         """Where a first forward computes with parameters that later forwards do without."""

@@ -82,9 +82,10 @@ class GradientSlopes:
         slopes, at one point but not at another.
         """
         for number in range(1, _POINTS + 1):
-            if wrong:
-                with self.subject.elsewhere(number) as loss:
-                    wrong = [block for block in wrong if self._is_wrong(block, loss)]
+            if not wrong:
+                break
+            with self.subject.elsewhere(number) as loss:
+                wrong = [block for block in wrong if self._is_wrong(block, loss)]
         return wrong
 
     def _is_wrong(self, block: str, loss: float) -> bool:

@@ -122,19 +122,26 @@ class Subject:
         """Forward and backward; a float16 scale that overflows is lowered first."""
         self.loss.observer = observer
         try:
-            for _ in range(_MOST_SCALINGS):
-                self._ready()
-                loss = float(self.step.gradients(self.probe, self.seed))
-                scaler = self.step.scaler
-                if not scaler.is_enabled():
-                    return loss
-                scale = scaler.get_scale()
-                scaler.update()
-                if scaler.get_scale() >= scale:
-                    return loss
+            return self._gradients_in_range()
         finally:
             self.loss.observer = None
+
+    def _gradients_in_range(self) -> float:
+        for _ in range(_MOST_SCALINGS):
+            self._ready()
+            loss = float(self.step.gradients(self.probe, self.seed))
+            if not self._lowers_scale():
+                break
         return loss
+
+    def _lowers_scale(self) -> bool:
+        """Update the float16 scale; whether it fell, because the gradients overflowed."""
+        scaler = self.step.scaler
+        if not scaler.is_enabled():
+            return False
+        scale = scaler.get_scale()
+        scaler.update()
+        return bool(scaler.get_scale() < scale)
 
     def _ready(self) -> None:
         """Undo what an earlier forward may have done: buffers, frozen parameters."""
