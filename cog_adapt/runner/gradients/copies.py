@@ -31,7 +31,7 @@ class Copies:
         """Where the replica computes with a parameter of the original."""
         originals = (self.module, self.subject.base)
         foreign = {id(p) for module in originals for p in module.parameters()}
-        recorder, _ = self.diagnosis.record()
+        recorder, _ = self.diagnosis.forward.record()
         self.diagnosis.guard.put_back_gradients()
         return self._use_of(foreign, recorder)
 
@@ -56,17 +56,17 @@ class Copies:
     def cached(self, names: Collection[str]) -> Place:
         """Where a first forward computes with parameters that later forwards do without."""
         subject = self.subject
-        if _uses(self.diagnosis.record()[0], {id(subject.parameters[n]) for n in names}):
+        if _uses(self.diagnosis.forward.record()[0], {id(subject.parameters[n]) for n in names}):
             return NOWHERE
         with _fresh(subject):
-            recorder, _ = self.diagnosis.record()
+            recorder, _ = self.diagnosis.forward.record()
             used = _uses(recorder, {id(subject.parameters[n]) for n in names})
             return used[0].place(module_names(subject.replica)) if used else NOWHERE
 
     def _at(self, path: str, *, training: bool) -> Place:
         """Where the replica's tensor of a path is used."""
         copies = {id(t) for p, t in kept_tensors(self.subject.replica) if p == path}
-        return self._use_of(copies, self.diagnosis.record(training=training)[0])
+        return self._use_of(copies, self.diagnosis.forward.record(training=training)[0])
 
     def _use_of(self, tensors: set[int], recorder: Recorder) -> Place:
         names = self.diagnosis.names
