@@ -89,6 +89,7 @@ REFUSED = {
     "text\na": "the header of the CSV: no column 'label'",
     "text,text,label\na": "the column 'text' stands twice",
     "text,label,extra\na": "unknown column 'extra'",
+    "text,label\tx\na,b": r"unknown column 'label\\tx'",
     '"text': "row 1: broken CSV",
 }
 

@@ -72,6 +72,7 @@ def test_an_error_on_another_thread_is_a_failure_with_its_text():
     assert finding.code == "another-thread"
     assert "no gradient could be taken: only at home" in finding.message
     assert report.checks[0].status == "failed"
+    assert 0 < report.checks[0].seconds < report.seconds
 
 
 class CountsForwards(Letters):
