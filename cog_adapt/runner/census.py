@@ -47,14 +47,22 @@ def _heal(module: nn.Module) -> list[str]:
     names = []
     for prefix, owner in module.named_modules():
         for table in (owner._parameters, owner._buffers):
-            for name, tensor in table.items():
-                if tensor is None or is_lazy(tensor) or is_healthy(tensor):
-                    continue
-                if id(tensor) not in copies:
-                    copies[id(tensor)] = _healed(tensor)
-                table[name] = copies[id(tensor)]
-                names.append(f"{prefix}.{name}".lstrip("."))
+            names += [f"{prefix}.{name}".lstrip(".") for name in _heal_table(table, copies)]
     return names
+
+
+def _heal_table(table: dict[str, Any], copies: dict[int, Tensor]) -> list[str]:
+    """Replace the unhealthy tensors of one registry; a tensor met before gets its copy again."""
+    ill = {name: tensor for name, tensor in table.items() if _needs_healing(tensor)}
+    for name, tensor in ill.items():
+        if id(tensor) not in copies:
+            copies[id(tensor)] = _healed(tensor)
+        table[name] = copies[id(tensor)]
+    return list(ill)
+
+
+def _needs_healing(tensor: Tensor | None) -> bool:
+    return tensor is not None and not is_lazy(tensor) and not is_healthy(tensor)
 
 
 def _healed(tensor: Tensor) -> Tensor:
@@ -171,9 +179,14 @@ def _persistent_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Parameters and buffers but for non-persistent ones, which models use as caches."""
     yield from module.named_parameters(remove_duplicate=False)
     for prefix, owner in module.named_modules():
-        for name, buffer in owner._buffers.items():
-            if buffer is not None and name not in owner._non_persistent_buffers_set:
-                yield f"{prefix}.{name}".lstrip("."), buffer
+        for name, buffer in _persistent_buffers(owner):
+            yield f"{prefix}.{name}".lstrip("."), buffer
+
+
+def _persistent_buffers(owner: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    for name, buffer in owner._buffers.items():
+        if buffer is not None and name not in owner._non_persistent_buffers_set:
+            yield name, buffer
 
 
 def _count_hooks(part: nn.Module) -> int:

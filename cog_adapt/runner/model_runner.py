@@ -45,12 +45,7 @@ class ModelRunner:
         self.store = AdapterStore(self.settings.weights_dir / "adapters")
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
-        try:
-            loading = self._scheduler.submit_long(once(LoadedModel, task, self.settings))
-            self._model = loading.wait()
-        except BaseException:
-            self._scheduler.close()
-            raise
+        self._model = _load(task, self.settings, self._scheduler)
 
     def __enter__(self) -> Self:
         return self
@@ -185,13 +180,26 @@ class ModelRunner:
         begin: Adapter | None,
         checkpoint: Path | None,
     ) -> Ticket[Adaptation]:
-        checkpoints = checkpoint and Checkpoints(
-            load=lambda: load_state(checkpoint),
-            save=lambda state: save_state(state, checkpoint),
-            every=_KEEP_EVERY,
-        )
-        work = self._model.adapting(examples, recipe or Recipe(), begin, checkpoints or None)
+        checkpoints = None if checkpoint is None else _checkpoints_in(checkpoint)
+        work = self._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
         return self._scheduler.submit_long(work)
+
+
+def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:
+    """Load the model on the model thread; where that fails, the thread ends."""
+    try:
+        return scheduler.submit_long(once(LoadedModel, task, settings)).wait()
+    except BaseException:
+        scheduler.close()
+        raise
+
+
+def _checkpoints_in(file: Path) -> Checkpoints:
+    return Checkpoints(
+        load=lambda: load_state(file),
+        save=lambda state: save_state(state, file),
+        every=_KEEP_EVERY,
+    )
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[Step | None], None] | None:

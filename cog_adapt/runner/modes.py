@@ -119,9 +119,7 @@ def casting(precision: Precision | None) -> Iterator[None]:
     """
     depth = _nesting()
     try:
-        with ExitStack() as regions:
-            for kind in ("cpu", "cuda"):
-                regions.enter_context(_autocast(kind, precision))
+        with _autocast("cpu", precision), _autocast("cuda", precision):
             yield
     finally:
         _close_regions(depth)

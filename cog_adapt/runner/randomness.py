@@ -30,10 +30,14 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     try:
         torch.default_generator.manual_seed(seed)
         if cuda_state is not None:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
+            _seed_cuda(seed, device)
         yield
     finally:
         torch.set_rng_state(cpu_state)
         if cuda_state is not None:
             torch.cuda.set_rng_state(cuda_state, device)
+
+
+def _seed_cuda(seed: int, device: torch.device) -> None:
+    with torch.cuda.device(device):
+        torch.cuda.manual_seed(seed)

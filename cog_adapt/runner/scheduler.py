@@ -62,33 +62,32 @@ class Ticket(Generic[T]):
             BaseException: what the work raised.
         """
         try:
-            while True:
-                try:
-                    message = self._outbox.get(timeout=_POLL_SECONDS)
-                except Empty:
-                    continue
-                if isinstance(message, _Ended):
-                    return self._open(message)
-                if on_progress is not None:
-                    on_progress(message)
+            while (ended := self._received(on_progress, _POLL_SECONDS)) is None:
+                continue
+            return self._open(ended)
         finally:
             self.left = True
 
     async def wait_async(self, on_progress: Progress | None = None) -> T:
         """As `wait`, from an event loop; progress is reported on the loop's thread."""
         try:
-            while True:
-                try:
-                    message = self._outbox.get_nowait()
-                except Empty:
-                    await asyncio.sleep(_ASYNC_POLL_SECONDS)
-                    continue
-                if isinstance(message, _Ended):
-                    return self._open(message)
-                if on_progress is not None:
-                    on_progress(message)
+            while (ended := self._received(on_progress, 0)) is None:
+                await asyncio.sleep(_ASYNC_POLL_SECONDS)
+            return self._open(ended)
         finally:
             self.left = True
+
+    def _received(self, on_progress: Progress | None, seconds: float) -> _Ended | None:
+        """Report progress until none comes for `seconds`; the last message, once it is there."""
+        while True:
+            try:
+                message = self._outbox.get(timeout=seconds)
+            except Empty:
+                return None
+            if isinstance(message, _Ended):
+                return message
+            if on_progress is not None:
+                on_progress(message)
 
     def _open(self, ended: _Ended) -> T:
         if ended.error is not None:

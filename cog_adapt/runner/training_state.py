@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -100,13 +101,8 @@ def load_state(path: Path) -> TrainingState | None:
     """
     if not path.exists():
         return None
-    tables: dict[str, dict[str, Tensor]] = {"tensors": {}, "optimizer": {}, "best": {}}
     try:
-        with safe_open(path, framework="pt") as file:
-            numbers = json.loads((file.metadata() or {})[_KEY])
-            for key in file.keys():  # noqa: SIM118 - safe_open is no mapping
-                table, _, name = key.partition(":")
-                tables[table][name] = file.get_tensor(key)
+        numbers, tables = _read(path)
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise WeightsError(
             f"{path} holds no training state: {error}. Remove it to begin again."
@@ -119,3 +115,14 @@ def load_state(path: Path) -> TrainingState | None:
         scores=tuple(HeldOut(**score) for score in numbers["scores"]),
         seconds=numbers["seconds"],
     )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
+    """The numbers of a state's file, and its tables of tensors."""
+    tables: dict[str, dict[str, Tensor]] = {"tensors": {}, "optimizer": {}, "best": {}}
+    with safe_open(path, framework="pt") as file:
+        numbers = json.loads((file.metadata() or {})[_KEY])
+        for key in file.keys():  # noqa: SIM118 - safe_open is no mapping
+            table, _, name = key.partition(":")
+            tables[table][name] = file.get_tensor(key)
+    return numbers, tables

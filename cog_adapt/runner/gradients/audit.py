@@ -35,13 +35,18 @@ def _mode_decorator(function: Callable[..., object]) -> str | None:
     while function is not None:
         code = getattr(function, "__code__", None)
         if code is not None and code.co_filename.endswith("_contextlib.py"):
-            for cell in function.__closure__ or ():
-                owner = getattr(cell.cell_contents, "__self__", cell.cell_contents)
-                if type(owner).__module__.startswith("torch."):
-                    return type(owner).__name__
-            return "mode"
+            return _mode_behind(function)
         function = getattr(function, "__wrapped__", None)  # type: ignore[assignment]
     return None
+
+
+def _mode_behind(wrapper: Callable[..., object]) -> str:
+    """The name of the mode's class, which a wrapper of torch's holds in its closure."""
+    for cell in wrapper.__closure__ or ():
+        owner = getattr(cell.cell_contents, "__self__", cell.cell_contents)
+        if type(owner).__module__.startswith("torch."):
+            return type(owner).__name__
+    return "mode"
 
 
 def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:
@@ -144,9 +149,12 @@ def _audit_health(module: nn.Module) -> Iterator[Finding]:
 
 def _unhealthy_attributes(module: nn.Module) -> Iterator[str]:
     for prefix, part in module.named_modules():
-        for name, value in vars(part).items():
-            if isinstance(value, Tensor) and not value.is_meta and not is_healthy(value):
-                yield f"{prefix}.{name}".lstrip(".")
+        unhealthy = [name for name, value in vars(part).items() if _is_unhealthy(value)]
+        yield from (f"{prefix}.{name}".lstrip(".") for name in unhealthy)
+
+
+def _is_unhealthy(value: object) -> bool:
+    return isinstance(value, Tensor) and not value.is_meta and not is_healthy(value)
 
 
 def _total(tensor: Tensor) -> Tensor:

@@ -18,15 +18,18 @@ Kind = str | None
 """What a gradient is: None where there is none, else zero, fine or nonfinite."""
 
 
-_NONFINITE: tuple[Kind, ...] = ("nonfinite",)
-
-
 @dataclass
 class _Passage:
     """What came into a node during backward, and what went out of each edge."""
 
     came: list[Kind] = field(default_factory=list)
     went: list[Kind] = field(default_factory=list)
+
+    def may_begin(self, bad: Kind) -> bool:
+        """Whether bad gradients can begin here: what came in was sound (or, for NaN, was 0)."""
+        if "nonfinite" in self.came:
+            return False
+        return bad == "nonfinite" or "fine" in self.came
 
 
 class BackwardTrace:
@@ -62,27 +65,26 @@ class BackwardTrace:
 
     def stopped(self, names: Collection[str], modules: dict[int, str]) -> Place:
         """The node that got a gradient and handed none on towards these parameters."""
-        return self._first(names, modules, bad=(None,))
+        return self._first(names, modules, bad=None)
 
     def spoilt(self, names: Collection[str], modules: dict[int, str], *, nonfinite: bool) -> Place:
         """The node that got a sound gradient and handed on zeros, or values not finite."""
-        return self._first(names, modules, bad=_NONFINITE if nonfinite else ("zero",))
+        return self._first(names, modules, bad="nonfinite" if nonfinite else "zero")
 
-    def _first(
-        self, names: Collection[str], modules: dict[int, str], bad: tuple[Kind, ...]
-    ) -> Place:
+    def _first(self, names: Collection[str], modules: dict[int, str], bad: Kind) -> Place:
         own = self.subject.parameters
         towards = self._leading_to({id(own[name]) for name in names})
         for node in self.order:
-            passage = self.passages[node]
-            if "nonfinite" in passage.came or ("fine" not in passage.came and bad != _NONFINITE):
-                continue
-            edges = [following for following, _ in node.next_functions]
-            for following, kind in zip(edges, passage.went, strict=False):
-                if following in towards and kind in bad:
-                    self.culprit = node
-                    return self._place(node, modules)
+            if self.passages[node].may_begin(bad) and bad in self._handed_on(node, towards):
+                self.culprit = node
+                return self._place(node, modules)
         return NOWHERE
+
+    def _handed_on(self, node: Any, towards: set[Any]) -> set[Kind]:  # noqa: ANN401
+        """What went out of a node along its edges to these nodes."""
+        edges = [following for following, _ in node.next_functions]
+        went = zip(edges, self.passages[node].went, strict=False)
+        return {kind for following, kind in went if following in towards}
 
     def _leading_to(self, leaves: set[int]) -> set[Any]:
         """The nodes from which one of the leaves can be reached."""
@@ -91,12 +93,11 @@ class BackwardTrace:
         for node in self.nodes:
             for following, _ in node.next_functions:
                 above.setdefault(following, []).append(node)
-        stack = list(found)
-        while stack:
-            for node in above.get(stack.pop(), []):
-                if node not in found:
-                    found.add(node)
-                    stack.append(node)
+        waiting = list(found)
+        while waiting:
+            fresh = set(above.get(waiting.pop(), ())) - found
+            found |= fresh
+            waiting.extend(fresh)
         return found
 
     def _place(self, node: Any, modules: dict[int, str]) -> Place:  # noqa: ANN401

@@ -21,9 +21,12 @@ from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.gradients.report import GradientReport
+from cog_adapt.runner.gradients.selection import Selection, select
 from cog_adapt.runner.gradients.slopes import GradientSlopes
-from cog_adapt.runner.gradients.subject import Options, Selection, Subject, select
+from cog_adapt.runner.gradients.subject import Options, Subject
+from cog_adapt.runner.gradients.traces import Traces
 from cog_adapt.runner.gradients.update import Update
+from cog_adapt.runner.gradients.zero_entries import ZeroEntries
 from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
@@ -163,7 +166,7 @@ def _run(  # noqa: PLR0913
 
 
 def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> None:
-    slopes, update = GradientSlopes(flow), Update(operation)
+    slopes, update, traces = GradientSlopes(flow), Update(operation), Traces(operation)
     exam.check("inference", operation.serve_first)
     exam.check("replica", operation.compare_replica, needs=("served",))
     exam.check("perturbation", operation.perturb)
@@ -173,11 +176,11 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
     exam.check("blocks", slopes.judge_blocks, needs=("gradients",))
-    exam.check("zero entries", slopes.judge_zero_entries, needs=("gradients",))
+    exam.check("zero entries", ZeroEntries(flow).judge, needs=("gradients",))
     exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))
     exam.check("concurrency", update.serve_meanwhile, needs=("served", "stepped"))
-    exam.check("release", operation.release, needs=("loss",))
-    exam.check("base", operation.compare_base)
+    exam.check("release", traces.judge_release, needs=("loss",))
+    exam.check("base", traces.judge_base)
 
 
 def _report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> None:
@@ -193,12 +196,18 @@ def _uncopied(module: nn.Module) -> str | None:
     """The innermost module whose own attributes cannot be copied."""
     for name, part in reversed(list(module.named_modules())):
         own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
-        for attribute, value in own.items():
-            try:
-                copy.deepcopy(value)
-            except Exception:  # noqa: BLE001 - looking for the one that fails
-                return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
+        attribute = next((k for k, value in own.items() if not _can_be_copied(value)), None)
+        if attribute is not None:
+            return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
     return None
+
+
+def _can_be_copied(value: object) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - copying runs the module's code
+        return False
+    return True
 
 
 def _precision_of(module: nn.Module) -> Precision:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
 from cog_adapt.runner.gradients.event import Event
@@ -30,7 +31,7 @@ class Copies:
         """Where the replica computes with a parameter of the original."""
         originals = (self.module, self.subject.base)
         foreign = {id(p) for module in originals for p in module.parameters()}
-        recorder, _ = self.diagnosis.record()
+        recorder, _ = self.diagnosis.forward.record()
         self.diagnosis.guard.put_back_gradients()
         return self._use_of(foreign, recorder)
 
@@ -38,28 +39,34 @@ class Copies:
         """The path of a tensor that holds a parameter's values apart from it, and its use."""
         originals = dict(self.module.named_parameters())
         for name in names:
-            weight = originals[name].detach()
-            for path, tensor in kept_tensors(self.module):
-                same = tensor.shape == weight.shape and tensor.data_ptr() != weight.data_ptr()
-                if same and weight.numel() > 1 and torch.equal(tensor, weight):
-                    place = self._at(path, training=training)
-                    return f" {path} is a copy of {name}, and may be used instead.", place
+            path = self._copy_of(originals[name].detach())
+            if path is not None:
+                place = self._at(path, training=training)
+                return f" {path} is a copy of {name}, and may be used instead.", place
         return "", NOWHERE
+
+    def _copy_of(self, weight: Tensor) -> str | None:
+        """The path of a tensor with the same values in other memory."""
+        for path, tensor in kept_tensors(self.module):
+            same = tensor.shape == weight.shape and tensor.data_ptr() != weight.data_ptr()
+            if same and weight.numel() > 1 and torch.equal(tensor, weight):
+                return path
+        return None
 
     def cached(self, names: Collection[str]) -> Place:
         """Where a first forward computes with parameters that later forwards do without."""
         subject = self.subject
-        if _uses(self.diagnosis.record()[0], {id(subject.parameters[n]) for n in names}):
+        if _uses(self.diagnosis.forward.record()[0], {id(subject.parameters[n]) for n in names}):
             return NOWHERE
         with _fresh(subject):
-            recorder, _ = self.diagnosis.record()
+            recorder, _ = self.diagnosis.forward.record()
             used = _uses(recorder, {id(subject.parameters[n]) for n in names})
             return used[0].place(module_names(subject.replica)) if used else NOWHERE
 
     def _at(self, path: str, *, training: bool) -> Place:
         """Where the replica's tensor of a path is used."""
         copies = {id(t) for p, t in kept_tensors(self.subject.replica) if p == path}
-        return self._use_of(copies, self.diagnosis.record(training=training)[0])
+        return self._use_of(copies, self.diagnosis.forward.record(training=training)[0])
 
     def _use_of(self, tensors: set[int], recorder: Recorder) -> Place:
         names = self.diagnosis.names

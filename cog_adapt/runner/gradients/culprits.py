@@ -42,18 +42,23 @@ def likeliest(
 
 def stand_in(recorder: Recorder, *, is_flat: bool) -> Event | None:
     """The call that gives a step function a made-up slope (straight-through)."""
+    steps = _STEP_CALLS | _COMPARISONS if is_flat else _STEP_CALLS
     for event in recorder.events:
         if event.name in _STRAIGHT_THROUGH and _is_hard(event):
             return event
-        if event.stack.in_custom_function and (
-            event.name in _STEP_CALLS or (is_flat and event.name in _COMPARISONS)
-        ):
+        if event.name in steps and event.stack.in_custom_function:
             return event
-        if event.name in ("detach", "data.__get__") and event.is_cut:
-            maker = recorder.made.get(id(event.inputs[0]))
-            if maker is not None and maker.name in _SUBTRACTIONS and _steps(event):
-                return event
+        if _cuts_a_remainder(event, recorder):
+            return event
     return None
+
+
+def _cuts_a_remainder(event: Event, recorder: Recorder) -> bool:
+    """Whether this is the detach of `h + (step(h) - h).detach()`."""
+    if event.name not in ("detach", "data.__get__") or not event.is_cut:
+        return False
+    maker = recorder.made.get(id(event.inputs[0]))
+    return maker is not None and maker.name in _SUBTRACTIONS and _steps(event)
 
 
 def _is_hard(event: Event) -> bool:
@@ -91,13 +96,10 @@ def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
     culprits: list[Event] = []
     seen: set[Event] = set()
     while cuts and wanted:
-        found: set[int] = set()
-        for event in sorted(cuts, key=lambda e: (-e.size, e.index)):
-            hit = wanted & event.reaches()
-            if hit:
-                culprits.append(event)
-                found |= hit
-        wanted = wanted - found
+        largest_first = sorted(cuts, key=lambda e: (-e.size, e.index))
+        hits = {event: wanted & event.reaches() for event in largest_first}
+        culprits += [event for event, hit in hits.items() if hit]
+        wanted = wanted.difference(*hits.values())
         seen |= cuts
         cuts = frozenset().union(*(e.sources for e in cuts)) - seen
     return culprits

@@ -39,7 +39,7 @@ class GradientFlow:
         try:
             self.loss = subject.gradients(self._observe)
         except LossShapeError as error:
-            place = self.diagnosis.escape()
+            place = self.diagnosis.forward.escape()
             exam.fail(
                 "loss-shape",
                 f"{error}. Return a float tensor: a scalar, or one loss for each example.",
@@ -70,12 +70,12 @@ class GradientFlow:
             return
         if isinstance(error, ModeError):  # the forward before this one froze every parameter
             return
-        place = self.diagnosis.raised(error)
+        place = self.diagnosis.forward.raised(error)
         hint = ""
         if "nference tensor" in str(error):
             hint = (
                 " A tensor made by an inference is kept somewhere and used in training"
-                f"{self.diagnosis.kept_tensors()}: keep none, or serve under no_grad "
+                f"{self.diagnosis.forward.kept_tensors()}: keep none, or serve under no_grad "
                 "(serve_mode, or SERVE_MODE in the environment)."
             )
         self.exam.fail(
@@ -88,7 +88,7 @@ class GradientFlow:
     def _judge_tampering(self) -> None:
         for name, text in self.subject.loss.tampering.items():
             code = "thread-mode" if name in ("grad mode", "inference mode", "autocast") else None
-            place = self.diagnosis.tampering(name)
+            place = self.diagnosis.forward.tampering(name)
             self.exam.fail(
                 code or "flags-changed",
                 f"the forward changed what it must leave alone: {text}. Use a context manager "
@@ -105,7 +105,7 @@ class GradientFlow:
                 "each example. Reduce over everything but the examples.",
             )
         if not math.isfinite(self.loss):
-            place = self.diagnosis.nonfinite_value()
+            place = self.diagnosis.forward.nonfinite_value()
             self.exam.fail(
                 "loss-nonfinite",
                 f"the loss is {self.loss} before any update. Look for a division, logarithm or "

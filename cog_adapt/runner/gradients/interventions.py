@@ -17,11 +17,13 @@ from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import definition
-from cog_adapt.runner.gradients.subject import Subject, gradient_hooks
+from cog_adapt.runner.gradients.subject import Subject
 
 _SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
 _MOST = 24
 _Pairs = list[tuple[Tensor, Tensor]]
+_Remove = Callable[[], Callable[[], None]]
+"""Takes a hook away, and gives the function that puts it back."""
 
 
 class Interventions:
@@ -36,15 +38,18 @@ class Interventions:
         own = self.subject.parameters
         kept = {n: p.grad for n, p in own.items()}
         try:
-            for place, hooks in self._hooks():
-                if self._is_cured_without(hooks, names):
-                    return place
-            for events in self._suspects():
-                if self._is_cured(names, [event.index for event in events]):
-                    return events[0].place(self.modules)
+            return self._first_cure(names)
         finally:
             for name, parameter in own.items():
                 parameter.grad = kept[name]
+
+    def _first_cure(self, names: Collection[str]) -> Place:
+        for place, remove in self._hooks():
+            if self._is_cured_without(remove, names):
+                return place
+        for events in self._suspects():
+            if self._is_cured(names, [event.index for event in events]):
+                return events[0].place(self.modules)
         return NOWHERE
 
     def _suspects(self) -> Iterator[list[Event]]:
@@ -61,24 +66,17 @@ class Interventions:
             lines.setdefault(event.stack.position, []).append(event)
         yield from list(lines.values())[-_MOST:][::-1]
 
-    def _hooks(self) -> Iterator[tuple[Place, Callable[[], Callable[[], None]]]]:
+    def _hooks(self) -> Iterator[tuple[Place, _Remove]]:
         """Each backward hook of a module or parameter, and how to take it away for a while."""
         for part in self.subject.replica.modules():
-            for table in (part._backward_hooks, part._backward_pre_hooks):
-                for key, hook in list(table.items()):
-                    place = Place(self.modules.get(id(part)), definition(hook))
-                    yield place, _remover(table, key)
+            module = self.modules.get(id(part))
+            yield from _removable(part._backward_hooks, module)
+            yield from _removable(part._backward_pre_hooks, module)
         for name, parameter in self.subject.parameters.items():
-            for hook in list(gradient_hooks(parameter)):
-                module = self.subject.replica.get_submodule(name.rpartition(".")[0])
-                place = Place(self.modules.get(id(module)), definition(hook))
-                hooks = parameter._backward_hooks or {}
-                key = next(k for k, v in hooks.items() if v is hook)
-                yield place, _remover(hooks, key)
+            part = self.subject.replica.get_submodule(name.rpartition(".")[0])
+            yield from _removable(parameter._backward_hooks or {}, self.modules.get(id(part)))
 
-    def _is_cured_without(
-        self, remove: Callable[[], Callable[[], None]], names: Collection[str]
-    ) -> bool:
+    def _is_cured_without(self, remove: _Remove, names: Collection[str]) -> bool:
         put_back = remove()
         try:
             return self._is_cured(names, ())
@@ -127,7 +125,12 @@ class Interventions:
             self.subject.loss.recorder = None
 
 
-def _remover(table: dict[int, Any], key: int) -> Callable[[], Callable[[], None]]:
+def _removable(table: dict[int, Any], module: str | None) -> Iterator[tuple[Place, _Remove]]:
+    for key, hook in list(table.items()):
+        yield Place(module, definition(hook)), _remover(table, key)
+
+
+def _remover(table: dict[int, Any], key: int) -> _Remove:
     def remove() -> Callable[[], None]:
         before = dict(table)
         del table[key]

@@ -1,7 +1,7 @@
 """Tensors that modules, classes and globals keep between calls."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from torch import Tensor, nn
 
@@ -33,9 +33,9 @@ def unregistered(module: nn.Module) -> dict[int, str]:
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
     """The plain attributes of all parts, and the items of lists and dicts, two levels deep."""
     for prefix, part in module.named_modules():
-        for name, value in list(vars(part).items()):
-            if name not in _REGISTRIES:
-                yield from _items(f"{prefix}.{name}".lstrip("."), value, 2)
+        own = {name: value for name, value in vars(part).items() if name not in _REGISTRIES}
+        for name, value in own.items():
+            yield from _items(f"{prefix}.{name}".lstrip("."), value, 2)
 
 
 def _items(path: str, value: object, depth: int) -> Iterator[tuple[str, object]]:
@@ -52,11 +52,12 @@ def inference_tensors(module: nn.Module) -> Iterator[str]:
     """Names of inference tensors in the classes of a module's parts and in their files."""
     for part in module.modules():
         kind = type(part)
-        for scope, table in (
-            (kind.__name__, vars(kind)),
-            (kind.__module__, vars(sys.modules[kind.__module__])),
-        ):
-            for name, value in list(table.items()):
-                values = value.values() if isinstance(value, dict) else [value]
-                if any(isinstance(v, Tensor) and v.is_inference() for v in list(values)):
-                    yield f"{scope}.{name}"
+        yield from _inference_tensors_in(kind.__name__, vars(kind))
+        yield from _inference_tensors_in(kind.__module__, vars(sys.modules[kind.__module__]))
+
+
+def _inference_tensors_in(scope: str, table: Mapping[str, object]) -> Iterator[str]:
+    for name, value in list(table.items()):
+        values = value.values() if isinstance(value, dict) else [value]
+        if any(isinstance(v, Tensor) and v.is_inference() for v in list(values)):
+            yield f"{scope}.{name}"

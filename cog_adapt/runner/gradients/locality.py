@@ -36,17 +36,19 @@ class _Call:
 
 def innermost_wrong(subject: Subject, modules: dict[int, str]) -> Place:
     """The culprit, its custom backward's line if it has one."""
-    calls = _record_calls(subject)
-    wrong: set[int] = set()
-    for identity, call in calls.items():  # in order of completion: children come first
-        if any(id(child) in wrong for child in call.part.modules() if child is not call.part):
-            continue
-        with suppress(Exception):
-            local = _LocalCheck(subject, call)
-            if local.is_wrong():
-                wrong.add(identity)
-                return Place(modules.get(identity), local.custom_backward())
+    for identity, call in _record_calls(subject).items():  # in order of completion: children first
+        disproved = _disproved_alone(subject, call)
+        if disproved is not None:
+            return Place(modules.get(identity), disproved.custom_backward())
     return _custom_backward_anywhere(subject)
+
+
+def _disproved_alone(subject: Subject, call: _Call) -> "_LocalCheck | None":
+    """The check of one call, if it proves the gradient wrong; a call may raise when repeated."""
+    with suppress(Exception):
+        check = _LocalCheck(subject, call)
+        return check if check.is_wrong() else None
+    return None
 
 
 def _record_calls(subject: Subject) -> dict[int, _Call]:

@@ -1,17 +1,14 @@
-"""Steps 4, 5, 13 and 14: serving, the replica, and that nothing stays behind."""
-
-import gc
-import weakref
+"""Steps 4 and 5: serving, and a replica that serves as its base does."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cog_adapt.runner.census import Census
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
-from cog_adapt.runner.gradients.graph import leaf_of, nodes, reached_leaves
+from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.report import some
 from cog_adapt.runner.gradients.subject import Subject
@@ -21,7 +18,7 @@ _SAME_16_BIT = 5e-2
 
 
 class Operation:
-    """The self-test of everything round the gradients."""
+    """The self-test of serving, round that of the gradients."""
 
     def __init__(
         self, subject: Subject, guard: Guard, exam: Examination, limits: Limits, flow: GradientFlow
@@ -43,7 +40,7 @@ class Operation:
             again = subject.serve(subject.base, subject.seed)
             unseeded = subject.serve(subject.base)
         except Exception as error:  # noqa: BLE001 - the code under test may raise anything
-            place = self.flow.diagnosis.raised(error)
+            place = self.flow.diagnosis.forward.raised(error)
             note = exam.fail if place.module else exam.warn
             note(
                 "serve",
@@ -124,88 +121,9 @@ class Operation:
             f"inference does not use {len(names)} of {len(trained)} trained parameters: "
             f"{some(names)}.{copy} Right for an auxiliary head only.",
             names,
-            place.module or self.flow.diagnosis.owner(names),
+            place.module or self.flow.diagnosis.forward.owner(names),
             place.line,
         )
-
-    def release(self) -> Numbers:
-        """After a forward its graph is gone."""
-        marks: list[tuple[str, weakref.ref[_Mark]]] = []
-
-        def mark(losses: Tensor) -> None:
-            for node in nodes(losses.grad_fn):
-                if leaf_of(node) is None:
-                    node.metadata["gradient self-test"] = found = _Mark()
-                    marks.append((node.name(), weakref.ref(found)))
-
-        self.subject.loss.observer = mark
-        try:
-            self.subject.forward()
-        finally:
-            self.subject.loss.observer = None
-        if any(reference() is not None for _, reference in marks):
-            gc.collect()
-        alive = [name for name, reference in marks if reference() is not None]
-        if alive:
-            keeper = keeper_of(self.subject.replica)
-            self.exam.warn(
-                "leak",
-                f"{len(alive)} nodes of a forward's graph ({some(alive)}) stay in memory after it"
-                + (f", kept by {keeper}" if keeper else "")
-                + ". Keep `.detach()`ed values or plain numbers.",
-                module=keeper,
-            )
-        return {"kept nodes": len(alive)}
-
-    def compare_base(self) -> Numbers:
-        """The base serves as at first, and nothing about it, the caller or the process changed."""
-        subject, exam = self.subject, self.exam
-        if self.served is not None and "served" in exam.grounds:
-            answer = subject.serve(subject.base, subject.seed)
-            if not close(self.served, answer, self.same):
-                exam.fail(
-                    "base-changed",
-                    "the base answers differently after training a replica: "
-                    f"{apart(self.served, answer)}. Something is shared that must not be.",
-                )
-        changes = self.census.changes(subject.base)
-        changes = [c for c in changes if not c.startswith("process flag")]
-        changes += self.guard.module_changes()
-        written = [c for c in changes if "version" not in c]
-        if written or changes:
-            place = self.flow.diagnosis.writes_weights()
-            exam.fail(
-                "base-changed",
-                f"forwards changed the base: {'; '.join((written or changes)[:3])}. A module "
-                "must write to nothing but its own non-persistent buffers.",
-                module=place.module,
-                line=place.line,
-            )
-        flags = self.guard.process_changes()
-        if flags:
-            place = self.flow.diagnosis.tampering("flags")
-            exam.fail(
-                "flags-changed",
-                f"process flags changed: {'; '.join(flags)}. Set them once, outside the model.",
-                module=place.module,
-                line=place.line,
-            )
-        return {}
-
-
-class _Mark:
-    """Lives as long as the node of a graph that it was put on."""
-
-
-def keeper_of(replica: nn.Module) -> str | None:
-    """The attribute that holds a tensor with its graph, if one does."""
-    for name, part in replica.named_modules():
-        for attribute, value in vars(part).items():
-            values = value if isinstance(value, list | tuple) else [value]
-            values = list(value.values()) if isinstance(value, dict) else values
-            if any(isinstance(v, Tensor) and v.grad_fn is not None for v in values):
-                return f"{name or '(root)'}.{attribute}"
-    return None
 
 
 def close(one: Tensor, other: Tensor, tolerance: float) -> bool:

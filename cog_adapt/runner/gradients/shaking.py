@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from cog_adapt.runner.gradients.differences import SIXTEEN_BIT, Limits
+from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.subject import Subject
 
 _FRACTIONS = (0.05, 0.5)
@@ -22,6 +23,11 @@ class Shaking:
         self.loss = subject.forward() if math.isnan(loss) else loss
         share = _LIMIT_16_BIT if limits is SIXTEEN_BIT else _LIMIT
         self.limit = share * abs(self.loss) + 3 * spread
+
+    @classmethod
+    def of(cls, flow: GradientFlow) -> "Shaking":
+        """For the subject, the loss and the limits of a flow."""
+        return cls(flow.subject, flow.loss, flow.limits, flow.spread)
 
     def dependent(self, names: Sequence[str]) -> list[str]:
         """Those of the parameters that the loss depends on."""

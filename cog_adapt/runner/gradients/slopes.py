@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection
 from dataclasses import replace
 
-from torch import Tensor, nn
+from torch import nn
 
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.differences import Verdict
@@ -13,7 +13,7 @@ from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.report import some
-from cog_adapt.runner.gradients.subject import group_by_block
+from cog_adapt.runner.gradients.selection import group_by_block
 
 _MOST_BLOCKS = 16
 _SECONDS = 0.3  # that testing each parameter on its own may take
@@ -82,9 +82,10 @@ class GradientSlopes:
         slopes, at one point but not at another.
         """
         for number in range(1, _POINTS + 1):
-            if wrong:
-                with self.subject.elsewhere(number) as loss:
-                    wrong = [block for block in wrong if self._is_wrong(block, loss)]
+            if not wrong:
+                break
+            with self.subject.elsewhere(number) as loss:
+                wrong = [block for block in wrong if self._is_wrong(block, loss)]
         return wrong
 
     def _is_wrong(self, block: str, loss: float) -> bool:
@@ -99,41 +100,6 @@ class GradientSlopes:
         if self.limits is differences.FLOAT32 and seconds < _SECONDS:
             return {name: [name] for name in names}
         return _merged(group_by_block(self.subject.replica, names))
-
-    def judge_zero_entries(self) -> Numbers:
-        """Entries without gradient, of parameters with one, must not move the loss."""
-        if self.limits is differences.SIXTEEN_BIT or self.exam.has("gradient-wrong"):
-            return {}
-        names = [n for n, norm in self.flow.gradient_norms.items() if norm > 0]
-        moving = (
-            [n for n in names if self._moves_without_gradient([n])]
-            if (self._moves_without_gradient(names))
-            else []
-        )
-        if moving:
-            with self.subject.elsewhere(1):
-                moving = [n for n in moving if self._moves_without_gradient([n])]
-        if moving:
-            place = self.diagnosis.wrong(moving)
-            self.exam.fail(
-                "gradient-wrong",
-                f"a part of the gradients of {some(moving)} is exactly 0 although the loss "
-                "depends on those entries. Something cuts the graph for a part of a tensor.",
-                moving,
-                place.module,
-                place.line,
-            )
-        return {"moving": len(moving)}
-
-    def _moves_without_gradient(self, names: Collection[str]) -> bool:
-        own = self.subject.parameters
-        tensors = [real(own[n].detach()) for n in names]
-        gradients = [real(_ignoring_padding(self.subject.replica, n, own[n])) for n in names]
-        views, directions = differences.zero_entries(tensors, gradients)
-        noise = self.limits.noise * abs(self.flow.loss) + self.flow.spread
-        return bool(views) and differences.depends_linearly(
-            self.subject.forward, views, directions, noise
-        )
 
     def _report_wrong(self, wrong: list[str]) -> None:
         blocks = [b for b in wrong if b != "(all)"] or wrong
@@ -200,15 +166,3 @@ def _merged(groups: dict[str, list[str]]) -> dict[str, list[str]]:
         ]
         for chunk in chunks
     }
-
-
-def _ignoring_padding(module: nn.Module, name: str, parameter: nn.Parameter) -> Tensor:
-    """The gradient; an embedding's padding row, which torch leaves out, counts as having one."""
-    assert parameter.grad is not None
-    gradient = parameter.grad.to_dense()
-    owner = module.get_submodule(name.rpartition(".")[0])
-    padding = getattr(owner, "padding_idx", None)
-    if isinstance(owner, nn.Embedding | nn.EmbeddingBag) and padding is not None:
-        gradient = gradient.clone()
-        gradient[padding] = 1.0
-    return gradient

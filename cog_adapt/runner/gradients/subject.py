@@ -4,12 +4,12 @@ They are made by the very functions that serving and adaptation use. This module
 them, and judges nothing.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.checkpointing import recompute_blocks
@@ -27,8 +27,6 @@ from cog_adapt.runner.replicas import (
     trained_tensors,
     training_replica,
 )
-
-Selection = str | Callable[[str, nn.Parameter], bool] | None
 
 _PERTURBATION = 0.02
 _MOST_SCALINGS = 30
@@ -122,18 +120,16 @@ class Subject:
         """Forward and backward; a float16 scale that overflows is lowered first."""
         self.loss.observer = observer
         try:
-            for _ in range(_MOST_SCALINGS):
-                self._ready()
-                loss = float(self.step.gradients(self.probe, self.seed))
-                scaler = self.step.scaler
-                if not scaler.is_enabled():
-                    return loss
-                scale = scaler.get_scale()
-                scaler.update()
-                if scaler.get_scale() >= scale:
-                    return loss
+            return self._gradients_in_range()
         finally:
             self.loss.observer = None
+
+    def _gradients_in_range(self) -> float:
+        for _ in range(_MOST_SCALINGS):
+            self._ready()
+            loss = float(self.step.gradients(self.probe, self.seed))
+            if not _lowers_scale(self.step.scaler):
+                break
         return loss
 
     def _ready(self) -> None:
@@ -192,51 +188,18 @@ class Subject:
                 self.parameters[name].detach().copy_(values)
 
 
-def select(module: nn.Module, selection: Selection) -> list[str]:
-    """The names of the parameters that `selection` takes, never of integers; ties once."""
-    named = [
-        (n, p) for n, p in module.named_parameters() if p.is_floating_point() or p.is_complex()
-    ]
-    if selection is None:
-        return [name for name, _ in named]
-    if isinstance(selection, str):
-        pattern = re.compile(selection)
-        return [name for name, _ in named if pattern.search(name)]
-    return [name for name, parameter in named if selection(name, parameter)]
-
-
-def group_by_block(module: nn.Module, names: Sequence[str]) -> dict[str, list[str]]:
-    """Parameter names by block: the items of the longest list of modules, else the children."""
-    lists = [
-        (name, part)
-        for name, part in module.named_modules()
-        if isinstance(part, nn.ModuleList | nn.Sequential) and len(part) > 1
-    ]
-    prefix = max(lists, key=lambda pair: len(pair[1]), default=("", None))[0]
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(_block_of(name, prefix), []).append(name)
-    return groups
-
-
-def _block_of(name: str, prefix: str) -> str:
-    if prefix and name.startswith(f"{prefix}."):
-        return f"{prefix}.{name.removeprefix(f'{prefix}.').split('.')[0]}"
-    parts = name.split(".")
-    depth = 1
-    while prefix.startswith(".".join(parts[:depth]) + ".") and depth < len(parts) - 1:
-        depth += 1
-    return ".".join(parts[: min(depth, max(len(parts) - 1, 1))])
+def _lowers_scale(scaler: torch.amp.GradScaler) -> bool:
+    """Update the float16 scale; whether it fell, because the gradients overflowed."""
+    if not scaler.is_enabled():
+        return False
+    scale = scaler.get_scale()
+    scaler.update()
+    return bool(scaler.get_scale() < scale)
 
 
 def _carry_hooks(module: nn.Module, replica: nn.Module, names: Iterable[str]) -> None:
     """Give the replica's parameters the gradient hooks of the caller's."""
     theirs, own = dict(module.named_parameters()), dict(replica.named_parameters())
     for name in names:
-        for hook in gradient_hooks(theirs[name]):
+        for hook in (theirs[name]._backward_hooks or {}).values():
             own[name].register_hook(hook)  # type: ignore[no-untyped-call]
-
-
-def gradient_hooks(tensor: Tensor) -> Iterator[Callable[[Tensor], Tensor | None]]:
-    """The functions that `tensor.register_hook` was given."""
-    yield from (tensor._backward_hooks or {}).values()

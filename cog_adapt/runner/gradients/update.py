@@ -10,9 +10,10 @@ from torch import Tensor
 from cog_adapt.runner.gradients.arrivals import remedy
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.noise import real
-from cog_adapt.runner.gradients.operation import Operation, apart, close, keeper_of
+from cog_adapt.runner.gradients.operation import Operation, apart, close
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.shaking import Shaking
+from cog_adapt.runner.gradients.traces import keeper_of
 
 _SAMPLE = 65_536
 

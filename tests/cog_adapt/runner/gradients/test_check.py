@@ -16,11 +16,9 @@ from cog_adapt.runner.config import Precision
 from cog_adapt.runner.errors import ConfigError, GradientFlowError
 from cog_adapt.runner.gradients import GradientReport, check_gradients
 from cog_adapt.runner.modes import ThreadModes
-from tests.cog_adapt.runner.gradients.exam import EXAM, EXAM_HEALTHY
-from tests.cog_adapt.runner.gradients.exam_2 import EXAM_2, EXAM_2_HEALTHY
-from tests.cog_adapt.runner.gradients.exam_3 import EXAM_3, EXAM_3_HEALTHY
-from tests.cog_adapt.runner.gradients.faults import FAULTS, Block, Fault, Tower, rows, squares
-from tests.cog_adapt.runner.gradients.healthy import HEALTHY, Healthy
+from tests.cog_adapt.runner.gradients.cases import Block, Fault, Healthy, Tower, rows, squares
+from tests.cog_adapt.runner.gradients.faults import FAULTS
+from tests.cog_adapt.runner.gradients.healthy import HEALTHY
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +59,7 @@ def checked(case: Fault | Healthy) -> GradientReport:
     return report
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, *EXAM, *EXAM_2, *EXAM_3], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_is_named_with_its_place(fault: Fault) -> None:
     report = checked(fault)
     found = [finding for finding in report.findings if finding.code == fault.code]
@@ -72,11 +70,7 @@ def test_a_fault_is_named_with_its_place(fault: Fault) -> None:
         assert any(fault.token in (finding.line or "") for finding in found), report
 
 
-@pytest.mark.parametrize(
-    "model",
-    [*HEALTHY, *EXAM_HEALTHY, *EXAM_2_HEALTHY, *EXAM_3_HEALTHY],
-    ids=lambda model: model.name,
-)
+@pytest.mark.parametrize("model", HEALTHY, ids=lambda model: model.name)
 def test_a_healthy_model_passes(model: Healthy) -> None:
     report = checked(model)
     assert report.passed, report

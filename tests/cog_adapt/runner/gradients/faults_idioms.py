@@ -1,4 +1,4 @@
-"""A fourth set, written without sight of the others: hidden weights, caches, switches, sparse."""
+"""Faults of idioms: hidden weights, caches, switches, kept graphs, recomputation."""
 
 import functools
 
@@ -7,46 +7,11 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from tests.cog_adapt.runner.gradients.faults import Fault, rows
-from tests.cog_adapt.runner.gradients.healthy import Healthy
+from tests.cog_adapt.runner.gradients.cases import Faults, rows
+from tests.cog_adapt.runner.gradients.plain import PROBE, ComplexMix, Net, entropy
 
-EXAM_3: list[Fault] = []
-EXAM_3_HEALTHY: list[Healthy] = []
-IDS = torch.arange(28).reshape(4, 7) % 20
-
-
-def entropy(output):
-    return F.cross_entropy(output, torch.arange(len(output)) % output.shape[1], reduction="none")
-
-
-def fault(code, module=None, token=None, **rest):
-    def register(make):
-        options = {"loss": entropy, "probe": rows(6, 8), **rest}
-        EXAM_3.append(Fault(make, code, module, token, **options))
-        return make
-
-    return register
-
-
-def healthy(**rest):
-    def register(make):
-        EXAM_3_HEALTHY.append(Healthy(make, **{"loss": entropy, "probe": rows(6, 8), **rest}))
-        return make
-
-    return register
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inp = nn.Linear(8, 8)
-        self.out = nn.Linear(8, 4)
-
-    def forward(self, x):
-        return self.out(self.mid(torch.tanh(self.inp(x))))
-
-    def mid(self, h):
-        return h
+FAULTS = Faults(loss=entropy, probe=PROBE)
+fault = FAULTS.model
 
 
 @fault("unregistered", "(root)")
@@ -215,81 +180,7 @@ class OtherDropoutInBackward(Net):
         return checkpoint(self.block, h, use_reentrant=False, preserve_rng_state=False)
 
 
-class ComplexMix(Net):
-    def __init__(self):
-        super().__init__()
-        self.mix = nn.Parameter(torch.randn(8, 8, dtype=torch.cfloat))
-
-    def weight(self):
-        return self.mix
-
-    def mid(self, h):
-        return (h.to(torch.cfloat) @ self.weight()).abs()
-
-
-healthy()(ComplexMix)
-
-
 @fault("graph-cut", None, ".detach()")
 class ComplexCut(ComplexMix):
     def weight(self):
         return self.mix.detach()
-
-
-@healthy(options={"unused": ["target.*"]})
-class DeclaredTarget(Net):
-    def __init__(self):
-        super().__init__()
-        self.target = nn.Linear(8, 8)
-
-    def forward(self, x):
-        with torch.no_grad():
-            wanted = self.target(x)
-        return super().forward(x) + (self.inp(x) - wanted).square().mean(-1, keepdim=True)
-
-
-@healthy()
-class HardGumbel(Net):
-    def mid(self, h):
-        return F.gumbel_softmax(h, hard=True)
-
-
-@healthy(probe=IDS, options={"make_optimizer": lambda ps: torch.optim.SparseAdam(ps, lr=1e-3)})
-class SparseEmbedding(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Embedding(20, 4, sparse=True)
-
-    def forward(self, ids):
-        return self.table(ids).mean(1)
-
-
-@healthy(loss=lambda output: output.square().mean(-1), options={"trainable": "^0"})
-def flat_loss():
-    return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8))
-
-
-@healthy(loss=lambda output: entropy(output.float()), options={"learning_rate": 1e-6})
-def steps_too_small_to_see_in_16_bits():
-    return Net().bfloat16()
-
-
-@healthy(loss=lambda losses: losses)
-class AuxiliaryHead(Net):
-    def __init__(self):
-        super().__init__()
-        self.auxiliary = nn.Linear(8, 4)
-
-    def forward(self, x):
-        losses = entropy(super().forward(x))
-        return losses + entropy(self.auxiliary(x)) if self.training else losses
-
-
-@healthy(loss=lambda output: output.square().mean(-1))
-class FrozenTeacherInAList(Net):
-    def __init__(self):
-        super().__init__()
-        self.teacher = [nn.Linear(8, 4).requires_grad_(False)]
-
-    def forward(self, x):
-        return super().forward(x) - self.teacher[0](x)

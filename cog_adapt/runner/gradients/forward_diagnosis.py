@@ -1,0 +1,115 @@
+"""Why a forward failed: the module and the line, found by running it again under a recorder.
+
+Runs only after a failure; nothing here decides whether something is wrong.
+"""
+
+from collections.abc import Collection
+from contextlib import suppress
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.gradients.culprits import address
+from cog_adapt.runner.gradients.leftovers import inference_tensors
+from cog_adapt.runner.gradients.recording import Recorder
+from cog_adapt.runner.gradients.report import NOWHERE, Place
+from cog_adapt.runner.gradients.sources import module_names, raised_at
+from cog_adapt.runner.gradients.subject import Subject
+from cog_adapt.runner.gradients.watching import Watching
+
+_MODES = ("grad mode", "inference mode", "autocast")
+_SWITCHES = ("_set_grad_enabled", "_enter_inference_mode", "set_autocast_enabled")
+
+
+class ForwardDiagnosis:
+    """Answers about the forwards of one subject.
+
+    Attributes:
+        names: `path (Class)` of the replica's modules, by their ids.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.names = module_names(subject.replica)
+
+    def record(self, *, training: bool = True) -> tuple[Recorder, Tensor | None]:
+        """A forward, recorded; its losses with their graph, unless it raised."""
+        kept: list[Tensor] = []
+        recorder = Recorder()
+        self.subject.loss.recorder = recorder
+        self.subject.loss.observer = kept.append
+        try:
+            with suppress(Exception):
+                self.subject.forward() if training else self.subject.evaluate()
+        finally:
+            self.subject.loss.recorder = self.subject.loss.observer = None
+        return recorder, kept[0] if kept else None
+
+    def escape(self) -> Place:
+        """Where the last value left torch."""
+        recorder, _ = self.record()
+        if not recorder.escapes:
+            return NOWHERE
+        return recorder.escapes[-1][0].place(self.names)
+
+    def freezes(self, names: Collection[str]) -> Place:
+        """Where the forward switches `requires_grad` off."""
+        wanted = {id(self.subject.parameters[name]) for name in names}
+        recorder, _ = self.record()
+        for event in recorder.events:
+            freezes = event.name in ("requires_grad_", "requires_grad.__set__")
+            if freezes and id(event.inputs[0]) in wanted:
+                return event.place(self.names)
+        return NOWHERE
+
+    def raised(self, error: Exception) -> Place:
+        """Where an exception was raised."""
+        names = self.names | module_names(self.subject.base)
+        return raised_at(error.__traceback__, names)
+
+    def nonfinite_value(self) -> Place:
+        """The first call that made NaN or infinity out of finite values."""
+        recorder, _ = self.record()
+        for event in recorder.events:
+            if "fill" in event.name or "full" in event.name or not event.stack.position:
+                continue
+            if _sound(event.inputs) and not _sound(event.outputs):
+                return event.place(self.names)
+        return NOWHERE
+
+    def tampering(self, what: str) -> Place:
+        """The line that changed a mode, a flag or the seed."""
+        if what in _MODES:
+            recorder, _ = self.record()
+            switches = [e for e in recorder.events if e.name in _SWITCHES and e.stack.position]
+            if switches:
+                return switches[-1].place(self.names)
+        casts = what == "autocast"
+        with Watching(self.names, casts=casts) as watching, suppress(Exception):
+            self.subject.forward()
+        return watching.place
+
+    def writes_weights(self) -> Place:
+        """Where a forward writes to parameters or buffers in place."""
+        replica = self.subject.replica
+        storages = {address(t) for t in (*replica.parameters(), *replica.buffers())}
+        recorder, _ = self.record()
+        for event in recorder.events:
+            if event.writes and event.inputs and address(event.inputs[0]) in storages:
+                return event.place(self.names)
+        return NOWHERE
+
+    def kept_tensors(self) -> str:
+        """Names of class attributes and globals that hold inference tensors, as a phrase."""
+        found = sorted(set(inference_tensors(self.subject.replica)))
+        return f" ({', '.join(found[:3])})" if found else ""
+
+    def owner(self, names: Collection[str]) -> str | None:
+        """The module that holds the first of these parameters."""
+        path = next(iter(names)).rpartition(".")[0]
+        return self.names.get(id(self.subject.replica.get_submodule(path)))
+
+
+def _sound(tensors: Collection[Tensor]) -> bool:
+    floating = (t.detach() for t in tensors if t.is_floating_point())
+    return all(bool(torch.isfinite(t).all()) for t in floating)

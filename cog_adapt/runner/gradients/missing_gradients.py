@@ -1,0 +1,99 @@
+"""Step 9, of parameters without a gradient: cut off the loss, used elsewhere, or not used."""
+
+from cog_adapt.runner.gradients.copies import Copies
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.report import Place, count, some
+from cog_adapt.runner.gradients.shaking import Shaking
+
+
+class MissingGradients:
+    """Tells why parameters of a flow got no gradient."""
+
+    def __init__(self, flow: GradientFlow) -> None:
+        self.flow = flow
+        self.subject = flow.subject
+        self.exam = flow.exam
+        self.diagnosis = flow.diagnosis
+        self.copies = Copies(flow.diagnosis)
+
+    def judge(self, missing: list[str], *, leaked: bool) -> None:
+        """Report what the loss depends on as cut off, the rest as unused.
+
+        Args:
+            missing: names of parameters without a gradient.
+            leaked: the gradients landed in the original, which has been reported.
+        """
+        if not missing:
+            return
+        dependent = Shaking.of(self.flow).dependent(missing)
+        if dependent:
+            self._report_cut(dependent)
+        silent = [name for name in missing if name not in dependent]
+        hidden = [name for name in silent if self.diagnosis.is_cut(name)]
+        if hidden:
+            self._report_cut(hidden)
+        unused = [name for name in silent if name not in hidden]
+        if unused and not leaked:
+            self._report_unused(unused)
+
+    def _report_cut(self, names: list[str]) -> None:
+        code, what = self._kind_of_cut(names)
+        place = self.diagnosis.missing(names)
+        self.exam.fail(
+            code,
+            f"{count(names)} {what}: {some(names)}. Keep the values in torch, with their "
+            "graph, from the parameter to the loss.",
+            names,
+            place.module,
+            place.line,
+        )
+
+    def _kind_of_cut(self, names: list[str]) -> tuple[str, str]:
+        own = self.subject.parameters
+        if any(id(own[name]) in self.flow.reached for name in names):
+            return "grad-none", "to which backward gives nothing, although in the graph"
+        all_missing = not self.flow.gradient_norms
+        if all_missing and self.flow.has_graph:
+            return "no-gradient", "without a gradient: the loss's graph begins elsewhere"
+        return "graph-cut", "without a gradient although the loss depends on it"
+
+    def _report_unused(self, names: list[str]) -> None:
+        """Of the reasons why the loss ignores parameters, the first that can be shown."""
+        place = self.copies.uses_original()
+        if place.line is not None:
+            self._report_original(names, place)
+            return
+        place = self.copies.cached(names)
+        if place.line is not None:
+            self._report_cache(names, place)
+            return
+        copy, place = self.copies.kept(names)
+        self.exam.fail(
+            "unused",
+            f"{count(names)} without effect on the loss, even when moved by half the "
+            f"spread: {some(names)}.{copy} Train fewer (`trainable`), or name them in `unused`.",
+            names,
+            self.diagnosis.forward.owner(names),
+            place.line,
+        )
+
+    def _report_original(self, names: list[str], place: Place) -> None:
+        self.exam.fail(
+            "leak-to-base",
+            f"{count(names)} not used by the replica, which computes with the "
+            f"original's: {some(names)}. Something inside holds a reference to the original "
+            "(a closure, a lambda, a hook); take the module from `self` instead.",
+            names,
+            place.module,
+            place.line,
+        )
+
+    def _report_cache(self, names: list[str], place: Place) -> None:
+        self.exam.fail(
+            "stale-forward",
+            f"only the first forward uses {some(names)}: later ones, the training's too, take "
+            "a value that it kept. Keep nothing computed from weights between calls.",
+            names,
+            place.module,
+            place.line,
+        )

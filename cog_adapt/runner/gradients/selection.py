@@ -1,0 +1,45 @@
+"""Which parameters of a module are trained, and which of them lie in one block."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+Selection = str | Callable[[str, nn.Parameter], bool] | None
+
+
+def select(module: nn.Module, selection: Selection) -> list[str]:
+    """The names of the parameters that `selection` takes, never of integers; ties once."""
+    named = [
+        (n, p) for n, p in module.named_parameters() if p.is_floating_point() or p.is_complex()
+    ]
+    if selection is None:
+        return [name for name, _ in named]
+    if isinstance(selection, str):
+        pattern = re.compile(selection)
+        return [name for name, _ in named if pattern.search(name)]
+    return [name for name, parameter in named if selection(name, parameter)]
+
+
+def group_by_block(module: nn.Module, names: Sequence[str]) -> dict[str, list[str]]:
+    """Parameter names by block: the items of the longest list of modules, else the children."""
+    lists = [
+        (name, part)
+        for name, part in module.named_modules()
+        if isinstance(part, nn.ModuleList | nn.Sequential) and len(part) > 1
+    ]
+    prefix = max(lists, key=lambda pair: len(pair[1]), default=("", None))[0]
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_block_of(name, prefix), []).append(name)
+    return groups
+
+
+def _block_of(name: str, prefix: str) -> str:
+    if prefix and name.startswith(f"{prefix}."):
+        return f"{prefix}.{name.removeprefix(f'{prefix}.').split('.')[0]}"
+    parts = name.split(".")
+    depth = 1
+    while prefix.startswith(".".join(parts[:depth]) + ".") and depth < len(parts) - 1:
+        depth += 1
+    return ".".join(parts[: min(depth, max(len(parts) - 1, 1))])

@@ -1,0 +1,71 @@
+"""Step 10, of single entries: one without gradient must not move the loss."""
+
+from collections.abc import Collection
+
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.examination import Numbers
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.noise import real
+from cog_adapt.runner.gradients.report import some
+
+
+class ZeroEntries:
+    """Judges the entries of gradients that are exactly 0 in a flow."""
+
+    def __init__(self, flow: GradientFlow) -> None:
+        self.flow = flow
+        self.subject = flow.subject
+        self.exam = flow.exam
+        self.limits = flow.limits
+        self.diagnosis = flow.diagnosis
+
+    def judge(self) -> Numbers:
+        """Entries without gradient, of parameters with one, must not move the loss."""
+        if self.limits is differences.SIXTEEN_BIT or self.exam.has("gradient-wrong"):
+            return {}
+        names = [n for n, norm in self.flow.gradient_norms.items() if norm > 0]
+        moving = self._moving(names)
+        if moving:
+            with self.subject.elsewhere(1):
+                moving = [n for n in moving if self._moves_without_gradient([n])]
+        if moving:
+            place = self.diagnosis.wrong(moving)
+            self.exam.fail(
+                "gradient-wrong",
+                f"a part of the gradients of {some(moving)} is exactly 0 although the loss "
+                "depends on those entries. Something cuts the graph for a part of a tensor.",
+                moving,
+                place.module,
+                place.line,
+            )
+        return {"moving": len(moving)}
+
+    def _moving(self, names: list[str]) -> list[str]:
+        """Those that move the loss; asked one by one only if they do together."""
+        if not self._moves_without_gradient(names):
+            return []
+        return [n for n in names if self._moves_without_gradient([n])]
+
+    def _moves_without_gradient(self, names: Collection[str]) -> bool:
+        own = self.subject.parameters
+        tensors = [real(own[n].detach()) for n in names]
+        gradients = [real(_ignoring_padding(self.subject.replica, n, own[n])) for n in names]
+        views, directions = differences.zero_entries(tensors, gradients)
+        noise = self.limits.noise * abs(self.flow.loss) + self.flow.spread
+        return bool(views) and differences.depends_linearly(
+            self.subject.forward, views, directions, noise
+        )
+
+
+def _ignoring_padding(module: nn.Module, name: str, parameter: nn.Parameter) -> Tensor:
+    """The gradient; an embedding's padding row, which torch leaves out, counts as having one."""
+    assert parameter.grad is not None
+    gradient = parameter.grad.to_dense()
+    owner = module.get_submodule(name.rpartition(".")[0])
+    padding = getattr(owner, "padding_idx", None)
+    if isinstance(owner, nn.Embedding | nn.EmbeddingBag) and padding is not None:
+        gradient = gradient.clone()
+        gradient[padding] = 1.0
+    return gradient

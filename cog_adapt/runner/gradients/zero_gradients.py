@@ -1,0 +1,60 @@
+"""Step 9, of gradients that are exactly 0: lost on the way, or dead on this probe."""
+
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.report import count, some
+from cog_adapt.runner.gradients.shaking import Shaking
+
+
+class ZeroGradients:
+    """Tells why gradients of a flow are zero."""
+
+    def __init__(self, flow: GradientFlow) -> None:
+        self.flow = flow
+        self.exam = flow.exam
+        self.diagnosis = flow.diagnosis
+
+    def judge(self, names: list[str]) -> None:
+        """Fail those on which the loss depends, warn of the others; `names` have a zero each."""
+        if not names:
+            return
+        lost = self._lost(names)
+        dead = [name for name in names if name not in lost]
+        if lost:
+            self._report_lost(lost)
+        if dead:
+            self._report_dead(dead)
+
+    def _lost(self, names: list[str]) -> list[str]:
+        """Those whose values the loss depends on, or whose gradient a step function ends.
+
+        A gate that is shut on this probe (a ReLU, say) is no fault: there the loss is asleep.
+        """
+        shaking = Shaking.of(self.flow)
+        dependent = shaking.dependent(names)
+        gated = [n for n in dependent if self.diagnosis.is_gated(n) and shaking.is_asleep(n)]
+        lost = [name for name in dependent if name not in gated]
+        quiet = [name for name in names if name not in lost]
+        return lost + [name for name in quiet if self.diagnosis.is_stepped(name)]
+
+    def _report_lost(self, names: list[str]) -> None:
+        place = self.diagnosis.spoilt(names, nonfinite=False)
+        self.exam.fail(
+            "grad-zero",
+            f"{count(names, 'gradient')} exactly 0 although the loss depends on the "
+            f"values: {some(names)}. Look for rounding, a sign, a saturated function "
+            "or a factor 0.",
+            names,
+            place.module,
+            place.line,
+        )
+
+    def _report_dead(self, names: list[str]) -> None:
+        place = self.diagnosis.spoilt(names, nonfinite=False)
+        self.exam.warn(
+            "dead",
+            f"{count(names, 'gradient')} exactly 0, and the loss does not notice the "
+            f"values on this probe: {some(names)}.",
+            names,
+            place.module or self.diagnosis.forward.owner(names),
+            place.line,
+        )

@@ -1,0 +1,85 @@
+"""Subjects and flows of the self-test, made as `check_gradients` makes them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.config import Precision
+from cog_adapt.runner.gradients.differences import FLOAT32
+from cog_adapt.runner.gradients.examination import Examination
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.guard import Guard
+from cog_adapt.runner.gradients.operation import Operation
+from cog_adapt.runner.gradients.probe_loss import ProbeLoss
+from cog_adapt.runner.gradients.report import Finding
+from cog_adapt.runner.gradients.selection import Selection, select
+from cog_adapt.runner.gradients.subject import Options, Subject
+from tests.cog_adapt.models import seeded_module
+from tests.cog_adapt.runner.gradients.cases import Block, Tower, rows, squares
+
+CPU = torch.device("cpu")
+FP32 = Precision(CPU)
+
+
+def tower(spoil: Callable[[Block, Tensor], Tensor] | None = None) -> nn.Module:
+    """A tower whose last block is spoilt; its weights are always the same."""
+    kind = type("Spoilt", (Block,), {"spoil": spoil} if spoil else {})
+    return seeded_module(lambda: Tower(kind()))
+
+
+def sgd(rate: float = 0.1, **rest: Any) -> Any:
+    return lambda parameters: torch.optim.SGD(parameters, lr=rate, **rest)
+
+
+def subject_of(
+    module: nn.Module,
+    loss: Callable[..., Any] = squares,
+    probe: Any = None,
+    trainable: Selection = None,
+    **options: Any,
+) -> Subject:
+    """The subject of a module, at the base's values."""
+    probe = rows(3, 6) if probe is None else probe
+    defaults = {
+        "precision": FP32,
+        "serve_mode": "inference_mode",
+        "make_optimizer": sgd(),
+        "checkpointing": False,
+        "seed": 0,
+    }
+    chosen = Options(**(defaults | options))
+    return Subject(module, probe, ProbeLoss(loss, probe), select(module, trainable), chosen)
+
+
+def flow_of(module: nn.Module, *, unused: tuple[str, ...] = (), **rest: Any) -> GradientFlow:
+    """The flow of a module whose replica has been perturbed; nothing has run yet."""
+    guard = Guard(module, CPU)
+    subject = subject_of(module, **rest)
+    flow = GradientFlow(subject, guard, Examination(), FLOAT32, list(unused))
+    subject.perturb(subject.names)
+    subject.keep_buffers()
+    return flow
+
+
+def ran(module: nn.Module, **rest: Any) -> GradientFlow:
+    """A flow whose forward and backward have run."""
+    flow = flow_of(module, **rest)
+    flow.run_forward()
+    return flow
+
+
+def operation_of(flow: GradientFlow) -> Operation:
+    return Operation(flow.subject, flow.guard, flow.exam, flow.limits, flow)
+
+
+def found(flow: GradientFlow) -> list[tuple[str, str]]:
+    """Level and code of each finding."""
+    return [(finding.level, finding.code) for finding in flow.exam.findings]
+
+
+def only(flow: GradientFlow) -> Finding:
+    """The one finding there is."""
+    (finding,) = flow.exam.findings
+    return finding

@@ -1,0 +1,88 @@
+"""Checks run in order, note what they find, and are skipped where their ground is missing."""
+
+import time
+
+import pytest
+
+from cog_adapt.runner.gradients.examination import Examination, describe
+from cog_adapt.runner.gradients.report import Check, Finding
+
+
+def test_a_check_that_finds_nothing_has_passed_with_its_numbers() -> None:
+    exam = Examination()
+    assert exam.check("one", lambda: {"error": 0.5}) is True
+    (check,) = exam.checks
+    assert (check.name, check.status, check.numbers) == ("one", "passed", {"error": 0.5})
+
+
+def test_time_is_measured() -> None:
+    exam = Examination()
+    exam.check("slow", lambda: time.sleep(0.02))
+    assert 0.02 <= exam.checks[0].seconds < 2
+    assert exam.checks[0].numbers == {}
+
+
+@pytest.mark.parametrize(
+    ("notes", "status"),
+    [(["warn"], "warned"), (["fail"], "failed"), (["warn", "fail"], "failed")],
+)
+def test_the_worst_finding_is_the_checks_status(notes, status: str) -> None:
+    exam = Examination()
+    passed = exam.check("one", lambda: [getattr(exam, note)(note, "text") for note in notes] and {})
+    assert exam.checks[0].status == status
+    assert passed is (status == "warned")
+
+
+def test_only_the_findings_of_a_check_count_for_it() -> None:
+    exam = Examination()
+    exam.fail("earlier", "text")
+    assert exam.check("one", lambda: None)
+    assert exam.checks[0].status == "passed"
+
+
+def test_a_check_whose_ground_is_missing_is_skipped_and_does_not_run() -> None:
+    exam = Examination()
+    assert exam.check("one", lambda: pytest.fail("it ran"), needs=("a", "b")) is False
+    assert exam.checks == [Check("one", "skipped", 0.0)]
+    exam.grounds.update("ab")
+    assert exam.check("two", lambda: None, needs=("a", "b")) is True
+
+
+def test_an_error_is_a_finding_under_the_checks_name() -> None:
+    exam = Examination()
+    assert exam.check("one", lambda: {}["gone"]) is False
+    (finding,) = exam.findings
+    assert (finding.code, finding.level) == ("one", "FAIL")
+    assert finding.message == "the check was stopped by KeyError: 'gone'"
+
+
+def test_a_cancellation_passes_through() -> None:
+    def cancelled() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Examination().check("one", cancelled)
+
+
+def test_a_finding_is_kept_once_with_all_its_parts() -> None:
+    exam = Examination()
+    for _ in range(2):
+        exam.fail("a", "text", ["p"], "m", "l")
+        exam.warn("b", "text", ["q"], "n", "k")
+    assert exam.findings == [
+        Finding("a", "FAIL", "text", ("p",), "m", "l"),
+        Finding("b", "WARN", "text", ("q",), "n", "k"),
+    ]
+
+
+def test_codes_can_be_asked_for() -> None:
+    exam = Examination()
+    exam.warn("b", "text")
+    assert exam.has("a", "b")
+    assert not exam.has("a")
+
+
+def test_an_error_is_described_by_its_class_and_first_line() -> None:
+    assert describe(ValueError("one\ntwo")) == "ValueError: one"
+    assert describe(ValueError()) == "ValueError"
+    assert describe(ValueError("x" * 500)) == "ValueError: " + "x" * 240

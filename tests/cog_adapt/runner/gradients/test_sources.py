@@ -1,0 +1,233 @@
+"""Lines are the caller's: of definitions, stacks, errors, and of what switched gradients off."""
+
+import functools
+import os
+import sys
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from cog_adapt.runner.gradients import sources
+from cog_adapt.runner.gradients.report import NOWHERE
+from cog_adapt.runner.gradients.sources import (
+    Stack,
+    above,
+    definition,
+    is_callers,
+    module_names,
+    raised_at,
+    stack_here,
+    switched_off,
+    text_of,
+)
+from tests.cog_adapt.runner.gradients.flows import tower
+
+HERE = os.path.relpath(__file__)
+
+
+def line_of(text: str, which: int = 0) -> int:
+    """The number of the line of this file that has this code."""
+    with open(__file__) as file:
+        found = [number for number, line in enumerate(file, 1) if line.strip() == text]
+    return found[which]
+
+
+@pytest.mark.parametrize(
+    ("filename", "expected"),
+    [
+        (__file__, True),
+        (torch.__file__, False),
+        (sources.__file__, False),
+        (sources.__file__.replace("gradients/sources", "gradient_step"), False),
+        (sources.__file__.replace("gradients/sources", "loaded_model"), True),
+        ("<string>", False),
+        ("<frozen importlib>", False),
+    ],
+)
+def test_code_of_torch_and_of_the_self_test_is_not_the_callers(filename, expected: bool) -> None:
+    assert is_callers(filename) is expected
+
+
+def test_a_line_is_shown_with_its_file_relative_to_the_working_directory() -> None:
+    assert text_of((__file__, 1)).startswith(f'{HERE}:1: """Lines are the caller')
+    assert text_of(("/nowhere/else.py", 3)) == "/nowhere/else.py:3: "
+    assert text_of(("<ipython>", 3)) == "<ipython>:3: "
+
+
+@functools.cache
+@functools.lru_cache
+def decorated() -> None:
+    """Stands below two decorators."""
+
+
+class Methodical:
+    def method(self) -> None:
+        """Has a line."""
+
+
+def test_the_definition_of_a_function_is_its_def_line() -> None:
+    def inner(a: int) -> None:
+        pass
+
+    assert definition(inner).endswith("def inner(a: int) -> None:")
+    assert definition(functools.partial(inner, 1)).endswith("def inner(a: int) -> None:")
+    assert definition(Methodical().method).endswith("def method(self) -> None:")
+    shown = definition(lambda: "a lambda's line")
+    assert shown.endswith("""shown = definition(lambda: "a lambda's line")""")
+    assert definition(decorated.__wrapped__.__wrapped__).endswith("def decorated() -> None:")
+    assert definition(len) is None
+
+
+class Looking(nn.Module):
+    """Takes the stack in its forward."""
+
+    stack: Stack
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.stack = Stack(sys._getframe())
+        return x
+
+
+def test_a_stack_has_the_callers_lines_innermost_first_and_the_modules() -> None:
+    looking = Looking()
+    outer = nn.Sequential(looking)
+    outer(torch.ones(1))
+    stack = looking.stack
+    assert stack.position == (__file__, line_of("self.stack = Stack(sys._getframe())"))
+    assert (__file__, line_of("outer(torch.ones(1))")) in stack.callers
+    assert stack.owners[0] == id(looking)
+    assert id(outer) in stack.owners
+    assert all(is_callers(filename) for filename, _ in stack.callers)
+
+
+def test_the_recorders_own_frames_are_left_out() -> None:
+    here = stack_here()
+    assert here.position == (__file__, line_of("here = stack_here()"))
+    assert Stack(None).position is None
+
+
+class Lending(nn.Module):
+    """Calls a module that it does not own."""
+
+    def __init__(self, other: nn.Module) -> None:
+        super().__init__()
+        self.lent = [other]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lent[0](x)
+
+
+def test_the_line_where_control_left_a_module() -> None:
+    looking = Looking()
+    lending = Lending(looking)
+    lending(torch.ones(1))
+    left = looking.stack.entry_from({id(lending): ""})
+    assert left == (__file__, line_of("return self.lent[0](x)"))
+    assert looking.stack.entry_from({}) is None
+    inner = looking.stack.entry_from({id(looking): ""})
+    assert inner == (__file__, line_of("self.stack = Stack(sys._getframe())"))
+
+
+class Custom(torch.autograd.Function):
+    stack: Stack
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        Custom.stack = Stack(sys._getframe())
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        return gradient * 2
+
+
+def test_the_forward_of_a_custom_function_is_told_from_others() -> None:
+    Custom.apply(torch.ones(1))
+    assert Custom.stack.in_custom_function
+    assert not Stack(sys._getframe()).in_custom_function
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_the_line_that_called_a_checkpoint_is_known_inside_it(reentrant: bool) -> None:
+    looking = Looking()
+    x = torch.ones(1, requires_grad=True)
+    checkpoint(looking, x, use_reentrant=reentrant)
+    found = (__file__, line_of("checkpoint(looking, x, use_reentrant=reentrant)"))
+    assert looking.stack.checkpoint() == found
+    assert not looking.stack.in_custom_function
+    looking(x)
+    assert looking.stack.checkpoint() is None
+
+
+def with_block() -> Stack:
+    with torch.no_grad():
+        return Stack(sys._getframe())
+
+
+@torch.no_grad()
+def under_decorator() -> Stack:
+    return Stack(sys._getframe())
+
+
+def after_a_call() -> Stack:
+    torch.set_grad_enabled(False)
+    stack = Stack(sys._getframe())
+    torch.set_grad_enabled(True)
+    return stack
+
+
+def with_nothing() -> Stack:
+    return Stack(sys._getframe())
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (with_block, "with torch.no_grad():"),
+        (under_decorator, "@torch.no_grad()"),
+        (after_a_call, "torch.set_grad_enabled(False)"),
+    ],
+)
+def test_the_line_that_switched_gradients_off_is_found(function, line: str) -> None:
+    assert function().grad_off() == (__file__, line_of(line))
+
+
+def test_a_switch_after_the_line_or_of_another_function_is_none() -> None:
+    assert with_nothing().grad_off() is None
+    last = line_of("torch.set_grad_enabled(True)")
+    assert switched_off(__file__, last) == (__file__, line_of("torch.set_grad_enabled(False)"))
+    assert switched_off(__file__, line_of("torch.set_grad_enabled(False)")) is None
+    assert switched_off("/nowhere.py", 1) is None
+
+
+def test_the_nearest_matching_line_above() -> None:
+    last = line_of("torch.set_grad_enabled(True)")
+    assert above((__file__, last), r"Stack\(") == (__file__, last - 1)
+    assert above((__file__, last), r"enabled\(True") == (__file__, last)
+    assert above((__file__, last), r"Stack\(", reach=1) == (__file__, last)
+
+
+def failing(self: nn.Module, h: Tensor) -> Tensor:
+    return h @ torch.ones(5, 5)
+
+
+def test_an_error_is_placed_at_the_innermost_module_and_the_callers_last_line() -> None:
+    module = tower(failing)
+    with pytest.raises(RuntimeError) as caught:
+        module(torch.ones(3, 6))
+    trace = caught.value.__traceback__
+    place = raised_at(trace, module_names(module))
+    assert place.module == "blocks.1 (Spoilt)"
+    assert "h @ torch.ones(5, 5)" in place.line
+    assert raised_at(trace, {id(module): "all"}).module == "all"
+    assert raised_at(None, {}) == NOWHERE
+
+
+def test_modules_are_named_by_path_and_class() -> None:
+    module = tower()
+    names = module_names(module)
+    assert names[id(module)] == "(root) (Tower)"
+    assert names[id(module.blocks[0].linear)] == "blocks.0.linear (Linear)"
+    assert len(names) == len(list(module.modules()))

@@ -1,0 +1,62 @@
+"""What a task need not write itself, and what it must."""
+
+import re
+
+import pytest
+import torch
+
+from cog_adapt.runner.task import Task, on_device
+from tests.cog_adapt.models import Curve, Labelled, Regression, examples, seeded_module
+
+
+class Bare(Regression):
+    """A task with the defaults of `Task` alone, where it has some."""
+
+    labels = Task.labels
+    start = Task.start
+    score = Task.score
+    head = Task.head
+    unused = Task.unused
+    lora_targets = Task.lora_targets
+
+
+def test_a_task_without_labels_has_none_and_starts_from_nothing():
+    task = Bare()
+    assert task.labels(examples("regression")) == ()
+    assert task.start(seeded_module(Curve), ()) == {}
+
+
+def test_a_lower_loss_is_a_higher_score():
+    task, module = Bare(), seeded_module(Curve)
+    batch = task.encode([example.input for example in examples("regression", 4)])
+    targets = torch.tensor([0.0, 1.0, 2.0, 3.0])
+    score = task.score(module, batch, targets)
+    assert score.shape == (4,)
+    assert torch.equal(score, -task.loss(module, batch, targets))
+
+
+def test_by_default_the_head_is_what_is_called_head():
+    names = ["head.weight", "head.sub.bias", "heads.weight", "a.head.weight", "head"]
+    assert [n for n in names if re.fullmatch(Task.head, n)] == ["head.weight", "head.sub.bias"]
+
+
+def test_by_default_every_linear_layer_is_adapted_and_no_parameter_is_unused():
+    assert re.fullmatch(Task.lora_targets, "encoder.layer.0.query")
+    assert not any(re.fullmatch(Task.unused, name) for name in ("", "pooler.weight"))
+
+
+@pytest.mark.parametrize("method", ["load", "encode", "encode_targets", "loss", "predict", "probe"])
+def test_what_has_no_default_must_be_written(method):
+    kind = type("Incomplete", (Labelled,), {method: getattr(Task, method)})
+    with pytest.raises(TypeError, match=rf"abstract method '?{method}"):
+        kind()
+
+
+def test_a_batch_is_moved_whole():
+    batch = {"ids": torch.ones(2, 3), "mask": torch.zeros(2)}
+    moved = on_device(batch, torch.device("meta"))
+    assert {name: tensor.device.type for name, tensor in moved.items()} == {
+        "ids": "meta",
+        "mask": "meta",
+    }
+    assert torch.equal(on_device(batch, torch.device("cpu"))["ids"], batch["ids"])
