@@ -76,14 +76,16 @@ def _part(
     tree: Tree, folder: Path, arguments: tuple[str, ...], more: dict[str, str], where: str = ""
 ) -> str:
     ended = tree.run(["-m", "server", *arguments], folder, {"PORT": "0", **more})
-    return _told(" ".join(("server", *arguments)) + where, ended, folder)
+    return _described(" ".join(("server", *arguments)) + where, ended, folder)
 
 
 def _selftest(tree: Tree, folder: Path, arguments: tuple[str, ...]) -> str:
-    return _told(" ".join(("selftest", *arguments)), run_selftest(tree, folder, arguments), folder)
+    return _described(
+        " ".join(("selftest", *arguments)), run_selftest(tree, folder, arguments), folder
+    )
 
 
-def _told(title: str, ended: Ended, folder: Path) -> str:
+def _described(title: str, ended: Ended, folder: Path) -> str:
     known = {str(folder): "<folder>"}
     lines = [f"=== {title}: exit code {ended.code}"]
     for name, text in (("stdout", ended.out), ("stderr", ended.err)):

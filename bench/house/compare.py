@@ -24,11 +24,11 @@ def main() -> int:
     for name in sorted(_names(chosen.before) | _names(chosen.after)):
         lines = _compare(name, chosen.before / name, chosen.after / name, mapping)
         found += bool(lines)
-        print("\n".join([f"=== {name}: {_told(name, lines)}", *lines]))
+        print("\n".join([f"=== {name}: {_described(name, lines)}", *lines]))
     return int(found > 0)
 
 
-def _told(name: str, lines: list[str]) -> str:
+def _described(name: str, lines: list[str]) -> str:
     if not lines:
         return "the same"
     if name != _TESTS:

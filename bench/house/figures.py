@@ -35,7 +35,7 @@ _TELLING = (
 
 @dataclass(frozen=True)
 class Measured:
-    """All that is told of a tree."""
+    """Everything measured of a tree."""
 
     rows: tuple[Rows, Rows, Rows]
     lists: Mapping[str, Sequence[str]]
@@ -110,8 +110,8 @@ def _listed(title: str, found: Sequence[str]) -> str:
 
 
 def _journey(title: str, found: Journey) -> str:
-    told = "\n".join(f"{n}. {line}" for n, line in enumerate(found.described(), 1))
-    return f"### {title}\n\nIn bold: a wall is crossed on the way in.\n\n{told}"
+    steps = "\n".join(f"{n}. {line}" for n, line in enumerate(found.described(), 1))
+    return f"### {title}\n\nIn bold: a wall is crossed on the way in.\n\n{steps}"
 
 
 def _definition(text: str | None) -> str:

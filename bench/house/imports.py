@@ -19,12 +19,12 @@ def graph_of(modules: Iterable[Module]) -> Graph:
 
 
 def _imported(module: Module, known: Mapping[str, Module]) -> Iterator[str]:
-    for node in ast.walk(module.tree):
-        for name in _names(node, module):
-            while name and name not in known:
-                name = name.rpartition(".")[0]
-            if name:
-                yield name
+    names = [name for node in ast.walk(module.tree) for name in _names(node, module)]
+    for name in names:
+        while name and name not in known:
+            name = name.rpartition(".")[0]
+        if name:
+            yield name
 
 
 def _names(node: ast.AST, module: Module) -> list[str]:

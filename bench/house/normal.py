@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 
 Json = object
-_LONGEST = 400  # a longer text is told by its kind alone
+_LONGEST = 400  # a longer text is shown by its kind alone
 _WORTH_READING = 20_000  # characters; a longer one is not even searched for what changes
 _TEXTS = (
     (r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*", "<traceback>\n"),
@@ -28,7 +28,7 @@ _TEXTS = (
     (r", line \d+", ", line <n>"),
     (r"(?<![\d.])\d+\.\d{2,}(?:e-\d+)?(?![\d.])", "<n>"),
 )
-_RULES = tuple((re.compile(pattern), told) for pattern, told in _TEXTS)
+_RULES = tuple((re.compile(pattern), shown) for pattern, shown in _TEXTS)
 
 
 def normal(text: str, known: Mapping[str, str] | None = None) -> str:
@@ -39,11 +39,11 @@ def normal(text: str, known: Mapping[str, str] | None = None) -> str:
         known: literal texts of this run, and what stands for each.
     """
     places = {sys.prefix: "<venv>", sysconfig.get_path("stdlib"): "<stdlib>"}
-    for literal, told in sorted({**places, **(known or {})}.items(), key=lambda p: -len(p[0])):
-        text = text.replace(literal, told)
+    for literal, shown in sorted({**places, **(known or {})}.items(), key=lambda p: -len(p[0])):
+        text = text.replace(literal, shown)
     text = re.sub(re.escape(tempfile.gettempdir()) + r"/[^\s\"',:)\]]+", "<temp>", text)
-    for pattern, told in _RULES:
-        text = pattern.sub(told, text)
+    for pattern, shown in _RULES:
+        text = pattern.sub(shown, text)
     return text
 
 
@@ -73,8 +73,8 @@ def body_shape(kind: str, body: bytes, known: Mapping[str, str] | None = None) -
 
 
 def _short(text: str, known: Mapping[str, str] | None) -> str:
-    told = normal(text, known) if len(text) <= _WORTH_READING else text
-    return told if len(told) <= _LONGEST else "a long text"
+    shown = normal(text, known) if len(text) <= _WORTH_READING else text
+    return shown if len(shown) <= _LONGEST else "a long text"
 
 
 def _event_shape(part: str, known: Mapping[str, str] | None) -> Json:

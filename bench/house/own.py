@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.house.files import names_in
 from bench.house.normal import Json, to_json
-from bench.house.routes import told
+from bench.house.routes import summary
 from bench.house.served import Served, served
 from bench.house.telemetry import log_keys, metric_names
 from bench.house.tree import Tree
@@ -50,5 +50,5 @@ def _answers(server: Served, examples: str) -> Json:
         "root": ("GET", "/", None),
     }
     known = {adapter: "<adapter>"}
-    answers = {name: told(server.ask(*each), known) for name, each in asked.items()}
-    return {"with examples": told(adapted, known), **answers}
+    answers = {name: summary(server.ask(*each), known) for name, each in asked.items()}
+    return {"with examples": summary(adapted, known), **answers}

@@ -8,7 +8,7 @@ import ast
 import importlib
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 
 from bench.house.definitions import aliases_of
@@ -47,34 +47,39 @@ def _defined(module: Module) -> Iterator[str]:
 
 
 def _imports(module: Module, roots: set[str]) -> Iterator[tuple[int, str]]:
+    for line, name in _imported_names(module):
+        parts = name.split(".")
+        if parts[0] not in {*roots, "__future__"} and any(map(_is_private, parts)):
+            yield line, name
+
+
+def _imported_names(module: Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(module.tree):
-        names: Iterable[str] = ()
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            names = [f"{origin(node, module)}.{alias.name}" for alias in node.names]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] not in {*roots, "__future__"} and any(map(_is_private, parts)):
-                yield node.lineno, name  # type: ignore[attr-defined]
+            source = origin(node, module)
+            yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
 
 
 def _attributes(module: Module, defined: set[str]) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Attribute) and _is_private(node.attr):
-            holder = ast.unparse(node.value)
-            if holder not in {"self", "cls", *sys.stdlib_module_names} and node.attr not in defined:
-                yield node.lineno, f"{holder}.{node.attr}"
+    used = (node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute))
+    for node in used:
+        holder, is_own = ast.unparse(node.value), node.attr in defined
+        is_foreign = holder not in {"self", "cls", *sys.stdlib_module_names} and not is_own
+        if _is_private(node.attr) and is_foreign:
+            yield node.lineno, f"{holder}.{node.attr}"
 
 
 def _inherited(module: Module, roots: set[str]) -> Iterator[tuple[int, str]]:
     bound = aliases_of(module)
-    for node in ast.walk(module.tree):
-        for base in node.bases if isinstance(node, ast.ClassDef) else ():
-            head, _, rest = ast.unparse(base).partition(".")
-            whole = ".".join(filter(None, [bound.get(head, ""), rest]))
-            if whole.partition(".")[0] not in {*roots, *_HEAVY, ""}:
-                yield from _uses(node, whole, _privates_of(whole))
+    classes = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    bases = [(node, base) for node in classes for base in node.bases]
+    for owner, base in bases:
+        head, _, rest = ast.unparse(base).partition(".")
+        whole = ".".join(filter(None, [bound.get(head, ""), rest]))
+        if whole.partition(".")[0] not in {*roots, *_HEAVY, ""}:
+            yield from _uses(owner, whole, _privates_of(whole))
 
 
 def _uses(node: ast.AST, base: str, private: set[str]) -> Iterator[tuple[int, str]]:

@@ -118,7 +118,7 @@ def _ask_all(
     known |= {f"'{_name(scopes)}'": "{key}" for scopes in _SCOPES}
     for case in cases:
         answer = server.ask(case.method, case.path, case.body, {**case.headers, **headers})
-        _note(answers, normal(case.name, known), told(answer, known), who)
+        _note(answers, normal(case.name, known), summary(answer, known), who)
         if answer.status == 202:  # lest the next one find it busy
             server.until(lambda: _is_idle(server, headers))
 
@@ -143,7 +143,7 @@ def _note_end(server: Served, who: str, answers: Answers) -> None:
     _note(answers, "exit code after POST /shutdown", {"code": server.process.wait(60)}, who)
 
 
-def told(answer: Answer, known: Mapping[str, str] | None = None) -> Json:
+def summary(answer: Answer, known: Mapping[str, str] | None = None) -> Json:
     """Status, headers and the body's shape."""
     headers = {
         name: "…" if name in _TOLD_BY_NAME else normal(value, known)

@@ -27,13 +27,13 @@ server = first("cog_adapt.server.settings", "server.settings").Settings
 runner = first("cog_adapt.runner.config", "runner.config").RunnerSettings
 found = {"server": {}, "runner": {}}
 for name, field in server.model_fields.items():
-    told = {"default": repr(field.default), "type": str(field.annotation),
+    entry = {"default": repr(field.default), "type": str(field.annotation),
             "bounds": [repr(each) for each in field.metadata if "function" not in repr(each)],
             "description": field.description, "variable": name.upper()}
-    found["server"][name] = told
+    found["server"][name] = entry
 for field in dataclasses.fields(runner):
-    told = {"default": repr(field.default), "variable": field.name.upper()}
-    found["runner"][field.name] = told
+    entry = {"default": repr(field.default), "variable": field.name.upper()}
+    found["runner"][field.name] = entry
 print(json.dumps(found))
 """
 _SERVER_WRONG: dict[str, tuple[str, ...]] = {
@@ -117,8 +117,8 @@ def _refusal(tree: Tree, folder: Path, name: str, value: str) -> Json:
             return {"it serves": body_shape("json", answer.body, known)}
     except HasEndedError as error:
         lines = [line for line in error.log.splitlines() if not line.startswith("{")]
-        told = [normal(line, known) for line in lines]
-        return {"code": error.code, "printed": told, "logged": _events(error.log)}
+        entry = [normal(line, known) for line in lines]
+        return {"code": error.code, "printed": entry, "logged": _events(error.log)}
 
 
 def _events(text: str) -> list[str]:

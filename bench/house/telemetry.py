@@ -71,17 +71,17 @@ def log_keys(texts: Iterable[str]) -> Json:
     found: dict[str, set[str]] = defaultdict(set)
     for text in texts:
         for line in (line for line in text.splitlines() if line.startswith("{")):
-            told: dict[str, Any] = json.loads(line)
-            found[normal(str(told.get("event")))].add(" ".join([told["level"], *sorted(told)]))
+            entry: dict[str, Any] = json.loads(line)
+            found[normal(str(entry.get("event")))].add(" ".join([entry["level"], *sorted(entry)]))
     return {event: sorted(keys) for event, keys in found.items()}
 
 
 def _webhooks(taken: Receiver) -> Json:
     paths = ("/tell", "/fail", "/cancel", "/train", "/gone")
-    return {path: distinct([_told(each, taken) for each in taken.at(path)]) for path in paths}
+    return {path: distinct([_described(each, taken) for each in taken.at(path)]) for path in paths}
 
 
-def _told(came: Came, taken: Receiver) -> Json:
+def _described(came: Came, taken: Receiver) -> Json:
     named = {k: v for k, v in came.headers.items() if k in ("user-agent", "content-type")}
     return {
         "headers": " ".join(sorted(came.headers)),
@@ -108,8 +108,8 @@ def database_schema(data: Path) -> str:
         )
         statements = [f"-- {kind} {name}\n{sql};\n" for kind, name, sql in rows]
         version = connection.execute("pragma user_version").fetchone()[0]
-        journal = connection.execute("pragma journal_mode").fetchone()[0]
-    return "\n".join([f"-- user_version {version}, journal_mode {journal}\n", *statements])
+        mode = connection.execute("pragma journal_mode").fetchone()[0]
+    return "\n".join([f"-- user_version {version}, journal_mode {mode}\n", *statements])
 
 
 def _is_database(path: Path) -> bool:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import httpx2
 
@@ -19,6 +19,19 @@ SECONDS = 120.0
 FINAL = ("succeeded", "failed", "canceled")
 ASYNC = {"Prefer": "respond-async"}
 Value = TypeVar("Value")
+
+
+@contextlib.contextmanager
+def _ending(process: "subprocess.Popen[bytes]", log: IO[bytes]) -> Iterator[None]:
+    """End the server at the end; after an error show what it wrote."""
+    try:
+        yield
+    except BaseException:
+        log.seek(0)
+        sys.stderr.write(log.read().decode(errors="replace"))
+        raise
+    finally:
+        end(process)
 
 
 @dataclass(frozen=True)
@@ -59,15 +72,11 @@ class Server:
             )
             headers = {"Authorization": f"Bearer {self.key}"}
             url = f"http://127.0.0.1:{port}"
-            with httpx2.Client(base_url=url, headers=headers, timeout=SECONDS) as http:
-                try:
-                    yield Client(process, http).until_ready()
-                except BaseException:
-                    log.seek(0)
-                    sys.stderr.write(log.read().decode(errors="replace"))
-                    raise
-                finally:
-                    end(process)
+            with (
+                _ending(process, log),
+                httpx2.Client(base_url=url, headers=headers, timeout=SECONDS) as http,
+            ):
+                yield Client(process, http).until_ready()
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}

@@ -7,7 +7,7 @@ from cog_adapt.server.service.encoding import encode
 from cog_adapt.server.service.prediction import Prediction
 
 _AT_CAPACITY = "At capacity - all prediction slots busy"
-_POSITIONS_TOLD = 100
+_MOST_POSITIONS = 100
 _FEWEST_SECONDS_TO_WAIT = 1
 
 
@@ -49,7 +49,7 @@ class Queue(deque[Prediction]):
     def publish_positions(self) -> None:
         """Tell each its place, where that is among the first hundred."""
         for place, prediction in enumerate(self, 1):
-            if place > _POSITIONS_TOLD:
+            if place > _MOST_POSITIONS:
                 break
             _publish(prediction, place)
 
