@@ -28,7 +28,7 @@ STARTS = {
     ),
     "report": (
         ("server/lane.py", "Lane.hear"),
-        ("cog_adapt/server/service/dispatcher.py", "on_report"),
+        ("cog_adapt/server/service/worker.py", "Worker.on_report"),
     ),
 }
 """Where the walks begin, before and after; a bare name is looked for in every class of the file."""

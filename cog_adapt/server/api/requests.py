@@ -4,7 +4,6 @@ JSON, the id in the path, whether that id is known, streams, inputs, readiness, 
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -14,11 +13,10 @@ from cog_adapt.server.errors import (
     InvalidRequest,
     NotReady,
     NotStreamable,
-    RequestError,
     ShapeError,
 )
 from cog_adapt.server.protocol import NOUNS, Kind
-from cog_adapt.server.schema.validation import Problem
+from cog_adapt.server.schema.validation import CheckedInputs
 from cog_adapt.server.service.encoding import digest_of, encode
 from cog_adapt.server.service.prediction import PredictionRequest, new_id
 from cog_adapt.server.service.service import PredictionService
@@ -29,18 +27,6 @@ _PASSED_ON = ("traceparent", "tracestate")
 _NOT_READY = (
     "Setup has not finished yet. Wait until it has finished, or GET /health-check for status."
 )
-
-
-class InvalidInputs(RequestError):
-    """The inputs do not fit the model.
-
-    Attributes:
-        problems: each of them.
-    """
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__(f"{len(problems)} inputs do not fit")
-        self.problems = problems
 
 
 class RequestParser:
@@ -110,22 +96,20 @@ class RequestParser:
         """
         if not self._service.is_ready or self._service.is_closing:
             raise NotReady(_NOT_READY)
-        known = self._read_known(body)
-        validator = self._service.validator(self.kind)
-        raw = encode(known)
-        has_secrets = validator.has_secrets(known)
+        inputs = self._read_inputs(body)
+        raw = encode(inputs.known)
         nobody_waits = preferences.is_async or preferences.wait is not None
         return PredictionRequest(
             id=new_id() if body.id is None else body.id,
             kind=self._runs,
             input=raw,
-            redacted_input=encode(validator.redacted(known)) if has_secrets else raw,
+            redacted_input=raw if inputs.redacted is None else encode(inputs.redacted),
             context=body.context,
             webhook=body.webhook,
             events=body.events,
             durable=nobody_waits or body.webhook is not None,
             has_client_id=body.id is not None,
-            repeatable=not has_secrets,
+            repeatable=inputs.redacted is None,
             retries=body.retries,
             timeout=preferences.cancel_after,
             headers={name: headers[name] for name in _PASSED_ON if name in headers},
@@ -137,7 +121,7 @@ class RequestParser:
         Raises:
             InvalidInputs: the inputs do not fit.
         """
-        return digest_of(encode(self._read_known(body)))
+        return digest_of(encode(self._read_inputs(body).known))
 
     def _check_webhook(self, url: str | None) -> None:
         """Refuse a URL that is none, which Cog ignores, and so do we in its name."""
@@ -145,7 +129,7 @@ class RequestParser:
         if fault is not None and not self._strict:
             raise InvalidRequest(f"webhook: {fault}", ("body", "webhook"))
 
-    def _read_known(self, body: RequestBody) -> dict[str, Any]:
+    def _read_inputs(self, body: RequestBody) -> CheckedInputs:
         inputs = read_input(body)
         try:
             validator = self._service.validator(self.kind)
@@ -154,10 +138,7 @@ class RequestParser:
                 f"the code for {NOUNS[self.kind]}s does not load; why is in setup.logs of "
                 "GET /health-check."
             ) from error
-        problems = validator.problems(inputs, len(body.input))
-        if problems:
-            raise InvalidInputs(problems)
-        return validator.known(inputs)
+        return validator.check(inputs, len(body.input))
 
 
 async def _read_content(request: Request) -> bytes:

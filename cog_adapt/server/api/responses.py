@@ -11,9 +11,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match
 
 from cog_adapt.server import errors
-from cog_adapt.server.api.requests import InvalidInputs
 from cog_adapt.server.records import Record
-from cog_adapt.server.schema.validation import Problem
+from cog_adapt.server.schema.validation import InvalidInputs, Problem
 from cog_adapt.server.service.encoding import encode
 
 STATUSES: dict[type[errors.RequestError], int] = {

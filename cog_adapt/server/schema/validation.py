@@ -14,6 +14,8 @@ import jsonschema_rs
 import msgspec
 from jsonschema_rs import ValidationErrorKind
 
+from cog_adapt.server.errors import RequestError
+
 Schema = dict[str, Any]
 _URL = re.compile(r"https?://|data:")
 REDACTED = "**********"
@@ -25,6 +27,30 @@ class Problem(msgspec.Struct, frozen=True):
     loc: tuple[str, ...]
     msg: str
     type: str = "value_error"
+
+
+class InvalidInputs(RequestError):
+    """The inputs do not fit the model.
+
+    Attributes:
+        problems: each of them.
+    """
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(f"{len(problems)} inputs do not fit")
+        self.problems = problems
+
+
+class CheckedInputs(msgspec.Struct, frozen=True):
+    """Inputs that fit the model.
+
+    Attributes:
+        known: those that the model has.
+        redacted: the same with secrets starred out; None where there is no secret.
+    """
+
+    known: Schema
+    redacted: Schema | None
 
 
 class InputValidator:
@@ -79,6 +105,22 @@ class InputValidator:
             Problem(("body", "input", name), "Field required", "value_error.missing")
             for name in absent
         ]
+
+    def check(self, inputs: Any, size: int) -> CheckedInputs:  # noqa: ANN401 - any JSON
+        """Return the inputs if they fit.
+
+        Args:
+            inputs: to check.
+            size: bytes of their JSON.
+
+        Raises:
+            InvalidInputs: they do not fit.
+        """
+        problems = self.problems(inputs, size)
+        if problems:
+            raise InvalidInputs(problems)
+        known = self.known(inputs)
+        return CheckedInputs(known, self.redacted(known) if self.has_secrets(known) else None)
 
     def known(self, inputs: Schema) -> Schema:
         """The inputs without those that the model does not have."""
