@@ -240,11 +240,7 @@ def test_our_own_cog_yaml_is_valid():
 def test_without_tracing_an_image_gets_the_environment_alone(tmp_path):
     assert read(tmp_path, "environment: [A=1]").variables == {"A": "1"}
     off = read(tmp_path, "observability: {traces: {trace_header: x, trace_header_format: jaeger}}")
-    assert {name: value for name, value in off.variables.items() if "CONFIGURED" not in name} == {
-        "COG_TRACE_ENABLED": "false",
-        "COG_TRACE_HEADER": "x",
-        "COG_TRACE_HEADER_FORMAT": "jaeger",
-    }
+    assert list(off.variables.values()) == ["true", "false", "x", "jaeger"]
 
 
 def test_an_image_gets_the_environment_and_how_to_trace(tmp_path):

@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-import threading
 import time
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -12,42 +10,7 @@ from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.records import writer as module
 from cog_adapt.server.records.writer import Writer
 from tests.cog_adapt.server.records.home import make_delivery, make_record
-
-DOWN = StorageError("down")
-
-
-class Notes:
-    """In place of `Transactions`: notes what is written, and fails when it is to."""
-
-    def __init__(self):
-        self.error = None
-        self.lost = 0
-        self.fault = None
-        self.refused = {}
-        self.stored = []
-        self.times = []
-        self.open = threading.Event()
-        self.open.set()
-        self.entered = threading.Event()
-
-    def store(self, changes):
-        self.entered.set()
-        self.open.wait(10)
-        self.times.append(time.monotonic())
-        self.error = self.fault and str(self.fault)
-        if self.fault:
-            return {}, self.fault
-        self.stored.append(
-            [f"{record.id} {record.status}" for record in changes.records.values()]
-            + [delivery.id for delivery in changes.deliveries.values()]
-        )
-        return self.refused, None
-
-    def run(self, function):
-        try:
-            return function("connection"), None
-        except ValueError as error:
-            return None, error
+from tests.cog_adapt.server.records.noted_writes import DOWN, Notes, until, writing
 
 
 @pytest.fixture(autouse=True)
@@ -57,22 +20,8 @@ def pauses(monkeypatch):
     monkeypatch.setattr(module, "RETRY_PAUSE", 0.01)
 
 
-@asynccontextmanager
-async def writing(last=lambda connection: None):
-    notes = Notes()
-    writer = Writer(notes)
-    async with asyncio.timeout(20):
-        yield writer, notes
-        await writer.close(last)
-
-
 def run(story):
     asyncio.run(story())
-
-
-async def until(check):
-    while not check():
-        await asyncio.sleep(0.005)
 
 
 def test_states_that_nobody_waits_for_replace_each_other():
@@ -118,12 +67,17 @@ def test_a_durable_save_is_written_at_once_with_what_waits():
 def test_a_later_save_wins_over_a_durable_one_that_waits():
     async def story():
         async with writing() as (writer, notes):
-            durable = writer.put_durably(make_record(1, status="processing"), [make_delivery(1)])
+            notes.open.clear()
+            writer.put_durably(make_record(9), ())
+            await until(notes.entered.is_set)
+            durable = writer.put_durably(
+                make_record(1, status="processing"), [make_delivery(1, state="failed")]
+            )
             writer.put(make_record(1), [make_delivery(1)])
+            assert writer.waiting == 3
+            notes.open.set()
             await durable
-            await writer.flush()
-            assert notes.stored[-1][0] == "r1 succeeded"
-            assert "r1 succeeded" in [each for stored in notes.stored for each in stored]
+            assert notes.stored == [["r9 succeeded"], ["r1 succeeded", "d1"]]
 
     run(story)
 
@@ -171,7 +125,7 @@ def test_what_failed_is_tried_again_unless_its_caller_knows():
             with pytest.raises(StorageError, match="down"):
                 await writer.put_durably(make_record(2), ())
             await until(lambda: len(notes.times) > 2)
-            assert writer.waiting == 1
+            await until(lambda: writer.waiting == 1)
             notes.fault = None
             await until(lambda: notes.stored)
             assert notes.stored == [["r1 succeeded"]]
@@ -197,6 +151,7 @@ def test_a_failure_is_followed_by_a_rest(monkeypatch):
 
 def test_no_more_is_kept_than_the_limit(monkeypatch, caplog):
     monkeypatch.setattr(module, "MAX_KEPT", 2)
+    monkeypatch.setattr(module, "RETRY_PAUSE", 60)
 
     async def story():
         async with writing() as (writer, notes):
@@ -206,7 +161,7 @@ def test_no_more_is_kept_than_the_limit(monkeypatch, caplog):
             await writer.flush()
             assert (writer.waiting, notes.lost) == (2, 3)
             notes.fault = None
-            await until(lambda: notes.stored)
+            await writer.flush()
             assert notes.stored == [["r3 succeeded", "r4 succeeded"]]
 
     with caplog.at_level(logging.ERROR):
@@ -315,6 +270,7 @@ def test_a_loop_that_has_ended_does_not_end_the_thread():
 
     async def leave():
         writer.put_durably(make_record(1), ())
+        await until(notes.entered.is_set)
 
     asyncio.run(leave())
     notes.open.set()
