@@ -244,9 +244,8 @@ def test_without_tracing_an_image_gets_the_environment_alone(tmp_path):
 
 
 def test_an_image_gets_the_environment_and_how_to_trace(tmp_path):
-    traces = "observability: {traces: {enabled: true, sampler: ratio, sampler_arg: 1.0}}"
-    cogfile = read(tmp_path, f"environment: [A=1=2, COG_TRACE_SAMPLER=mine]\n{traces}")
-    assert cogfile.variables == {
-        **{"COG_TRACE_CONFIGURED": "true", "COG_TRACE_ENABLED": "true", "A": "1=2"},
-        **{"COG_TRACE_SAMPLER": "mine", "COG_TRACE_SAMPLER_ARG": "1"},
-    }
+    traces = "traces: {enabled: true, sampler: ratio, sampler_arg: 1.0}"
+    text = f"environment: [A=1=2, COG_TRACE_SAMPLER=mine]\nobservability: {{{traces}}}"
+    switches = {"COG_TRACE_CONFIGURED": "true", "COG_TRACE_ENABLED": "true", "A": "1=2"}
+    sampler = {"COG_TRACE_SAMPLER": "mine", "COG_TRACE_SAMPLER_ARG": "1"}
+    assert read(tmp_path, text).variables == switches | sampler

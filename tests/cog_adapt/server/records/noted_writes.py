@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from contextlib import asynccontextmanager
+from functools import wraps
 
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.writer import Writer
@@ -57,3 +58,18 @@ async def writing(last=lambda connection: None):
 async def until(check):
     while not check():
         await asyncio.sleep(0.005)
+
+
+def with_writer(test):
+    """Calls an async test with a writer and the notes of what it wrote."""
+
+    @wraps(test)
+    def run():
+        async def story():
+            async with writing() as pair:
+                await test(*pair)
+
+        asyncio.run(story())
+
+    del run.__wrapped__  # pytest would ask it for fixtures
+    return run

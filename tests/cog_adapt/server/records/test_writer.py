@@ -10,7 +10,7 @@ from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.records import writer as module
 from cog_adapt.server.records.writer import Writer
 from tests.cog_adapt.server.records.home import make_delivery, make_record
-from tests.cog_adapt.server.records.noted_writes import DOWN, Notes, until, writing
+from tests.cog_adapt.server.records.noted_writes import DOWN, Notes, until, with_writer, writing
 
 
 @pytest.fixture(autouse=True)
@@ -24,20 +24,17 @@ def run(story):
     asyncio.run(story())
 
 
-def test_states_that_nobody_waits_for_replace_each_other():
-    async def story():
-        async with writing() as (writer, notes):
-            writer.put(make_record(1, status="processing"), [make_delivery(1)])
-            writer.put(make_record(1), [make_delivery(2)])
-            writer.put(None, [make_delivery(2)])
-            assert writer.waiting == 3
-            await asyncio.sleep(0.05)
-            assert notes.stored == []
-            await writer.flush()
-            assert writer.waiting == 0
-            assert notes.stored == [["r1 succeeded", "d1", "d2"]]
-
-    run(story)
+@with_writer
+async def test_states_that_nobody_waits_for_replace_each_other(writer, notes):
+    writer.put(make_record(1, status="processing"), [make_delivery(1)])
+    writer.put(make_record(1), [make_delivery(2)])
+    writer.put(None, [make_delivery(2)])
+    assert writer.waiting == 3
+    await asyncio.sleep(0.05)
+    assert notes.stored == []
+    await writer.flush()
+    assert writer.waiting == 0
+    assert notes.stored == [["r1 succeeded", "d1", "d2"]]
 
 
 def test_what_nobody_waits_for_is_written_after_a_pause(monkeypatch):
@@ -54,84 +51,69 @@ def test_what_nobody_waits_for_is_written_after_a_pause(monkeypatch):
     run(story)
 
 
-def test_a_durable_save_is_written_at_once_with_what_waits():
-    async def story():
-        async with writing() as (writer, notes):
-            writer.put(make_record(1), ())
-            assert await writer.put_durably(make_record(2), [make_delivery(1)]) is None
-            assert notes.stored == [["r1 succeeded", "r2 succeeded", "d1"]]
-
-    run(story)
+@with_writer
+async def test_a_durable_save_is_written_at_once_with_what_waits(writer, notes):
+    writer.put(make_record(1), ())
+    assert await writer.put_durably(make_record(2), [make_delivery(1)]) is None
+    assert notes.stored == [["r1 succeeded", "r2 succeeded", "d1"]]
 
 
-def test_a_later_save_wins_over_a_durable_one_that_waits():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.open.clear()
-            writer.put_durably(make_record(9), ())
-            await until(notes.entered.is_set)
-            durable = writer.put_durably(
-                make_record(1, status="processing"), [make_delivery(1, state="failed")]
-            )
-            writer.put(make_record(1), [make_delivery(1)])
-            assert writer.waiting == 3
-            notes.open.set()
-            await durable
-            assert notes.stored == [["r9 succeeded"], ["r1 succeeded", "d1"]]
-
-    run(story)
+@with_writer
+async def test_a_later_save_wins_over_a_durable_one_that_waits(writer, notes):
+    notes.open.clear()
+    writer.put_durably(make_record(9), ())
+    await until(notes.entered.is_set)
+    durable = writer.put_durably(
+        make_record(1, status="processing"), [make_delivery(1, state="failed")]
+    )
+    writer.put(make_record(1), [make_delivery(1)])
+    assert writer.waiting == 3
+    notes.open.set()
+    await durable
+    assert notes.stored == [["r9 succeeded"], ["r1 succeeded", "d1"]]
 
 
-def test_a_save_is_found_before_and_while_it_is_written():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.open.clear()
-            writer.put(make_record(1, status="processing"), ())
-            durable = writer.put_durably(make_record(2), ())
-            await until(notes.entered.is_set)
-            assert writer.waiting == 2
-            assert writer.find(("predict", "r1")).status == "processing"
-            writer.put(make_record(1), ())
-            assert writer.find(("predict", "r1")).status == "succeeded"
-            assert writer.find(("predict", "r2")).id == "r2"
-            assert writer.find(("train", "r1")) is None
-            notes.open.set()
-            await durable
-            await writer.flush()
-            assert writer.find(("predict", "r1")) is None
-
-    run(story)
+@with_writer
+async def test_a_save_is_found_before_and_while_it_is_written(writer, notes):
+    notes.open.clear()
+    writer.put(make_record(1, status="processing"), ())
+    durable = writer.put_durably(make_record(2), ())
+    await until(notes.entered.is_set)
+    assert writer.waiting == 2
+    assert writer.find(("predict", "r1")).status == "processing"
+    writer.put(make_record(1), ())
+    assert writer.find(("predict", "r1")).status == "succeeded"
+    assert writer.find(("predict", "r2")).id == "r2"
+    assert writer.find(("train", "r1")) is None
+    notes.open.set()
+    await durable
+    await writer.flush()
+    assert writer.find(("predict", "r1")) is None
 
 
-def test_who_waits_learns_that_another_server_has_the_record():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.refused = {("predict", "r1"): TakenOverError("taken")}
-            refused = writer.put_durably(make_record(1), ())
-            kept = writer.put_durably(make_record(2), ())
-            nobody = writer.put_durably(None, [make_delivery(1)])
-            with pytest.raises(TakenOverError):
-                await refused
-            assert [await kept, await nobody] == [None, None]
-
-    run(story)
+@with_writer
+async def test_who_waits_learns_that_another_server_has_the_record(writer, notes):
+    notes.refused = {("predict", "r1"): TakenOverError("taken")}
+    refused = writer.put_durably(make_record(1), ())
+    kept = writer.put_durably(make_record(2), ())
+    nobody = writer.put_durably(None, [make_delivery(1)])
+    with pytest.raises(TakenOverError):
+        await refused
+    assert [await kept, await nobody] == [None, None]
 
 
-def test_what_failed_is_tried_again_unless_its_caller_knows():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.fault = DOWN
-            writer.put(make_record(1), ())
-            with pytest.raises(StorageError, match="down"):
-                await writer.put_durably(make_record(2), ())
-            await until(lambda: len(notes.times) > 2)
-            await until(lambda: writer.waiting == 1)
-            notes.fault = None
-            await until(lambda: notes.stored)
-            assert notes.stored == [["r1 succeeded"]]
-            assert notes.lost == 0
-
-    run(story)
+@with_writer
+async def test_what_failed_is_tried_again_unless_its_caller_knows(writer, notes):
+    notes.fault = DOWN
+    writer.put(make_record(1), ())
+    with pytest.raises(StorageError, match="down"):
+        await writer.put_durably(make_record(2), ())
+    await until(lambda: len(notes.times) > 2)
+    await until(lambda: writer.waiting == 1)
+    notes.fault = None
+    await until(lambda: notes.stored)
+    assert notes.stored == [["r1 succeeded"]]
+    assert notes.lost == 0
 
 
 def test_a_failure_is_followed_by_a_rest(monkeypatch):
@@ -169,64 +151,49 @@ def test_no_more_is_kept_than_the_limit(monkeypatch, caplog):
     assert "3 changes are lost: down" in caplog.text
 
 
-def test_a_call_comes_after_what_was_put_and_answers():
-    async def story():
-        async with writing() as (writer, notes):
-            writer.put(make_record(1), ())
-            assert await writer.call(lambda connection: (connection, len(notes.stored))) == (
-                "connection",
-                1,
-            )
-            with pytest.raises(ValueError, match="odd"):
-                await writer.call(lambda connection: int("odd"))
-
-    run(story)
+@with_writer
+async def test_a_call_comes_after_what_was_put_and_answers(writer, notes):
+    writer.put(make_record(1), ())
+    assert await writer.call(lambda connection: (connection, len(notes.stored))) == (
+        "connection",
+        1,
+    )
+    with pytest.raises(ValueError, match="odd"):
+        await writer.call(lambda connection: int("odd"))
 
 
-def test_nothing_to_write_is_no_transaction():
-    async def story():
-        async with writing() as (writer, notes):
-            await writer.flush()
-            await writer.put_durably(None, ())
-            assert notes.times == []
-
-    run(story)
+@with_writer
+async def test_nothing_to_write_is_no_transaction(writer, notes):
+    await writer.flush()
+    await writer.put_durably(None, ())
+    assert notes.times == []
 
 
-def test_a_beat_comes_again_and_again():
-    async def story():
-        async with writing() as (writer, notes):
-            beats = []
-            writer.start_beating(lambda connection: beats.append(time.monotonic()), 0.05)
-            await until(lambda: len(beats) > 3)
-            gaps = [later - earlier for earlier, later in zip(beats, beats[1:], strict=False)]
-            assert min(gaps) > 0.01
-
-    run(story)
+@with_writer
+async def test_a_beat_comes_again_and_again(writer, notes):
+    beats = []
+    writer.start_beating(lambda connection: beats.append(time.monotonic()), 0.05)
+    await until(lambda: len(beats) > 3)
+    gaps = [later - earlier for earlier, later in zip(beats, beats[1:], strict=False)]
+    assert min(gaps) > 0.01
 
 
-def test_a_beat_waits_for_its_time():
-    async def story():
-        async with writing() as (writer, notes):
-            beats = []
-            writer.start_beating(lambda connection: beats.append(1), 30)
-            await writer.put_durably(make_record(1), ())
-            assert beats == []
-
-    run(story)
+@with_writer
+async def test_a_beat_waits_for_its_time(writer, notes):
+    beats = []
+    writer.start_beating(lambda connection: beats.append(1), 30)
+    await writer.put_durably(make_record(1), ())
+    assert beats == []
 
 
-def test_a_canceled_caller_harms_nobody():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.open.clear()
-            first, second = (writer.put_durably(make_record(number), ()) for number in (1, 2))
-            first.cancel()
-            notes.open.set()
-            await second
-            await writer.put_durably(make_record(3), ())
-
-    run(story)
+@with_writer
+async def test_a_canceled_caller_harms_nobody(writer, notes):
+    notes.open.clear()
+    first, second = (writer.put_durably(make_record(number), ()) for number in (1, 2))
+    first.cancel()
+    notes.open.set()
+    await second
+    await writer.put_durably(make_record(3), ())
 
 
 def test_closing_writes_what_waits_and_runs_the_last_function():
