@@ -80,8 +80,8 @@ def test_each_step_has_its_own_number_and_loss(open_traces, collector, loss_firs
     trace = traces.begin({}, "train", "t1", {})
     trace.started()
     for number, loss in ((1, 0.5), (2, 0.25)):
-        told = [("adaptation.step", number), ("adaptation.loss", loss)]
-        for name, value in reversed(told) if loss_first else told:
+        reported = [("adaptation.step", number), ("adaptation.loss", loss)]
+        for name, value in reversed(reported) if loss_first else reported:
             trace.step(name, value)
     trace.step("adaptation.step", 3)
     trace.ended("succeeded")
