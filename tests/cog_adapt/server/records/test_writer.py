@@ -171,11 +171,10 @@ async def test_nothing_to_write_is_no_transaction(writer, notes):
 
 @with_writer
 async def test_a_beat_comes_again_and_again(writer, notes):
-    beats = []
+    beats, begun = [], time.monotonic()
     writer.start_beating(lambda connection: beats.append(time.monotonic()), 0.05)
     await until(lambda: len(beats) > 3)
-    gaps = [later - earlier for earlier, later in zip(beats, beats[1:], strict=False)]
-    assert min(gaps) > 0.01
+    assert beats[3] - begun > 0.19
 
 
 @with_writer
