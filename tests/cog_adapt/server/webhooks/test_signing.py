@@ -68,3 +68,9 @@ def test_further_headers_are_passed_on_unless_they_are_ours_or_fit_none():
     assert headers["traceparent"] == "00-1"
     assert (headers["webhook-id"], headers["user-agent"]) == ("msg_1", "me")
     assert not headers.keys() & {"broken", "wide", "tab"}
+
+
+def test_a_secret_with_a_stray_letter_is_refused_and_not_read_without_it():
+    with pytest.raises(ConfigError, match="is not base64"):
+        WebhookSigner("me", None, f"{SECRET[:-1]}!w")
+    assert WebhookSigner("me", None, SECRET)
