@@ -240,17 +240,12 @@ def test_our_own_cog_yaml_is_valid():
 def test_without_tracing_an_image_gets_the_environment_alone(tmp_path):
     assert read(tmp_path, "environment: [A=1]").variables == {"A": "1"}
     off = read(tmp_path, "observability: {traces: {trace_header: x, trace_header_format: jaeger}}")
-    assert {name: value for name, value in off.variables.items() if "CONFIGURED" not in name} == {
-        "COG_TRACE_ENABLED": "false",
-        "COG_TRACE_HEADER": "x",
-        "COG_TRACE_HEADER_FORMAT": "jaeger",
-    }
+    assert list(off.variables.values()) == ["true", "false", "x", "jaeger"]
 
 
 def test_an_image_gets_the_environment_and_how_to_trace(tmp_path):
-    traces = "observability: {traces: {enabled: true, sampler: ratio, sampler_arg: 1.0}}"
-    cogfile = read(tmp_path, f"environment: [A=1=2, COG_TRACE_SAMPLER=mine]\n{traces}")
-    assert cogfile.variables == {
-        **{"COG_TRACE_CONFIGURED": "true", "COG_TRACE_ENABLED": "true", "A": "1=2"},
-        **{"COG_TRACE_SAMPLER": "mine", "COG_TRACE_SAMPLER_ARG": "1"},
-    }
+    traces = "traces: {enabled: true, sampler: ratio, sampler_arg: 1.0}"
+    text = f"environment: [A=1=2, COG_TRACE_SAMPLER=mine]\nobservability: {{{traces}}}"
+    switches = {"COG_TRACE_CONFIGURED": "true", "COG_TRACE_ENABLED": "true", "A": "1=2"}
+    sampler = {"COG_TRACE_SAMPLER": "mine", "COG_TRACE_SAMPLER_ARG": "1"}
+    assert read(tmp_path, text).variables == switches | sampler

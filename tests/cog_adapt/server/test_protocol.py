@@ -30,7 +30,7 @@ from cog_adapt.server.protocol import (
 )
 
 WORK = [Run("a", b'{"x": 1}', {"k": "v"}), Stop()]
-ASIDES = [Cancel("a", 1), AskHealth(), AskSelfTest(), AskGauges()]
+CONTROL = [Cancel("a", 1), AskHealth(), AskSelfTest(), AskGauges()]
 REPORTS = [
     Described(b"{}", 2, is_async=True),
     Ready(b"{}", has_healthcheck=True),
@@ -51,7 +51,7 @@ def test_messages_arrive_whole_and_in_order_however_the_bytes_are_cut(size):
 
 
 def test_each_socket_has_messages_of_its_own():
-    kinds = {Frames.of_work: WORK, Frames.of_control: ASIDES, Frames.of_reports: REPORTS}
+    kinds = {Frames.of_work: WORK, Frames.of_control: CONTROL, Frames.of_reports: REPORTS}
     for read, messages in kinds.items():
         stream = b"".join(map(to_frame, messages))
         assert read().feed(stream) == messages
@@ -85,7 +85,7 @@ EVERY_REPORT = {
     SelfTested(): "SelfTested",
     Finished("a", "succeeded", is_list=True): "Finished",
 }
-OTHERS = [Run("a", b"", {}), Gauges({"a": 1.5}), *ASIDES, Stop()]
+OTHERS = [Run("a", b"", {}), Gauges({"a": 1.5}), *CONTROL, Stop()]
 
 
 def test_every_report_has_its_tag_and_is_a_value_that_cannot_be_changed():

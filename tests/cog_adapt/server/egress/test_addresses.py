@@ -48,10 +48,10 @@ def test_a_public_address_is_reached(address):
 
 def test_the_refusal_names_host_address_rule_and_remedy(dns):
     dns["meta.example"] = ["169.254.169.254"]
-    with pytest.raises(EgressError) as told:
+    with pytest.raises(EgressError) as caught:
         AddressRules().find_addresses("meta.example", 80)
     for part in ("meta.example", "169.254.169.254", "(imds)", "EGRESS_ALLOW=169.254.169.254"):
-        assert part in str(told.value)
+        assert part in str(caught.value)
 
 
 @settings(deadline=None)
@@ -145,9 +145,9 @@ def test_a_star_allows_the_names_below_and_no_others(dns):
     + ["0x7f000001", "127.1", "a b", "[::1]", "bücher.example"],
 )
 def test_a_malformed_entry_is_named(entry):
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         AddressRules(["files.internal", entry])
-    assert repr(entry) in str(told.value)
+    assert repr(entry) in str(caught.value)
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example", ""])

@@ -40,17 +40,17 @@ def small_disk(tmp_path):
 
 def test_everything_committed_outlives_a_kill(home):
     servers = [home.start_crashing_server(name) for name in "ab"]
-    told = [server.stdout.readline().strip() for server in servers for _ in range(100)]
+    committed = [server.stdout.readline().strip() for server in servers for _ in range(100)]
     for server in servers:
         server.kill()
     for server in servers:
-        told += server.stdout.read().split()
+        committed += server.stdout.read().split()
         server.stdout.close()
         server.wait()
 
     async def story():
         async with home.opened() as records:
-            for name in told:
+            for name in committed:
                 assert await records.get(name, "predict"), f"{name} is lost"
 
     asyncio.run(story())

@@ -10,7 +10,7 @@ from tests.cog_adapt.server.records.home import make_delivery, make_record
 EXPIRE = "UPDATE servers SET host = 'elsewhere', lease_until = '2020-01-01 00:00:00+00:00'"
 
 
-def kill_a_victim(home, saves=3) -> list[str]:
+def kill_a_server(home, saves=3) -> list[str]:
     """A server that was killed, and what it left."""
     server = home.start_crashing_server("v")
     names = [server.stdout.readline().strip() for _ in range(saves)]
@@ -22,7 +22,7 @@ def kill_a_victim(home, saves=3) -> list[str]:
 
 
 def test_what_a_killed_server_left_is_taken_over_at_once(home):
-    names = kill_a_victim(home)
+    names = kill_a_server(home)
 
     async def story():
         async with home.opened() as records:
@@ -37,7 +37,7 @@ def test_what_a_killed_server_left_is_taken_over_at_once(home):
 
 
 def test_two_starters_share_what_is_left_and_get_nothing_twice(home):
-    names = kill_a_victim(home, saves=50)
+    names = kill_a_server(home, saves=50)
 
     async def story():
         async with home.opened() as one, home.opened() as other:
@@ -108,20 +108,20 @@ def test_a_closed_server_leaves_its_work_to_others(home):
 
 def test_a_server_taken_for_dead_cannot_undo_what_its_heir_does(home):
     async def story():
-        async with home.opened() as zombie, home.opened() as heir:
+        async with home.opened() as sleeper, home.opened() as successor:
             running = make_record(1, status="processing")
-            await zombie.save_durably(running)
+            await sleeper.save_durably(running)
             with home.connected() as connection:
-                connection.exec_driver_sql(EXPIRE + f" WHERE id = '{zombie.server}'")
-            await heir.take_over()
+                connection.exec_driver_sql(EXPIRE + f" WHERE id = '{sleeper.server}'")
+            await successor.take_over()
             with pytest.raises(StorageError, match="another server"):
-                await zombie.save_durably(make_record(1), [make_delivery(1)])
-            zombie.save(make_record(1), [make_delivery(1)])
-            assert await zombie.deliveries("r1", "predict") == []
-            await heir.save_durably(make_record(1, status="failed"))
+                await sleeper.save_durably(make_record(1), [make_delivery(1)])
+            sleeper.save(make_record(1), [make_delivery(1)])
+            assert await sleeper.deliveries("r1", "predict") == []
+            await successor.save_durably(make_record(1, status="failed"))
             with pytest.raises(StorageError, match="another server"):
-                await zombie.save_durably(make_record(1))
-            assert (await heir.get("r1", "predict")).status == "failed"
+                await sleeper.save_durably(make_record(1))
+            assert (await successor.get("r1", "predict")).status == "failed"
 
     asyncio.run(story())
 

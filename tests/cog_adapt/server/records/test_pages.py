@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -105,5 +106,18 @@ def test_an_empty_database_has_an_empty_page(home):
         async with home.opened() as records:
             page = await records.page("predict")
             assert (page.records, page.next_cursor, page.previous_cursor) == ([], None, None)
+
+    asyncio.run(story())
+
+
+def test_times_of_whole_seconds_sort_before_later_fractions(home):
+    whole = datetime(2026, 1, 1, tzinfo=UTC)
+
+    async def story():
+        async with home.opened() as records:
+            records.save(make_record(1, created_at=whole))
+            records.save(make_record(2, created_at=whole + timedelta(microseconds=500)))
+            page = await records.page("predict")
+            assert [record.id for record in page.records] == ["r2", "r1"]
 
     asyncio.run(story())

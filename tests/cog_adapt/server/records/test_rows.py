@@ -1,5 +1,6 @@
 """Records and deliveries as rows of both databases."""
 
+import asyncio
 import json
 from datetime import timedelta, timezone
 
@@ -166,3 +167,13 @@ def test_what_no_text_of_a_database_holds_is_replaced(connection, save, logs, ke
     rows = read(connection, records)
     assert [row["logs"] for row in rows] == [kept, ""]
     assert rows[1]["error"] == "fine"
+
+
+@pytest.mark.parametrize(("logs", "kept"), [("a\0b", "a\ufffdb"), ("c\ud800d", "c?d")])
+def test_what_no_database_can_hold_is_replaced_and_not_refused(home, logs, kept):
+    async def story():
+        async with home.opened() as records:
+            await records.save_durably(make_record(1, logs=logs))
+            assert (await records.get("r1", "predict")).logs == kept
+
+    asyncio.run(story())

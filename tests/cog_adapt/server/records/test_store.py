@@ -1,12 +1,14 @@
 """Saving and finding records."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta, timezone
+import os
+import time
+from datetime import timedelta, timezone
 
 import pytest
 
-from cog_adapt.server.errors import StorageError
-from tests.cog_adapt.server.records.home import START, make_record
+from cog_adapt.server.errors import StorageError, TakenOverError
+from tests.cog_adapt.server.records.home import START, make_delivery, make_record
 
 EVERYTHING = {
     "kind": "train",
@@ -51,16 +53,6 @@ def test_a_time_of_another_zone_is_the_same_moment(home):
             found = await records.get("r1", "predict")
             assert found.created_at == there
             assert found.created_at.utcoffset() == timedelta(0)
-
-    asyncio.run(story())
-
-
-@pytest.mark.parametrize(("logs", "kept"), [("a\0b", "a\ufffdb"), ("c\ud800d", "c?d")])
-def test_what_no_database_can_hold_is_replaced_and_not_refused(home, logs, kept):
-    async def story():
-        async with home.opened() as records:
-            await records.save_durably(make_record(1, logs=logs))
-            assert (await records.get("r1", "predict")).logs == kept
 
     asyncio.run(story())
 
@@ -194,14 +186,57 @@ def test_folders_are_private(sqlite_home):
     asyncio.run(story())
 
 
-def test_times_of_whole_seconds_sort_before_later_fractions(home):
-    whole = datetime(2026, 1, 1, tzinfo=UTC)
-
+def test_a_registered_server_is_known_at_once(home):
     async def story():
         async with home.opened() as records:
-            records.save(make_record(1, created_at=whole))
-            records.save(make_record(2, created_at=whole + timedelta(microseconds=500)))
-            page = await records.page("predict")
-            assert [record.id for record in page.records] == ["r2", "r1"]
+            with home.connected() as connection:
+                rows = connection.exec_driver_sql("SELECT id FROM servers").all()
+            assert rows == [(records.server,)]
+            assert (records.waiting, records.lost, records.error) == (0, 0, None)
+        with home.connected() as connection:
+            assert connection.exec_driver_sql("SELECT id FROM servers").all() == []
+
+    asyncio.run(story())
+
+
+def test_pruning_counts_what_went_of_both_kinds(home):
+    async def story():
+        async with home.opened() as records:
+            for kind, count in (("predict", 3), ("train", 2)):
+                for number in range(count):
+                    records.save(make_record(number, kind=kind))
+            assert await records.prune(timedelta(days=36500), 1) == 3
+            assert await records.prune(timedelta(days=36500), 1) == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("size", "files"), [(65_536, 0), (65_537, 1)])
+def test_texts_of_more_than_64_kilobytes_are_files_that_go_after_an_hour(sqlite_home, size, files):
+    async def story():
+        async with sqlite_home.opened() as records:
+            await records.save_durably(make_record(1, input="x" * size))
+            found = list((sqlite_home.folder / "blobs").iterdir())
+            assert len(found) == files
+            for age, left in ((3590, files), (3610, 0)):
+                for path in found:
+                    os.utime(path, (time.time() - age,) * 2)
+                await records.prune(timedelta(days=36500), 0)
+                assert len(list((sqlite_home.folder / "blobs").iterdir())) == left
+
+    asyncio.run(story())
+
+
+def test_a_refused_record_takes_its_deliveries_with_it(home):
+    async def story():
+        async with home.opened() as one, home.opened() as other:
+            await one.save_durably(make_record(1, status="processing"))
+            refused = other.save_at_once(make_record(1), [make_delivery(1)])
+            kept = other.save_at_once(make_record(2), [make_delivery(2)])
+            with pytest.raises(TakenOverError):
+                await refused
+            assert await kept is None
+            assert await other.deliveries("r1", "predict") == []
+            assert len(await other.deliveries("r2", "predict")) == 1
 
     asyncio.run(story())

@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-import threading
 import time
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -12,42 +10,7 @@ from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.records import writer as module
 from cog_adapt.server.records.writer import Writer
 from tests.cog_adapt.server.records.home import make_delivery, make_record
-
-DOWN = StorageError("down")
-
-
-class Notes:
-    """In place of `Transactions`: notes what is written, and fails when it is to."""
-
-    def __init__(self):
-        self.error = None
-        self.lost = 0
-        self.fault = None
-        self.refused = {}
-        self.stored = []
-        self.times = []
-        self.open = threading.Event()
-        self.open.set()
-        self.entered = threading.Event()
-
-    def store(self, changes):
-        self.entered.set()
-        self.open.wait(10)
-        self.times.append(time.monotonic())
-        self.error = self.fault and str(self.fault)
-        if self.fault:
-            return {}, self.fault
-        self.stored.append(
-            [f"{record.id} {record.status}" for record in changes.records.values()]
-            + [delivery.id for delivery in changes.deliveries.values()]
-        )
-        return self.refused, None
-
-    def run(self, function):
-        try:
-            return function("connection"), None
-        except ValueError as error:
-            return None, error
+from tests.cog_adapt.server.records.noted_writes import DOWN, Notes, until, with_writer, writing
 
 
 @pytest.fixture(autouse=True)
@@ -57,38 +20,21 @@ def pauses(monkeypatch):
     monkeypatch.setattr(module, "RETRY_PAUSE", 0.01)
 
 
-@asynccontextmanager
-async def writing(last=lambda connection: None):
-    notes = Notes()
-    writer = Writer(notes)
-    async with asyncio.timeout(20):
-        yield writer, notes
-        await writer.close(last)
-
-
 def run(story):
     asyncio.run(story())
 
 
-async def until(check):
-    while not check():
-        await asyncio.sleep(0.005)
-
-
-def test_states_that_nobody_waits_for_replace_each_other():
-    async def story():
-        async with writing() as (writer, notes):
-            writer.put(make_record(1, status="processing"), [make_delivery(1)])
-            writer.put(make_record(1), [make_delivery(2)])
-            writer.put(None, [make_delivery(2)])
-            assert writer.waiting == 3
-            await asyncio.sleep(0.05)
-            assert notes.stored == []
-            await writer.flush()
-            assert writer.waiting == 0
-            assert notes.stored == [["r1 succeeded", "d1", "d2"]]
-
-    run(story)
+@with_writer
+async def test_states_that_nobody_waits_for_replace_each_other(writer, notes):
+    writer.put(make_record(1, status="processing"), [make_delivery(1)])
+    writer.put(make_record(1), [make_delivery(2)])
+    writer.put(None, [make_delivery(2)])
+    assert writer.waiting == 3
+    await asyncio.sleep(0.05)
+    assert notes.stored == []
+    await writer.flush()
+    assert writer.waiting == 0
+    assert notes.stored == [["r1 succeeded", "d1", "d2"]]
 
 
 def test_what_nobody_waits_for_is_written_after_a_pause(monkeypatch):
@@ -105,79 +51,69 @@ def test_what_nobody_waits_for_is_written_after_a_pause(monkeypatch):
     run(story)
 
 
-def test_a_durable_save_is_written_at_once_with_what_waits():
-    async def story():
-        async with writing() as (writer, notes):
-            writer.put(make_record(1), ())
-            assert await writer.put_durably(make_record(2), [make_delivery(1)]) is None
-            assert notes.stored == [["r1 succeeded", "r2 succeeded", "d1"]]
-
-    run(story)
+@with_writer
+async def test_a_durable_save_is_written_at_once_with_what_waits(writer, notes):
+    writer.put(make_record(1), ())
+    assert await writer.put_durably(make_record(2), [make_delivery(1)]) is None
+    assert notes.stored == [["r1 succeeded", "r2 succeeded", "d1"]]
 
 
-def test_a_later_save_wins_over_a_durable_one_that_waits():
-    async def story():
-        async with writing() as (writer, notes):
-            durable = writer.put_durably(make_record(1, status="processing"), [make_delivery(1)])
-            writer.put(make_record(1), [make_delivery(1)])
-            await durable
-            await writer.flush()
-            assert notes.stored[-1][0] == "r1 succeeded"
-            assert "r1 succeeded" in [each for stored in notes.stored for each in stored]
-
-    run(story)
-
-
-def test_a_save_is_found_before_and_while_it_is_written():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.open.clear()
-            writer.put(make_record(1, status="processing"), ())
-            durable = writer.put_durably(make_record(2), ())
-            await until(notes.entered.is_set)
-            assert writer.waiting == 2
-            assert writer.find(("predict", "r1")).status == "processing"
-            writer.put(make_record(1), ())
-            assert writer.find(("predict", "r1")).status == "succeeded"
-            assert writer.find(("predict", "r2")).id == "r2"
-            assert writer.find(("train", "r1")) is None
-            notes.open.set()
-            await durable
-            await writer.flush()
-            assert writer.find(("predict", "r1")) is None
-
-    run(story)
+@with_writer
+async def test_a_later_save_wins_over_a_durable_one_that_waits(writer, notes):
+    notes.open.clear()
+    writer.put_durably(make_record(9), ())
+    await until(notes.entered.is_set)
+    durable = writer.put_durably(
+        make_record(1, status="processing"), [make_delivery(1, state="failed")]
+    )
+    writer.put(make_record(1), [make_delivery(1)])
+    assert writer.waiting == 3
+    notes.open.set()
+    await durable
+    assert notes.stored == [["r9 succeeded"], ["r1 succeeded", "d1"]]
 
 
-def test_who_waits_learns_that_another_server_has_the_record():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.refused = {("predict", "r1"): TakenOverError("taken")}
-            refused = writer.put_durably(make_record(1), ())
-            kept = writer.put_durably(make_record(2), ())
-            nobody = writer.put_durably(None, [make_delivery(1)])
-            with pytest.raises(TakenOverError):
-                await refused
-            assert [await kept, await nobody] == [None, None]
+@with_writer
+async def test_a_save_is_found_before_and_while_it_is_written(writer, notes):
+    notes.open.clear()
+    writer.put(make_record(1, status="processing"), ())
+    durable = writer.put_durably(make_record(2), ())
+    await until(notes.entered.is_set)
+    assert writer.waiting == 2
+    assert writer.find(("predict", "r1")).status == "processing"
+    writer.put(make_record(1), ())
+    assert writer.find(("predict", "r1")).status == "succeeded"
+    assert writer.find(("predict", "r2")).id == "r2"
+    assert writer.find(("train", "r1")) is None
+    notes.open.set()
+    await durable
+    await writer.flush()
+    assert writer.find(("predict", "r1")) is None
 
-    run(story)
+
+@with_writer
+async def test_who_waits_learns_that_another_server_has_the_record(writer, notes):
+    notes.refused = {("predict", "r1"): TakenOverError("taken")}
+    refused = writer.put_durably(make_record(1), ())
+    kept = writer.put_durably(make_record(2), ())
+    nobody = writer.put_durably(None, [make_delivery(1)])
+    with pytest.raises(TakenOverError):
+        await refused
+    assert [await kept, await nobody] == [None, None]
 
 
-def test_what_failed_is_tried_again_unless_its_caller_knows():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.fault = DOWN
-            writer.put(make_record(1), ())
-            with pytest.raises(StorageError, match="down"):
-                await writer.put_durably(make_record(2), ())
-            await until(lambda: len(notes.times) > 2)
-            assert writer.waiting == 1
-            notes.fault = None
-            await until(lambda: notes.stored)
-            assert notes.stored == [["r1 succeeded"]]
-            assert notes.lost == 0
-
-    run(story)
+@with_writer
+async def test_what_failed_is_tried_again_unless_its_caller_knows(writer, notes):
+    notes.fault = DOWN
+    writer.put(make_record(1), ())
+    with pytest.raises(StorageError, match="down"):
+        await writer.put_durably(make_record(2), ())
+    await until(lambda: len(notes.times) > 2)
+    await until(lambda: writer.waiting == 1)
+    notes.fault = None
+    await until(lambda: notes.stored)
+    assert notes.stored == [["r1 succeeded"]]
+    assert notes.lost == 0
 
 
 def test_a_failure_is_followed_by_a_rest(monkeypatch):
@@ -197,6 +133,7 @@ def test_a_failure_is_followed_by_a_rest(monkeypatch):
 
 def test_no_more_is_kept_than_the_limit(monkeypatch, caplog):
     monkeypatch.setattr(module, "MAX_KEPT", 2)
+    monkeypatch.setattr(module, "RETRY_PAUSE", 60)
 
     async def story():
         async with writing() as (writer, notes):
@@ -206,7 +143,7 @@ def test_no_more_is_kept_than_the_limit(monkeypatch, caplog):
             await writer.flush()
             assert (writer.waiting, notes.lost) == (2, 3)
             notes.fault = None
-            await until(lambda: notes.stored)
+            await writer.flush()
             assert notes.stored == [["r3 succeeded", "r4 succeeded"]]
 
     with caplog.at_level(logging.ERROR):
@@ -214,64 +151,48 @@ def test_no_more_is_kept_than_the_limit(monkeypatch, caplog):
     assert "3 changes are lost: down" in caplog.text
 
 
-def test_a_call_comes_after_what_was_put_and_answers():
-    async def story():
-        async with writing() as (writer, notes):
-            writer.put(make_record(1), ())
-            assert await writer.call(lambda connection: (connection, len(notes.stored))) == (
-                "connection",
-                1,
-            )
-            with pytest.raises(ValueError, match="odd"):
-                await writer.call(lambda connection: int("odd"))
-
-    run(story)
+@with_writer
+async def test_a_call_comes_after_what_was_put_and_answers(writer, notes):
+    writer.put(make_record(1), ())
+    assert await writer.call(lambda connection: (connection, len(notes.stored))) == (
+        "connection",
+        1,
+    )
+    with pytest.raises(ValueError, match="odd"):
+        await writer.call(lambda connection: int("odd"))
 
 
-def test_nothing_to_write_is_no_transaction():
-    async def story():
-        async with writing() as (writer, notes):
-            await writer.flush()
-            await writer.put_durably(None, ())
-            assert notes.times == []
-
-    run(story)
+@with_writer
+async def test_nothing_to_write_is_no_transaction(writer, notes):
+    await writer.flush()
+    await writer.put_durably(None, ())
+    assert notes.times == []
 
 
-def test_a_beat_comes_again_and_again():
-    async def story():
-        async with writing() as (writer, notes):
-            beats = []
-            writer.start_beating(lambda connection: beats.append(time.monotonic()), 0.05)
-            await until(lambda: len(beats) > 3)
-            gaps = [later - earlier for earlier, later in zip(beats, beats[1:], strict=False)]
-            assert min(gaps) > 0.01
-
-    run(story)
+@with_writer
+async def test_a_beat_comes_again_and_again(writer, notes):
+    beats, begun = [], time.monotonic()
+    writer.start_beating(lambda connection: beats.append(time.monotonic()), 0.05)
+    await until(lambda: len(beats) > 3)
+    assert beats[3] - begun > 0.19
 
 
-def test_a_beat_waits_for_its_time():
-    async def story():
-        async with writing() as (writer, notes):
-            beats = []
-            writer.start_beating(lambda connection: beats.append(1), 30)
-            await writer.put_durably(make_record(1), ())
-            assert beats == []
-
-    run(story)
+@with_writer
+async def test_a_beat_waits_for_its_time(writer, notes):
+    beats = []
+    writer.start_beating(lambda connection: beats.append(1), 30)
+    await writer.put_durably(make_record(1), ())
+    assert beats == []
 
 
-def test_a_canceled_caller_harms_nobody():
-    async def story():
-        async with writing() as (writer, notes):
-            notes.open.clear()
-            first, second = (writer.put_durably(make_record(number), ()) for number in (1, 2))
-            first.cancel()
-            notes.open.set()
-            await second
-            await writer.put_durably(make_record(3), ())
-
-    run(story)
+@with_writer
+async def test_a_canceled_caller_harms_nobody(writer, notes):
+    notes.open.clear()
+    first, second = (writer.put_durably(make_record(number), ()) for number in (1, 2))
+    first.cancel()
+    notes.open.set()
+    await second
+    await writer.put_durably(make_record(3), ())
 
 
 def test_closing_writes_what_waits_and_runs_the_last_function():
@@ -315,6 +236,7 @@ def test_a_loop_that_has_ended_does_not_end_the_thread():
 
     async def leave():
         writer.put_durably(make_record(1), ())
+        await until(notes.entered.is_set)
 
     asyncio.run(leave())
     notes.open.set()

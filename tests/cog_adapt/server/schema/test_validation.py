@@ -54,8 +54,8 @@ def validator(document):
 
 
 @pytest.fixture(scope="module")
-def told(validator):
-    """What is told about inputs that fit but for these: (place, message)."""
+def problems_of(validator):
+    """What is said about inputs that fit but for these: (place, message)."""
 
     def tell(**inputs):
         needed = {"file": "data:,x"}
@@ -65,10 +65,13 @@ def told(validator):
     return tell
 
 
-def test_what_fits_has_no_problems(told):
-    assert told() == []
-    assert told(flag=True, scale=2, count=2.0, tags=["a"], either="x", many=[1], word="z9") == []
-    assert told(anything={"a": [None]}, number=1.0, unknown=object) == []
+def test_what_fits_has_no_problems(problems_of):
+    assert problems_of() == []
+    assert (
+        problems_of(flag=True, scale=2, count=2.0, tags=["a"], either="x", many=[1], word="z9")
+        == []
+    )
+    assert problems_of(anything={"a": [None]}, number=1.0, unknown=object) == []
 
 
 @pytest.mark.parametrize(
@@ -95,48 +98,48 @@ def test_what_fits_has_no_problems(told):
         ("file", "/tmp/http://x", f'"/tmp/http://x" {NO_URL}'),
     ],
 )
-def test_a_problem_in_cogs_words(told, name, value, message):
-    assert told(**{name: value}) == [(name, message)]
+def test_a_problem_in_cogs_words(problems_of, name, value, message):
+    assert problems_of(**{name: value}) == [(name, message)]
 
 
-def test_a_pattern_that_the_validator_cannot_compile_still_counts(told):
-    assert told(odd="ab") == []
-    assert told(odd="ac") == [("odd", '"ac" does not match "^(?P<first>a)b$"')]
+def test_a_pattern_that_the_validator_cannot_compile_still_counts(problems_of):
+    assert problems_of(odd="ab") == []
+    assert problems_of(odd="ac") == [("odd", '"ac" does not match "^(?P<first>a)b$"')]
 
 
 @pytest.mark.parametrize("url", ["http://x", "https://x", "data:,x", "data:text/plain,x"])
-def test_files_are_urls(told, url):
-    assert told(file=url, files=[url]) == []
+def test_files_are_urls(problems_of, url):
+    assert problems_of(file=url, files=[url]) == []
 
 
 @pytest.mark.parametrize("url", ["/etc/hosts", "file:///x", "HTTPS://x", "DATA:,x", ""])
-def test_nothing_else_is_a_file(told, url):
-    assert [place for place, _ in told(file=url)] == ["file"]
+def test_nothing_else_is_a_file(problems_of, url):
+    assert [place for place, _ in problems_of(file=url)] == ["file"]
 
 
-def test_an_item_of_a_list_is_named_by_its_place(told):
-    assert told(tags=["a", 1, None]) == [
+def test_an_item_of_a_list_is_named_by_its_place(problems_of):
+    assert problems_of(tags=["a", 1, None]) == [
         ("tags/1", '1 is not of type "string"'),
         ("tags/2", 'null is not of type "string"'),
     ]
-    assert [place for place, _ in told(files=["data:,x", "x"])] == ["files/1"]
+    assert [place for place, _ in problems_of(files=["data:,x", "x"])] == ["files/1"]
 
 
-def test_choices_of_another_type_have_two_problems(told):
-    assert told(colour=5) == [
+def test_choices_of_another_type_have_two_problems(problems_of):
+    assert problems_of(colour=5) == [
         ("colour", '5 is not one of ["red","green"]'),
         ("colour", '5 is not of type "string"'),
     ]
 
 
 @pytest.mark.parametrize("name", ["maybe", "many"])
-def test_null_fits_what_may_be_none(told, name):
-    assert told(**{name: None}) == []
+def test_null_fits_what_may_be_none(problems_of, name):
+    assert problems_of(**{name: None}) == []
 
 
 @pytest.mark.parametrize("name", ["count", "tags", "either", "word"])
-def test_null_fits_nothing_else(told, name):
-    assert [place for place, _ in told(**{name: None})] == [name]
+def test_null_fits_nothing_else(problems_of, name):
+    assert [place for place, _ in problems_of(**{name: None})] == [name]
 
 
 def test_all_problems_come_at_once_by_name_and_missing_inputs_last(validator):
@@ -160,18 +163,18 @@ def test_inputs_that_are_no_object_are_one_problem_at_the_root(validator, inputs
     assert problem.msg == f'{json.dumps(inputs)} is not of type "object"'
 
 
-def test_a_string_is_bounded_and_the_remedy_named(told):
-    assert told(text="é" * 1000) == []
-    ((place, message),) = told(text="é" * 1001)
+def test_a_string_is_bounded_and_the_remedy_named(problems_of):
+    assert problems_of(text="é" * 1000) == []
+    ((place, message),) = problems_of(text="é" * 1001)
     assert place == "text"
     assert "1,001 characters; at most 1,000" in message
     assert "MAX_STRING_LENGTH" in message
 
 
-def test_the_bound_holds_for_strings_at_any_depth(told):
+def test_the_bound_holds_for_strings_at_any_depth(problems_of):
     for name, value in (("tags", ["a", "x" * 1001]), ("anything", {"a": [{"b": "x" * 1001}]})):
-        assert [place.partition("/")[0] for place, _ in told(**{name: value})] == [name]
-    assert told(anything={"a": [{"b": "x" * 1001}]})[0][0] == "anything/a/0/b"
+        assert [place.partition("/")[0] for place, _ in problems_of(**{name: value})] == [name]
+    assert problems_of(anything={"a": [{"b": "x" * 1001}]})[0][0] == "anything/a/0/b"
 
 
 def test_short_json_is_not_searched_for_long_strings(validator):
@@ -194,12 +197,12 @@ def test_secrets_are_found_and_starred_out(validator):
 
 
 @pytest.mark.parametrize("value", [["hidden"], {"a": "hidden"}])
-def test_a_secret_is_not_in_what_is_said_against_it(told, value):
-    assert told(secret=value, count="x") == [
+def test_a_secret_is_not_in_what_is_said_against_it(problems_of, value):
+    assert problems_of(secret=value, count="x") == [
         ("count", '"x" is not of type "integer"'),
         ("secret", f'{REDACTED} is not of type "string"'),
     ]
-    assert told(secrets=[value]) == [("secrets/0", f'{REDACTED} is not of type "string"')]
+    assert problems_of(secrets=[value]) == [("secrets/0", f'{REDACTED} is not of type "string"')]
 
 
 def test_trainings_have_their_own_inputs(document):

@@ -5,7 +5,7 @@ from opentelemetry import propagate
 
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.telemetry.traces import Traces
-from tests.cog_adapt.server.telemetry.collector import open_collector, read_attributes
+from tests.cog_adapt.server.telemetry.collector import read_attributes
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -18,30 +18,6 @@ def _variables(monkeypatch):
     before = propagate.get_global_textmap()
     yield
     propagate.set_global_textmap(before)
-
-
-@pytest.fixture
-def collector():
-    with open_collector() as collector:
-        yield collector
-
-
-@pytest.fixture
-def open_traces(monkeypatch, collector):
-    opened = []
-
-    def open_them(**variables):
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)  # the SDK's own
-        opened.append(
-            Traces.from_environment(
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, **variables}
-            )
-        )
-        return opened[-1]
-
-    yield open_them
-    for traces in opened:
-        traces.close()
 
 
 def run_one(traces, headers=None, context=None, status="succeeded", error=None):
@@ -104,8 +80,8 @@ def test_each_step_has_its_own_number_and_loss(open_traces, collector, loss_firs
     trace = traces.begin({}, "train", "t1", {})
     trace.started()
     for number, loss in ((1, 0.5), (2, 0.25)):
-        told = [("adaptation.step", number), ("adaptation.loss", loss)]
-        for name, value in reversed(told) if loss_first else told:
+        reported = [("adaptation.step", number), ("adaptation.loss", loss)]
+        for name, value in reversed(reported) if loss_first else reported:
             trace.step(name, value)
     trace.step("adaptation.step", 3)
     trace.ended("succeeded")
@@ -250,3 +226,16 @@ def test_the_resource_names_the_service(open_traces, collector):
     run_one(traces)
     traces.close()
     assert read_attributes(collector.resources[0])["service.name"] == "mine"
+
+
+def test_a_step_before_the_run_or_without_a_number_is_no_span(open_traces, collector):
+    traces = open_traces()
+    trace = traces.begin({}, "predict", "p1", {})
+    trace.step("adaptation.step", 1)
+    trace.started()
+    trace.step("adaptation.step", "odd")
+    trace.step("of.the.model", 2)
+    trace.ended("succeeded", "no error")
+    traces.close()
+    assert collector.all("adaptation.step") == []
+    assert collector["cog.prediction"].status.message == ""

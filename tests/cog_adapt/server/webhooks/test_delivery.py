@@ -8,11 +8,11 @@ import pytest
 import structlog
 
 from cog_adapt.server.egress import Answer, EgressError
-from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.delivery import DELAYS, Deliverer, note_attempt
 from cog_adapt.server.webhooks.queue import Announcement
 from cog_adapt.server.webhooks.signing import WebhookSigner
+from tests.cog_adapt.server.webhooks.stand_ins import Kept, Receiver
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -67,46 +67,6 @@ def test_a_pending_delivery_that_was_received_once_does_not_end_as_failed():
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
-
-
-class Receiver:
-    """In place of the way out: answers in turn, and notes what is posted."""
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.posts = []
-        self.open = asyncio.Event()
-        self.open.set()
-
-    async def post(self, url, body, headers, *, timeout):
-        self.posts.append((url, body, headers, timeout))
-        await self.open.wait()
-        answer = self.answers.pop(0) if self.answers else Answer(200, {})
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
-class Kept:
-    """In place of the records."""
-
-    def __init__(self, *due, failures=0):
-        self.due, self.failures = list(due), failures
-        self.saved, self.asked = [], []
-        self.while_reading = lambda: None
-
-    async def due_deliveries(self, now, limit):
-        self.asked.append(limit)
-        self.while_reading()
-        if self.failures:
-            raise StorageError("down")
-        return self.due[:limit]
-
-    async def update_delivery(self, delivery):
-        if self.failures:
-            self.failures -= 1
-            raise StorageError("down")
-        self.saved.append(delivery)
 
 
 def make(receiver, records=None):

@@ -31,7 +31,7 @@ def longest_sleep(monkeypatch):
 
 
 class Receiver:
-    """An HTTP server that notes what it gets, and answers as it is told to."""
+    """An HTTP server that notes what it gets, and answers as it was set to."""
 
     def __init__(self):
         self.answers = []  # statuses, or whole heads; 200 where there is none left

@@ -17,15 +17,15 @@ def write(signer, more=None, now=None):
 
 @pytest.mark.parametrize("secret", ["==", "whsec_a", "whsec_€uro", "whsec_AAAA whsec_a", "b64!"])
 def test_a_secret_that_is_none_is_refused_and_not_told(secret):
-    with pytest.raises(ConfigError, match="WEBHOOK_SECRET") as told:
+    with pytest.raises(ConfigError, match="WEBHOOK_SECRET") as caught:
         WebhookSigner("me", None, secret)
-    assert secret not in str(told.value)
+    assert secret not in str(caught.value)
 
 
 def test_a_token_that_fits_no_header_is_refused_and_not_told():
-    with pytest.raises(ConfigError, match="WEBHOOK_AUTH_TOKEN") as told:
+    with pytest.raises(ConfigError, match="WEBHOOK_AUTH_TOKEN") as caught:
         WebhookSigner("me", "tok\nen")
-    assert "tok\nen" not in str(told.value)
+    assert "tok\nen" not in str(caught.value)
 
 
 def test_a_secret_of_no_bytes_is_refused():
@@ -68,3 +68,9 @@ def test_further_headers_are_passed_on_unless_they_are_ours_or_fit_none():
     assert headers["traceparent"] == "00-1"
     assert (headers["webhook-id"], headers["user-agent"]) == ("msg_1", "me")
     assert not headers.keys() & {"broken", "wide", "tab"}
+
+
+def test_a_secret_with_a_stray_letter_is_refused_and_not_read_without_it():
+    with pytest.raises(ConfigError, match="is not base64"):
+        WebhookSigner("me", None, f"{SECRET[:-1]}!w")
+    assert WebhookSigner("me", None, SECRET)
