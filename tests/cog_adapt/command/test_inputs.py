@@ -155,8 +155,3 @@ def test_a_long_value_is_cut_in_the_message():
     with pytest.raises(InputError) as caught:
         fit("count=" + "9" * 5000 + "x")
     assert len(str(caught.value)) < 400
-
-
-def test_a_server_without_training_is_refused():
-    with pytest.raises(InputError, match="no training function"):
-        InputSchema(DOCUMENT, "train")
