@@ -1,5 +1,6 @@
 """A run on the screen."""
 
+import io
 import os
 import pty
 import select
@@ -155,3 +156,12 @@ def test_colours_of_the_model_are_kept_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm")
     Display().log("\x1b[31mred\x1b[0m\n")
     assert "\x1b[2;31mred" in capsys.readouterr().err
+
+
+def test_what_the_model_prints_is_seen_at_once(monkeypatch):
+    stream = io.StringIO()
+    flushed = []
+    monkeypatch.setattr(stream, "flush", lambda: flushed.append(stream.getvalue()))
+    monkeypatch.setattr("sys.stderr", stream)
+    Display().log("50%\r")
+    assert flushed == ["50%\r"]
