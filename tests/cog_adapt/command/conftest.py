@@ -1,7 +1,9 @@
 """A predictor, a training, and this project's server for both."""
 
 import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +15,12 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
+from werkzeug import Request, Response
 
 from cog_adapt.command.app import app
 from cog_adapt.command.client import Client
 from cog_adapt.command.local_server import local_server
+from cog_adapt.server.schema.openapi import openapi_schema
 
 ROOT = Path(__file__).parents[3]
 PREDICTOR = """\
@@ -138,11 +142,15 @@ class Outcome:
 
 
 @pytest.fixture
-def run(mirror, tmp_path) -> Callable[..., Outcome]:
-    """Runs a command inside this process, in an empty folder, against the server."""
+def run(request, tmp_path) -> Callable[..., Outcome]:
+    """Runs a command inside this process, in an empty folder, against the server or another."""
+
+    def own_server() -> list[str]:
+        mirror = request.getfixturevalue("mirror")  # only where a test needs it
+        return ["--url", mirror.url, "--key", mirror.key]
 
     def invoke(command: str, *arguments: str, url: str | None = None) -> Outcome:
-        where = ["--url", url] if url else ["--url", mirror.url, "--key", mirror.key]
+        where = ["--url", url] if url else own_server()
         with contextlib.chdir(tmp_path):
             result = CliRunner().invoke(app, [command, *where, *arguments])
         assert result.exception is None or isinstance(result.exception, SystemExit), result
@@ -219,3 +227,48 @@ def wait_until_gone(folder: Path, seconds: float = 10.0) -> None:
     while servers_in(folder):
         assert time.monotonic() < deadline, servers_in(folder)
         time.sleep(0.05)
+
+
+DONE = {"id": "x", "status": "succeeded", "output": "the end", "logs": "", "metrics": {}}
+
+
+def predict(text: str = "") -> str:
+    return text
+
+
+@pytest.fixture
+def other(httpserver):
+    """A server that is ready, and says what it takes."""
+    httpserver.expect_request("/health-check").respond_with_json({"status": "READY", "setup": {}})
+    httpserver.expect_request("/openapi.json").respond_with_json(openapi_schema(predict))
+    return httpserver
+
+
+def url_of(server) -> str:
+    return server.url_for("/")
+
+
+def answer_post(server, body: object, status: int = 200, headers: dict[str, str] | None = None):
+    """Answer POST, as a server that has no events of runs."""
+    server.expect_request(re.compile(".*/events")).respond_with_data("", status=404)
+    server.expect_request("/predictions", method="POST").respond_with_data(
+        json.dumps(body), status=status, headers=headers, content_type="application/json"
+    )
+
+
+def expect_events(server, *events: tuple[str, object]) -> None:
+    """Answer a run that was started by such a stream; the run is unknown before."""
+    started = []
+
+    def answer(request: Request) -> Response:
+        if request.method == "POST":
+            started.append(json.loads(request.data)["id"])
+            return Response('{"status": "starting"}', 202, content_type="application/json")
+        if not started:
+            return Response('{"error": "unknown"}', 404, content_type="application/json")
+        if request.path.endswith("/events"):
+            stream = "".join(f"event: {e}\ndata: {json.dumps(data)}\n\n" for e, data in events)
+            return Response(stream, content_type="text/event-stream")
+        return Response(json.dumps(DONE), content_type="application/json")
+
+    server.expect_request(re.compile("/predictions.*")).respond_with_handler(answer)

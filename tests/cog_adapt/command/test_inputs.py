@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from cog import Input, Path, Secret
 
-from cog_adapt.command.inputs import fit_inputs, read_flags
+from cog_adapt.command.inputs import _fit, fit_inputs, read_flags
 from cog_adapt.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.openapi import openapi_schema
@@ -157,6 +157,11 @@ def test_a_long_value_is_cut_in_the_message():
     assert len(str(caught.value)) < 400
 
 
-def test_a_server_without_training_is_refused():
-    with pytest.raises(InputError, match="no training function"):
-        InputSchema(DOCUMENT, "train")
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_alternatives_are_tried_text_last_however_they_are_written(keyword):
+    named = {"type": "integer", "enum": [1, 2]}
+    schema = {keyword: [{"type": "string"}, {"$ref": "#/components/schemas/Level"}]}
+    components = {"Input": {"properties": {"level": schema}}, "Level": named}
+    input_schema = InputSchema({"components": {"schemas": components}}, "predict")
+    assert _fit(read_flags(["level=2"])["level"], schema, input_schema.components) == 2
+    assert _fit(read_flags(["level=x"])["level"], schema, input_schema.components) == "x"

@@ -1,7 +1,13 @@
-"""Ctrl-C, on commands that run as from a shell."""
+"""Ctrl-C and other signals, in this process and on commands that run as from a shell."""
 
+import signal
+import threading
 import time
 
+import pytest
+
+from cog_adapt.command import interrupts
+from cog_adapt.command.interrupts import canceling, ending_on_signals
 from tests.cog_adapt.command.conftest import wait_until_gone
 
 
@@ -59,3 +65,90 @@ def test_ctrl_c_during_setup_leaves_nothing_behind(start, tmp_path):
     command.interrupt()
     assert command.end().code == 130
     wait_until_gone(tmp_path)
+
+
+def press_ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_without_ctrl_c_nothing_is_canceled_and_the_handler_is_put_back():
+    before, said = signal.getsignal(signal.SIGINT), []
+    with canceling(lambda: said.append("cancel"), said.append) as state:
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+    assert (state.once, said) == (False, [])
+
+
+def test_the_first_cancels_until_the_server_knows_the_run(monkeypatch):
+    monkeypatch.setattr(interrupts, "_PAUSE", 0.01)
+    asked, said, known = [], [], threading.Event()
+
+    def cancel():
+        asked.append(threading.current_thread())
+        if len(asked) == 3:
+            known.set()
+        return known.is_set()
+
+    with canceling(cancel, said.append) as state:
+        press_ctrl_c()
+        assert state.once
+        assert known.wait(10)
+        time.sleep(0.1)
+    assert len(asked) == 3
+    assert threading.main_thread() not in asked
+    assert said == ["canceling; Ctrl-C again leaves at once"]
+
+
+def test_the_second_leaves_at_once():
+    before = signal.getsignal(signal.SIGINT)
+
+    def press_twice():
+        with canceling(lambda: True, lambda _: None):
+            press_ctrl_c()
+            press_ctrl_c()
+
+    with pytest.raises(KeyboardInterrupt):
+        press_twice()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_nothing_is_canceled_after_the_end(monkeypatch):
+    monkeypatch.setattr(interrupts, "_PAUSE", 0.01)
+    asked, first = [], threading.Event()
+
+    def cancel():
+        asked.append(1)
+        first.set()
+        return False
+
+    with canceling(cancel, lambda _: None):
+        press_ctrl_c()
+        assert first.wait(10)
+    time.sleep(0.05)
+    count = len(asked)
+    time.sleep(0.1)
+    assert len(asked) == count
+
+
+def test_a_run_is_canceled_ten_times_a_second():
+    assert interrupts._PAUSE == 0.1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_command_in_order(number, code):
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+    with pytest.raises(SystemExit) as caught, ending_on_signals():
+        signal.raise_signal(number)
+    assert caught.value.code == code
+    after = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+    assert after == before
+
+
+def test_ctrl_c_works_in_a_job_of_the_background_too():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), ending_on_signals():
+            press_ctrl_c()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -115,3 +115,12 @@ def test_one_that_has_ended_or_is_anothers_is_passed_over(monkeypatch):
     monkeypatch.setattr(processes.os, "kill", kill)
     processes._signal([1, 2, 3], signal.SIGTERM)
     assert killed == [(3, signal.SIGTERM)]
+
+
+def test_a_process_without_children_is_seen_to_have_none_at_once(monkeypatch):
+    def waitid(*_):
+        raise ChildProcessError
+
+    monkeypatch.setattr(processes.os, "waitid", waitid)
+    monkeypatch.setattr(processes, "_children", lambda process: {process + 1})
+    assert descendants() == set()

@@ -64,6 +64,7 @@ def test_a_cancel_that_comes_after_the_end_does_not_hit_the_next_run_of_that_id(
     cancels = Cancels()
     cancels.begin("a")
     cancels.add(Cancel("a", runs=1))
+    assert cancels._early == {}
     assert not cancels.begin("a")
 
 
