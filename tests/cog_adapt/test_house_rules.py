@@ -14,7 +14,7 @@ RUNNER = sorted((PACKAGE / "runner").rglob("*.py"))
 SOURCES = [
     *sorted(PACKAGE.rglob("*.py")),
     *(ROOT / door for door in DOORS),
-    ROOT / "task.py",
+    *ROOT.glob("task.py"),
     *sorted((ROOT / "server").rglob("*.py")),
     *sorted((ROOT / "examples").rglob("*.py")),
 ]
