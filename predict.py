@@ -5,15 +5,7 @@ from typing import Any
 
 from cog import BaseModel, BaseRunner, Input, concurrent, streaming
 
-from cog_adapt import (
-    ModelRunner,
-    Question,
-    Recipe,
-    RunnerSettings,
-    Step,
-    answer,
-    default_adapter,
-)
+from cog_adapt import ModelRunner, Question, Recipe, RunnerSettings, Step, answer, default_adapter
 from task import TextClassification
 
 
