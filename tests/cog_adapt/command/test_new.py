@@ -221,7 +221,8 @@ def test_it_has_the_whole_zone_a_copy_of_the_package_and_settings_of_its_own(tmp
 def test_the_wheel_takes_along_all_that_a_new_project_has():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     included = build["targets"]["wheel"]["force-include"]
-    assert included == {name: f"cog_adapt/template/{name}" for _, name in new.zone()}
+    there = {name: place for name, place in included.items() if (ROOT / name).exists()}
+    assert there == {name: f"cog_adapt/template/{name}" for _, name in new.zone()}
 
 
 def test_no_file_of_the_zone_is_left_out():

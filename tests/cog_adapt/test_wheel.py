@@ -1,0 +1,158 @@
+"""The package as `pip install` gives it: built, put into an empty environment, and used there."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+import zipfile
+from pathlib import Path
+
+import httpx2
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from cog_adapt.command.new import zone
+from tests.cog_adapt.contract.serving import free_port
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+FILES = {
+    "predict.py": "import rich, runner\n"
+    "def run(text: str = '') -> str: return text + runner.VALUE + rich.VALUE\n",
+    "cog.yaml": "run: predict.py:run\n",
+    "server.py": "raise RuntimeError('the folder has its own server')\n",
+    "runner/__init__.py": "VALUE = ' by a runner'\n",
+    "rich.py": "VALUE = ' and a rich'\n",
+}
+
+
+def run(*command, folder, **variables):
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def environment(**variables):
+    """Without what points at this repository or steers Cog."""
+    own = ("COG_", "PYTHON", "PYTEST", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return kept | variables
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT, folder=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The `bin` of an environment that has the wheel, and what it asks for, and nothing else."""
+    folder = tmp_path_factory.mktemp("empty")
+    run(sys.executable, "-m", "venv", folder / "venv", folder=folder)
+    run(folder / "venv" / "bin" / "pip", "install", "-q", wheel, folder=folder)
+    return folder / "venv" / "bin"
+
+
+@pytest.fixture
+def crowded(tmp_path):
+    """The folder of a predictor whose files have the names of the package's parts."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_it_holds_the_package_and_the_owners_files_alone(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names} == {
+        "cog_adapt",
+        f"cog_adapt-{PROJECT['version']}.dist-info",
+    }
+    template = {name.removeprefix("cog_adapt/template/") for name in names if "/template/" in name}
+    assert template == {name for _, name in zone()}
+    sources = {name for name in names if name.startswith("cog_adapt/") and "/template/" not in name}
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "cog_adapt").rglob("*.py")} <= sources
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_in_an_empty_environment_it_serves_a_predictor_without_torch(installed, crowded):
+    assert "torch" not in run(installed / "pip", "list", folder=crowded)
+    port = free_port()
+    with (crowded / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [installed / "cog-adapt", "serve", "--host", "127.0.0.1"],
+            cwd=crowded,
+            env=environment(PORT=str(port)),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            wait_until_ready(client, process, crowded / "log")
+            answer = client.post("/predictions", json={"input": {"text": "served"}}).json()
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert answer["status"] == "succeeded", answer
+    assert answer["output"] == "served by a runner and a rich"
+
+
+def wait_until_ready(client, process, log):
+    deadline = time.monotonic() + 90
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(httpx2.TransportError):
+            if client.get("/readyz").status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def test_it_predicts_once_and_prints_the_document(installed, crowded):
+    said = run(installed / "cog-adapt", "predict", "-i", "text=said", folder=crowded)
+    assert said == "said by a runner and a rich\n"
+    assert '"openapi": "3.0.2"' in run(installed / "cog-adapt", "openapi", folder=crowded)
+
+
+def test_it_writes_a_new_project(installed, tmp_path):
+    run(installed / "cog-adapt", "new", "project", folder=tmp_path)
+    for path, name in zone():
+        assert (tmp_path / "project" / name).read_bytes() == path.read_bytes()
+    assert (tmp_path / "project" / "cog_adapt" / "runner" / "modes.py").exists()
+    assert not (tmp_path / "project" / "cog_adapt" / "template").exists()
+
+
+def pins():
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    found = [re.fullmatch(r"([\w.-]+)(?:\[\w+\])?==(\S+)", line) for line in lines]
+    return {canonicalize_name(match[1]): match[2] for match in found if match}
+
+
+def test_every_pin_is_in_the_range_that_the_package_asks_for():
+    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["adapt"]]
+    ranges = {canonicalize_name(one.name): one.specifier for one in map(Requirement, asked)}
+    assert ranges.keys() == pins().keys()
+    for name, pin in pins().items():
+        assert pin in ranges[name], name
+        operators = {one.operator for one in ranges[name]}
+        assert operators == {">=", "<"}, f"{name}: a range has two ends"
+
+
+def test_what_adapts_is_an_extra():
+    extra = {Requirement(one).name for one in PROJECT["optional-dependencies"]["adapt"]}
+    assert extra == {"torch", "transformers", "safetensors", "numpy"}
+    assert not extra & {Requirement(one).name for one in PROJECT["dependencies"]}
