@@ -71,3 +71,54 @@ def test_a_precision_is_taken_as_asked(name, dtype):
     assert chosen.autocasts == (name != "fp32")
     assert chosen.scaled == (name == "fp16")
     assert str(chosen) == f"cpu/{name}"
+
+
+@pytest.fixture
+def two_cards(monkeypatch):
+    """A machine with two CUDA devices, as far as the calls tell; what is asked of them."""
+    asked = {"prepared": [], "bf16": True}
+
+    def has_bf16(*, including_emulation):
+        assert including_emulation is False
+        return asked["bf16"]
+
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", has_bf16)
+    monkeypatch.setattr(device, "_prepare_cuda", asked["prepared"].append)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"), [("auto", 0), ("cuda", 0), ("cuda:0", 0), ("cuda:1", 1)]
+)
+def test_the_card_that_was_named_is_prepared(two_cards, name, chosen):
+    precision = choose_precision(RunnerSettings(device=name))
+    assert precision == Precision(torch.device("cuda", chosen), torch.bfloat16)
+    assert two_cards["prepared"] == [torch.device("cuda", chosen)]
+
+
+def test_a_card_without_bfloat16_computes_in_float32_unless_told_otherwise(two_cards):
+    two_cards["bf16"] = False
+    assert choose_precision(RunnerSettings()).compute is torch.float32
+    assert choose_precision(RunnerSettings(precision="fp16")).compute is torch.float16
+
+
+def test_the_cpu_is_taken_where_it_was_named_though_there_is_a_card(two_cards):
+    precision = choose_precision(RunnerSettings(device="cpu"))
+    assert precision == Precision(torch.device("cpu"), torch.float32)
+    assert two_cards["prepared"] == []
+
+
+def test_the_numbers_of_the_cards_there_are_are_told(two_cards):
+    with pytest.raises(SetupError, match=r"the devices here are cuda:0 to cuda:1\. Name one"):
+        choose_precision(RunnerSettings(device="cuda:2"))
+
+
+def test_a_card_is_asked_for_algorithms_that_repeat(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
+    device._prepare_cuda(torch.device("cpu"))  # any device runs the kernel
+    assert torch.backends.cudnn.benchmark is False
+    assert torch.backends.cudnn.deterministic is True

@@ -47,3 +47,25 @@ def test_a_seeded_stretch_repeats_and_puts_the_stream_back(error):
             pass
         assert torch.equal(torch.get_rng_state(), before)
     assert drawn[0] == drawn[1]
+
+
+def test_a_seeded_stretch_draws_what_its_seed_gives():
+    with seeded(5, CPU):
+        drawn = torch.rand(3)
+    with seeded(6, CPU):
+        other = torch.rand(3)
+    assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(5)))
+    assert not torch.equal(drawn, other)
+
+
+def test_a_cuda_device_is_seeded_and_put_back_too(monkeypatch):
+    """On a machine without one: the calls that a device would get."""
+    calls = []
+    cuda = torch.device("cuda", 1)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: f"state of {device}")
+    monkeypatch.setattr(torch.cuda, "device", lambda device: seeded(0, CPU))
+    monkeypatch.setattr(torch.cuda, "manual_seed", lambda seed: calls.append(seed))
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda *given: calls.append(given))
+    with seeded(5, cuda):
+        assert calls == [5]
+    assert calls == [5, ("state of cuda:1", cuda)]

@@ -1,6 +1,9 @@
 """A report is plain values."""
 
+import dataclasses
 import json
+
+import pytest
 
 from cog_adapt.runner.report import AdaptationReport, HeldOut, Step
 
@@ -42,3 +45,18 @@ def test_as_json_it_has_the_curves_as_lists():
     assert values["held_out_curve"][1] == {"step": 1, "loss": 1.0, "score": 0.75}
     assert values["held_out_before"] == 0.25
     assert values["stop_reason"] == "max_steps"
+
+
+def test_curves_are_rounded_to_six_digits():
+    step = Step(1, 1, 1.23456789, 0.00000149, 0.1, 0.01)
+    values = report_of(steps=(step,)).to_json()
+    assert values["losses"] == [1.234568]
+    assert values["gradient_norms"] == [1e-6]
+
+
+@pytest.mark.parametrize(
+    "value", [Step(1, 1, 1.0, 1.0, 0.1, 0.1), HeldOut(1, 1.0, 1.0), report_of()]
+)
+def test_what_happened_cannot_be_changed(value):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        value.loss = value.seconds = 0.0

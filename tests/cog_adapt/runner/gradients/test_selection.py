@@ -77,3 +77,15 @@ def test_the_longest_of_two_lists_counts() -> None:
     module.long = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2))
     groups = group_by_block(module, select(module, None))
     assert list(groups) == ["short", "long.0", "long.1", "long.2"]
+
+
+def test_what_lies_deep_beside_a_deep_list_is_grouped_where_the_paths_part() -> None:
+    module = nn.Module()
+    module.a = nn.Module()
+    module.a.b = nn.Module()
+    module.a.b.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    module.a.b.norm = nn.Sequential(nn.LayerNorm(2))
+    module.a.c = nn.Sequential(nn.Linear(2, 2))
+    module.a.scale = nn.Parameter(torch.ones(1))
+    names = ["a.b.norm.0.weight", "a.c.0.weight", "a.scale", "a.b.layers.1.bias"]
+    assert list(group_by_block(module, names)) == ["a.b.norm", "a.c", "a", "a.b.layers.1"]

@@ -1,7 +1,9 @@
 """The subject runs the same forward and backward each time, and puts back what it moved."""
 
 import copy
+import random
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -81,6 +83,22 @@ def test_the_observer_is_let_go_of_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         subject.gradients(print)
     assert subject.loss.observer is None
+
+
+def test_python_and_numpy_draw_the_same_numbers_in_each_forward() -> None:
+    def noisy(self: nn.Module, h: Tensor) -> Tensor:
+        return h * random.random() + float(np.random.rand())
+
+    subject = subject_of(tower(noisy))
+    assert subject.forward() == subject.forward() == subject.gradients()
+    assert torch.equal(subject.evaluate(), subject.evaluate())
+
+
+def test_a_forward_begins_with_the_kept_buffers() -> None:
+    subject = subject_of(seeded_module(SpectralNet), probe=X)
+    subject.keep_buffers()
+    first = subject.forward()
+    assert [subject.forward(), subject.gradients()] == [first, first]
 
 
 def test_a_float16_scale_that_overflows_is_lowered_until_gradients_are_finite() -> None:

@@ -68,3 +68,12 @@ def test_the_profile_that_was_there_is_put_back() -> None:
         assert sys.getprofile() is profile
     finally:
         sys.setprofile(before)
+
+
+def test_the_last_of_several_switches_is_noted() -> None:
+    def both(self: nn.Module, h: Tensor) -> Tensor:
+        torch.set_num_threads(torch.get_num_threads())
+        torch.random.manual_seed(4)
+        return h.sin()
+
+    assert "torch.random.manual_seed(4)" in watched(both).place.line

@@ -1,0 +1,172 @@
+"""Questions about gradients are answered with the module and the line behind a failure."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients.diagnosis import Diagnosis
+from cog_adapt.runner.gradients.report import NOWHERE
+from tests.cog_adapt.runner.gradients.cases import Block, Tower
+from tests.cog_adapt.runner.gradients.flows import ran, tower
+from tests.cog_adapt.runner.gradients.test_backward_trace import Silent
+from tests.cog_adapt.runner.gradients.test_flow import Raising
+from tests.cog_adapt.runner.gradients.test_locality import Tripled
+
+WEIGHT = "blocks.1.linear.weight"
+
+
+def diagnosis_of(spoil=None, **rest) -> Diagnosis:
+    return ran(tower(spoil), **rest).diagnosis
+
+
+def test_what_cut_parameters_off_is_placed() -> None:
+    diagnosis = diagnosis_of(lambda self, h: h.detach())
+    place = diagnosis.missing([WEIGHT])
+    assert place.module == "blocks.1 (Spoilt)"
+    assert "h.detach()" in place.line
+
+
+def test_a_cut_in_the_loss_is_placed_at_its_line_and_the_parameters_module() -> None:
+    diagnosis = diagnosis_of(loss=lambda output: output.detach().pow(2).mean(1))
+    place = diagnosis.missing(["head.weight"])
+    assert place.module == "head (Linear)"
+    assert "output.detach()" in place.line
+
+
+def test_a_gradient_that_backward_lost_is_placed_at_the_backward() -> None:
+    place = diagnosis_of(lambda self, h: Silent.apply(h)).missing([WEIGHT])
+    assert "def backward(ctx" in place.line
+
+
+def test_a_forward_that_raises_has_no_place_for_what_is_missing() -> None:
+    assert diagnosis_of(lambda self, h: h.missing).missing([WEIGHT]) == NOWHERE
+
+
+def test_whether_a_cut_explains_a_missing_gradient() -> None:
+    diagnosis = diagnosis_of(lambda self, h: (h > 100).float())
+    assert diagnosis.is_cut(WEIGHT)
+    assert not diagnosis.is_cut("head.weight")
+    assert not diagnosis_of(lambda self, h: h.missing).is_cut(WEIGHT)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "stepped", "gated"),
+    [
+        (lambda self, h: h.round(), True, False),
+        (lambda self, h: torch.sigmoid(h * 1e5 + 1e5), True, False),
+        (lambda self, h: torch.relu(h - 100), False, True),
+        (lambda self, h: h.clamp(10, 11), False, True),
+        (lambda self, h: h * 0, False, False),
+        (None, False, False),
+    ],
+)
+def test_where_a_gradient_becomes_zero_is_told(spoil, stepped: bool, gated: bool) -> None:
+    diagnosis = diagnosis_of(spoil)
+    assert diagnosis.is_stepped(WEIGHT) is stepped
+    assert diagnosis.is_gated(WEIGHT) is gated
+    assert not diagnosis.is_stepped("head.weight")
+
+
+def test_what_spoils_gradients_is_placed() -> None:
+    place = diagnosis_of(lambda self, h: h.round()).spoilt([WEIGHT], nonfinite=False)
+    assert "h.round()" in place.line
+    place = diagnosis_of(lambda self, h: h + (h - h).sqrt()).spoilt([WEIGHT], nonfinite=True)
+    assert "(h - h).sqrt()" in place.line
+
+
+def test_a_hook_that_makes_zeros_is_proven_by_leaving_it_out() -> None:
+    module = tower()
+    module.head.weight.register_hook(lambda gradient: gradient * 0)
+    diagnosis = ran(module).diagnosis
+    assert "gradient * 0" in diagnosis.spoilt(["head.weight"], nonfinite=False).line
+    assert diagnosis.spoilt(["head.weight"], nonfinite=True) == NOWHERE
+
+
+def test_a_wrong_gradient_is_placed_by_proof_by_module_or_by_suspicion() -> None:
+    place = diagnosis_of(lambda self, h: h * h.mean().detach()).wrong([WEIGHT])
+    assert "h.mean().detach()" in place.line
+    place = diagnosis_of(lambda self, h: Tripled.apply(h)).wrong([WEIGHT])
+    assert place.module == "blocks.1 (Spoilt)"
+    assert "def backward(ctx" in place.line
+
+    def clipped(self: nn.Module, h: Tensor) -> Tensor:
+        return h * torch.tensor(h.abs().mean().item())
+
+    place = diagnosis_of(clipped).wrong([WEIGHT])
+    assert place.module == "blocks.1 (Spoilt)"
+    assert ".item()" in place.line
+
+
+def test_a_straight_through_estimator_is_placed() -> None:
+    diagnosis = diagnosis_of(lambda self, h: h + (h.round() - h).detach())
+    assert "h.round() - h" in diagnosis.surrogate(is_flat=False).line
+    assert diagnosis_of().surrogate(is_flat=True) == NOWHERE
+
+
+class Compared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return (x > 0).float()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+def test_comparisons_count_as_steps_where_the_loss_is_flat() -> None:
+    diagnosis = diagnosis_of(lambda self, h: Compared.apply(h))
+    assert diagnosis.surrogate(is_flat=False) == NOWHERE
+    assert "(x > 0).float()" in diagnosis.surrogate(is_flat=True).line
+
+
+def test_an_error_of_backward_is_placed_where_it_was_raised() -> None:
+    flow = ran(tower(lambda self, h: Raising.apply(h)))
+    assert "raise ValueError" in flow.diagnosis.backward_raised(flow.backward_error).line
+
+
+def test_a_write_to_a_saved_tensor_is_placed_at_the_write() -> None:
+    def overwriting(self: nn.Module, h: Tensor) -> Tensor:
+        kept = torch.sigmoid(h)
+        product = kept * kept
+        kept.add_(1)
+        return product
+
+    flow = ran(tower(overwriting))
+    place = flow.diagnosis.backward_raised(flow.backward_error)
+    assert place.module == "blocks.1 (Spoilt)"
+    assert "kept.add_(1)" in place.line
+
+
+class TooFew(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, scale: Tensor) -> Tensor:
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+def test_a_backward_of_too_few_gradients_is_placed_at_its_definition() -> None:
+    class Scaled(Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(6))
+
+        def spoil(self, h: Tensor) -> Tensor:
+            return TooFew.apply(h, self.scale)
+
+    flow = ran(Tower(Scaled()))
+    place = flow.diagnosis.backward_raised(flow.backward_error)
+    assert "def backward(ctx, gradient: Tensor) -> Tensor:" in place.line
+
+
+def test_a_backward_inside_the_loss_is_placed() -> None:
+    def inside(output: Tensor) -> Tensor:
+        losses = output.pow(2).mean(1)
+        losses.mean().backward()
+        return losses
+
+    flow = ran(tower(), loss=inside)
+    place = flow.diagnosis.backward_raised(flow.backward_error)
+    assert "losses.mean().backward()" in place.line

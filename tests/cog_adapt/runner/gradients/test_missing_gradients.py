@@ -1,0 +1,126 @@
+"""A missing gradient is told apart: cut off, given by nobody, used elsewhere, kept, or unused."""
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients.arrivals import GradientArrivals
+from cog_adapt.runner.gradients.missing_gradients import MissingGradients
+from tests.cog_adapt.models import seeded_module
+from tests.cog_adapt.runner.gradients.cases import Block, Tower, rows
+from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
+from tests.cog_adapt.runner.gradients.test_backward_trace import Silent
+
+
+def judged(module: nn.Module, *, leaked: bool = False, **rest):
+    flow = ran(module, **rest)
+    arrivals = GradientArrivals(flow)
+    gradients = arrivals._measure()
+    missing = [name for name in flow.subject.names if name not in gradients]
+    MissingGradients(flow).judge(missing, leaked=leaked)
+    return flow
+
+
+def test_without_missing_gradients_nothing_is_said() -> None:
+    assert found(judged(tower())) == []
+
+
+def test_what_the_loss_depends_on_was_cut_off() -> None:
+    finding = only(judged(tower(lambda self, h: h.detach())))
+    assert (finding.code, finding.level, finding.module) == (
+        "graph-cut",
+        "FAIL",
+        "blocks.1 (Spoilt)",
+    )
+    assert "h.detach()" in finding.line
+    assert len(finding.parameters) == 6
+    assert not any("head" in name for name in finding.parameters)
+
+
+def test_what_is_in_the_graph_was_given_nothing() -> None:
+    finding = only(judged(tower(lambda self, h: Silent.apply(h))))
+    assert finding.code == "grad-none"
+    assert "although in the graph" in finding.message
+    assert "def backward(ctx" in finding.line
+
+
+def test_where_all_are_missing_the_graph_begins_elsewhere() -> None:
+    def rebuilt(output: Tensor) -> Tensor:
+        return torch.tensor(output.pow(2).mean().item(), requires_grad=True) * 1.0
+
+    finding = only(judged(tower(), loss=rebuilt))
+    assert finding.code == "no-gradient"
+    assert ".item()" in finding.line
+
+
+def test_where_all_are_missing_and_there_is_no_graph_it_was_cut() -> None:
+    finding = only(judged(tower(), loss=lambda output: output.detach().pow(2).mean(1)))
+    assert finding.code == "graph-cut"
+    assert len(finding.parameters) == 8
+
+
+def test_a_cut_whose_values_the_loss_does_not_notice_is_a_cut_all_the_same() -> None:
+    def compared(self: nn.Module, h: Tensor) -> Tensor:
+        return (h > 100).float() + 1
+
+    finding = only(judged(tower(compared)))
+    assert finding.code == "graph-cut"
+    assert "h > 100" in finding.line
+
+
+def spare(**attributes: object) -> nn.Module:
+    module = tower()
+    module.spare = nn.Linear(3, 3)
+    for name, value in attributes.items():
+        setattr(module, name, value)
+    return module
+
+
+def test_what_nothing_uses_is_unused() -> None:
+    finding = only(judged(spare()))
+    assert (finding.code, finding.level, finding.module) == ("unused", "FAIL", "spare (Linear)")
+    assert finding.parameters == ("spare.weight", "spare.bias")
+    assert "is a copy of" not in finding.message
+
+
+def test_a_copy_of_what_is_unused_is_named() -> None:
+    module = spare()
+    module.table = module.spare.weight.detach().clone()
+    assert "table is a copy of spare.weight" in only(judged(module)).message
+
+
+def closed_over() -> nn.Module:
+    original = seeded_module(lambda: nn.Linear(6, 6)).requires_grad_(False)
+    module = Tower(type("Closed", (Block,), {"spoil": lambda self, h: original(h)})())
+    module.own = original
+    return module
+
+
+def test_a_replica_that_computes_with_the_originals_weights_is_a_leak() -> None:
+    finding = only(judged(closed_over()))
+    assert (finding.code, finding.parameters) == ("leak-to-base", ("own.weight", "own.bias"))
+    assert "original(h)" in finding.line
+
+
+def test_a_leak_that_has_been_reported_is_not_reported_as_unused_again() -> None:
+    assert found(judged(closed_over(), leaked=True)) == []
+    assert found(judged(spare(), leaked=True)) == []
+
+
+def caching(self: Block, h: Tensor) -> Tensor:
+    if not hasattr(self, "mixed"):
+        self.mixed = torch.softmax(self.linear.weight, -1).detach()
+    return h @ self.mixed
+
+
+def test_a_value_kept_from_the_first_forward_is_stale() -> None:
+    module = Tower(type("Caching", (Block,), {"forward": caching})())
+    flow = ran(module, probe=rows(3, 6))
+    flow.exam.findings.clear()
+    flow.subject.gradients()
+    gradients = GradientArrivals(flow)._measure()
+    missing = [name for name in flow.subject.names if name not in gradients]
+    MissingGradients(flow).judge(["blocks.1.linear.weight"], leaked=False)
+    assert "blocks.1.linear.weight" in missing
+    finding = only(flow)
+    assert finding.code == "stale-forward"
+    assert "torch.softmax(self.linear.weight" in finding.line

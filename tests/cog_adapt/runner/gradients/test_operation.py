@@ -1,0 +1,176 @@
+"""What serves is checked: it repeats, a replica answers alike, and nothing trained is left out."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients.arrivals import GradientArrivals
+from cog_adapt.runner.gradients.differences import SIXTEEN_BIT
+from cog_adapt.runner.gradients.operation import Operation, apart, close
+from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, tower
+
+
+def served(module: nn.Module, **rest) -> Operation:
+    operation = operation_of(flow_of(module, **rest))
+    operation.serve_first()
+    return operation
+
+
+def trained(module: nn.Module, **rest) -> Operation:
+    operation = served(module, **rest)
+    operation.flow.run_forward()
+    GradientArrivals(operation.flow)._measure()
+    return operation
+
+
+def test_inference_that_repeats_lays_the_ground() -> None:
+    operation = served(tower())
+    subject = operation.subject
+    assert torch.equal(operation.served, subject.serve(subject.base, subject.seed))
+    assert operation.exam.grounds == {"served"}
+    assert found(operation.flow) == []
+
+
+def test_inference_that_depends_on_the_seed_is_a_warning() -> None:
+    operation = served(tower(lambda self, h: nn.functional.dropout(h, 0.3)))
+    assert found(operation.flow) == [("WARN", "random-inference")]
+    assert operation.exam.grounds == set()
+
+
+def counting(self: nn.Module, h: Tensor) -> Tensor:
+    self.calls = getattr(self, "calls", 0) + 1
+    return h * self.calls
+
+
+def test_inference_that_does_not_repeat_is_a_warning() -> None:
+    operation = served(tower(counting))
+    assert found(operation.flow) == [("WARN", "nondeterministic")]
+    assert operation.exam.grounds == set()
+
+
+def test_inference_that_raises_in_a_module_fails_with_its_place() -> None:
+    def raising(self: nn.Module, h: Tensor) -> Tensor:
+        return h.missing
+
+    finding = only(served(tower(raising)).flow)
+    assert (finding.code, finding.level) == ("serve", "FAIL")
+    assert finding.module == "blocks.1 (Spoilt)"
+    assert "h.missing" in finding.line
+    assert "inference under inference_mode raised AttributeError" in finding.message
+
+
+def test_a_loss_that_cannot_be_served_is_a_warning() -> None:
+    operation = served(tower(), loss=lambda output: 1 / 0)
+    assert found(operation.flow) == [("WARN", "serve")]
+
+
+def test_a_replica_at_the_bases_values_answers_as_the_base() -> None:
+    flow = flow_of(tower())
+    operation = operation_of(flow)
+    operation.serve_first()
+    operation.compare_replica()  # perturbed: it answers otherwise
+    finding = only(flow)
+    assert (finding.code, finding.level) == ("replica", "FAIL")
+    assert "losses " in finding.message
+    flow.exam.findings.clear()
+    for name, parameter in flow.subject.parameters.items():
+        parameter.detach().copy_(flow.subject.base.get_parameter(name))
+    operation.compare_replica()
+    assert found(flow) == []
+
+
+def test_a_perturbation_moves_the_replica_and_keeps_its_buffers() -> None:
+    flow = flow_of(nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)))
+    flow.subject.buffers = {}
+    before = flow.subject.replica[0].weight.detach().clone()
+    operation_of(flow).perturb()
+    assert not torch.equal(flow.subject.replica[0].weight, before)
+    assert set(flow.subject.buffers) == {name for name, _ in flow.subject.replica.named_buffers()}
+
+
+def test_serving_an_adapter_agrees_with_an_eval_forward() -> None:
+    operation = trained(tower())
+    operation.compare_serving()
+    assert found(operation.flow) == []
+    assert operation.subject.loss.observer is None
+
+
+def test_a_short_cut_of_inference_fails() -> None:
+    def short_cut(self: nn.Module, h: Tensor) -> Tensor:
+        return h if torch.is_grad_enabled() else h * 1.05
+
+    operation = trained(tower(short_cut))
+    operation.compare_serving()
+    finding = only(operation.flow)
+    assert (finding.code, finding.level) == ("serve-differs", "FAIL")
+    assert "inference and an eval forward with gradients differ" in finding.message
+
+
+class Auxiliary(nn.Module):
+    """Its second layer is used in training only; in eval, perhaps a copy of it."""
+
+    def __init__(self, *, copied: bool = False) -> None:
+        super().__init__()
+        self.main = nn.Linear(6, 2)
+        self.extra = nn.Linear(6, 2)
+        if copied:
+            self.table = self.extra.weight.detach().clone()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            return self.main(x) + self.extra(x)
+        return self.main(x) + (x @ self.table.t() if hasattr(self, "table") else 0)
+
+
+def test_a_layer_that_inference_leaves_out_is_a_warning() -> None:
+    operation = trained(Auxiliary())
+    operation.compare_serving()
+    finding = only(operation.flow)
+    assert (finding.code, finding.level) == ("serve-differs", "WARN")
+    assert finding.parameters == ("extra.weight", "extra.bias")
+    assert finding.module == "extra (Linear)"
+    assert "does not use 2 of 4 trained parameters" in finding.message
+
+
+def test_a_copy_in_its_place_is_a_failure_with_the_copys_use() -> None:
+    operation = trained(Auxiliary(copied=True))
+    operation.compare_serving()
+    finding = only(operation.flow)
+    assert finding.level == "FAIL"
+    assert "table is a copy of extra.weight" in finding.message
+    assert "self.table.t()" in finding.line
+
+
+def test_leaving_out_all_that_is_trained_is_a_failure() -> None:
+    operation = trained(Auxiliary(), trainable="extra")
+    operation.compare_serving()
+    assert found(operation.flow) == [("FAIL", "serve-differs")]
+
+
+def test_sixteen_bits_allow_more() -> None:
+    operation = served(tower())
+    flow = operation.flow
+    wide = Operation(flow.subject, flow.guard, flow.exam, SIXTEEN_BIT, flow)
+    assert operation.same < 1e-3 < wide.same
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([1.0, 2.0], [1.0, 2.001], True),
+        ([1.0, 2.0], [1.0, 2.003], False),
+        ([1.0, 2.0], [1.0], False),
+        ([0.0], [1e-9], False),
+        ([float("nan"), 1.0], [float("nan"), 1.0], True),
+        ([float("nan"), 1.0], [0.0, 1.0], False),
+        ([float("inf"), 1.0], [float("inf"), 1.1], False),
+        ([], [], True),
+    ],
+)
+def test_losses_are_close_within_a_share_of_the_largest(one, other, expected: bool) -> None:
+    assert close(torch.tensor(one), torch.tensor(other), 1e-3) is expected
+
+
+def test_two_means_are_shown() -> None:
+    shown = apart(torch.tensor([1.0, 2.0]), torch.tensor([2.0]))
+    assert shown == "losses 1.5 and 2"

@@ -1,0 +1,164 @@
+"""Gradients are compared with the loss's slopes: whole, block by block, and at other points."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients import slopes as module_under_test
+from cog_adapt.runner.gradients.arrivals import GradientArrivals
+from cog_adapt.runner.gradients.differences import Verdict
+from cog_adapt.runner.gradients.slopes import GradientSlopes, _merged
+from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
+from tests.cog_adapt.runner.gradients.test_locality import Tripled
+
+
+def slopes_of(module: nn.Module, **rest) -> GradientSlopes:
+    flow = ran(module, **rest)
+    GradientArrivals(flow)._measure()
+    return GradientSlopes(flow)
+
+
+def judged(module: nn.Module, **rest):
+    slopes = slopes_of(module, **rest)
+    slopes.judge_repeatability()
+    slopes.judge_whole()
+    numbers = slopes.judge_blocks()
+    return slopes, numbers
+
+
+def test_right_gradients_pass_parameter_by_parameter() -> None:
+    slopes, numbers = judged(tower())
+    assert found(slopes.flow) == []
+    assert set(slopes.verdicts) == {"(all)", *slopes.subject.names}
+    assert numbers["worst error"] == max(v.error for v in slopes.verdicts.values())
+    assert numbers["worst error"] < 0.003
+
+
+def cut(self: nn.Module, h: Tensor) -> Tensor:
+    return h * h.mean(-1, keepdim=True).detach()
+
+
+def test_a_wrong_gradient_fails_with_its_place_and_what_is_right() -> None:
+    slopes, _ = judged(tower(cut))
+    finding = only(slopes.flow)
+    assert (finding.code, finding.level) == ("gradient-wrong", "FAIL")
+    assert ".detach()" in finding.line
+    assert finding.module == "blocks.1 (Spoilt)"
+    assert "blocks.1.linear.weight" in finding.parameters
+    assert "head.weight" not in finding.parameters
+    assert "right: head.weight" in finding.message
+
+
+def test_the_whole_gradient_is_compared_along_itself() -> None:
+    slopes = slopes_of(tower(lambda self, h: Tripled.apply(h)))
+    assert slopes.judge_whole()["error"] > 0.003
+    assert slopes.verdicts["(all)"].wrong
+    assert slopes_of(tower()).judge_whole()["error"] < 0.003
+
+
+def test_a_deep_or_slow_model_is_tested_block_by_block(monkeypatch) -> None:
+    monkeypatch.setattr(module_under_test, "_SECONDS", 0.0)
+    slopes, _ = judged(tower(cut))
+    assert set(slopes.verdicts) == {"(all)", "first", "blocks.0", "blocks.1", "head"}
+    finding = only(slopes.flow)
+    assert "head" in finding.message.partition("right: ")[2]
+    assert "head.weight" not in finding.parameters
+    assert "blocks.1.linear.weight" in finding.parameters
+
+
+def noisy(self: nn.Module, h: Tensor) -> Tensor:
+    self.calls = getattr(self, "calls", 0) + 1
+    return h * (1 + 0.01 * self.calls)
+
+
+def test_a_forward_that_does_not_repeat_is_a_warning_and_its_spread_is_kept() -> None:
+    slopes = slopes_of(tower(noisy))
+    spread = slopes.judge_repeatability()["spread"]
+    assert only(slopes.flow).code == "nondeterministic"
+    assert spread == pytest.approx(slopes.flow.spread / abs(slopes.flow.loss))
+    assert slopes.flow.spread > 0
+    assert slopes.forward_seconds > 0
+
+
+def test_a_forward_that_repeats_has_no_spread() -> None:
+    slopes = slopes_of(tower())
+    assert slopes.judge_repeatability() == {"spread": 0.0}
+    assert found(slopes.flow) == []
+
+
+def test_what_is_wrong_at_one_point_only_is_a_kink_and_no_fault(monkeypatch) -> None:
+    slopes = slopes_of(tower())
+    points = []
+
+    def is_wrong(block: str, loss: float) -> bool:
+        points.append(loss)
+        return block == "always"
+
+    monkeypatch.setattr(slopes, "_is_wrong", is_wrong)
+    assert slopes._confirmed(["always", "once"]) == ["always"]
+    assert len(points) == 3  # two at the first point, one at the second
+    assert points[0] == points[1] != points[2]
+    assert slopes._confirmed([]) == []
+
+
+def test_a_rough_loss_is_a_warning() -> None:
+    slopes = slopes_of(tower(lambda self, h: h + (h * 1e5).sin() * 1e-2))
+    slopes.judge_repeatability()
+    slopes.judge_blocks()
+    assert {code for _, code in found(slopes.flow)} <= {"rough"}
+    slopes.verdicts = {"first": Verdict(1.0, rough=True)}
+    slopes.groups = {}
+    slopes._grouped = lambda: {}
+    slopes.flow.exam.findings.clear()
+    slopes.judge_blocks()
+    assert only(slopes.flow).code == "rough"
+
+
+def straight_through(self: nn.Module, h: Tensor) -> Tensor:
+    return h + ((h * 4).round() / 4 - h).detach()
+
+
+def test_a_straight_through_estimator_is_a_warning() -> None:
+    slopes, _ = judged(tower(straight_through))
+    finding = only(slopes.flow)
+    assert (finding.code, finding.level) == ("surrogate", "WARN")
+    assert ".detach()" in finding.line
+
+
+def test_a_librarys_own_stop_is_a_warning(monkeypatch) -> None:
+    monkeypatch.setattr(module_under_test, "_LIBRARYS_STOP", r"test_slopes.*\bdetach\b")
+    slopes, _ = judged(tower(cut))
+    finding = only(slopes.flow)
+    assert (finding.code, finding.level) == ("stop-gradient", "WARN")
+
+
+def test_parameters_without_a_gradient_are_left_out() -> None:
+    module = tower()
+    module.spare = nn.Linear(3, 3)
+    slopes, _ = judged(module)
+    assert "spare.weight" not in slopes.verdicts
+    assert found(slopes.flow) == []
+
+
+@pytest.mark.parametrize(("count", "groups", "size"), [(3, 3, 1), (16, 16, 1), (17, 9, 2)])
+def test_at_most_sixteen_groups_of_neighbours_are_tested(count, groups, size) -> None:
+    merged = _merged({f"block{n}": [f"block{n}.weight"] for n in range(count)})
+    assert len(merged) == groups
+    assert len(next(iter(merged.values()))) == size
+    assert sum(map(len, merged.values())) == count
+    first = "block0" if size == 1 else "block0 to block1"
+    assert next(iter(merged)) == first
+
+
+def test_complex_gradients_are_compared_as_real_numbers() -> None:
+    class Mixing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = nn.Parameter(torch.randn(6, 4, dtype=torch.complex64))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x.to(torch.complex64) @ self.mix).abs()
+
+    slopes, _ = judged(Mixing())
+    assert found(slopes.flow) == []
+    assert slopes.verdicts["mix"].error < 0.003

@@ -1,0 +1,124 @@
+"""What stays behind is told: a graph in memory, a base or a caller changed, a flag left."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients.traces import Traces, keeper_of
+from tests.cog_adapt.runner.gradients.cases import squares
+from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, tower
+
+
+def traces_of(module: nn.Module, **rest) -> Traces:
+    operation = operation_of(flow_of(module, **rest))
+    operation.serve_first()
+    operation.exam.findings.clear()
+    return Traces(operation)
+
+
+def test_a_sound_forward_leaves_nothing() -> None:
+    traces = traces_of(tower())
+    assert traces.judge_release() == {"kept nodes": 0}
+    assert traces.judge_base() == {}
+    assert found(traces.operation.flow) == []
+    assert traces.subject.loss.observer is None
+
+
+def keeping(self: nn.Module, h: Tensor) -> Tensor:
+    self.hidden = h * 1.0
+    return self.hidden
+
+
+def test_a_graph_that_stays_is_a_warning_with_its_keeper() -> None:
+    traces = traces_of(tower(keeping))
+    assert traces.judge_release()["kept nodes"] > 0
+    finding = only(traces.operation.flow)
+    assert (finding.code, finding.level) == ("leak", "WARN")
+    assert finding.module == "blocks.1.hidden"
+    assert "kept by blocks.1.hidden" in finding.message
+
+
+def test_a_graph_in_a_cycle_is_released_by_the_collector() -> None:
+    def cycle(self: nn.Module, h: Tensor) -> Tensor:
+        ring: list[object] = [h]
+        ring.append(ring)
+        return h
+
+    traces = traces_of(tower(cycle))
+    assert traces.judge_release() == {"kept nodes": 0}
+
+
+def test_keepers_are_found_in_attributes_lists_and_dicts() -> None:
+    value = nn.Parameter(torch.ones(2)) * 2
+    module = tower()
+    assert keeper_of(module) is None
+    module.plain, module.leaf = value.detach(), torch.ones(2, requires_grad=True)
+    assert keeper_of(module) is None
+    module.head.kept = {"a": 1, "b": value}
+    assert keeper_of(module) == "head.kept"
+    module.first.kept = (1, value)
+    assert keeper_of(module) == "first.kept"
+    module.kept = value
+    assert keeper_of(module) == "(root).kept"
+
+
+def test_a_base_that_answers_otherwise_has_changed() -> None:
+    traces = traces_of(tower())
+    traces.operation.served = traces.operation.served + 1
+    traces.judge_base()
+    finding = only(traces.operation.flow)
+    assert (finding.code, finding.level) == ("base-changed", "FAIL")
+    assert "answers differently after training a replica" in finding.message
+
+
+def test_answers_are_not_compared_where_inference_did_not_repeat() -> None:
+    traces = traces_of(tower())
+    traces.operation.served = traces.operation.served + 1
+    traces.exam.grounds.clear()
+    traces.judge_base()
+    assert found(traces.operation.flow) == []
+
+
+def writing(self: nn.Module, h: Tensor) -> Tensor:
+    self.linear.weight.data.mul_(1.0001)
+    return h
+
+
+def test_a_forward_that_writes_to_its_weights_is_placed() -> None:
+    traces = traces_of(tower(writing))
+    traces.subject.serve(traces.subject.base)
+    traces.judge_base()
+    finding = traces.exam.findings[-1]
+    assert finding.code == "base-changed"
+    assert "forwards changed the base: tensor blocks.1.linear.weight" in finding.message
+    assert "(version)" not in finding.message
+    assert finding.module == "blocks.1 (Spoilt)"
+    assert "self.linear.weight.data.mul_(1.0001)" in finding.line
+
+
+def test_a_callers_module_that_was_changed_is_told() -> None:
+    module = tower()
+    traces = traces_of(module)
+    module.head.weight.data.mul_(2)
+    traces.judge_base()
+    assert "head.weight was written to" in only(traces.operation.flow).message
+
+
+def test_a_flag_that_was_left_is_told_once_as_a_flag() -> None:
+    traces = traces_of(tower())
+    torch.set_default_dtype(torch.float64)
+    try:
+        traces.judge_base()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    finding = only(traces.operation.flow)
+    assert (finding.code, finding.level) == ("flags-changed", "FAIL")
+    assert "default dtype was torch.float32 and is torch.float64" in finding.message
+
+
+@pytest.mark.parametrize("loss", [squares, lambda output: squares(output).mean()])
+def test_the_marks_are_on_inner_nodes_only(loss) -> None:
+    traces = traces_of(tower(), loss=loss)
+    names = [name for name, _ in traces._marked_forward()]
+    assert names
+    assert not any("AccumulateGrad" in name for name in names)

@@ -1,0 +1,154 @@
+"""One step of the real optimizer changes what it should, and inference does not notice."""
+
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients.arrivals import GradientArrivals
+from cog_adapt.runner.gradients.update import Update, _entries, _largest
+from tests.cog_adapt.runner.gradients.cases import squares
+from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, sgd, tower
+
+
+def update_of(module: nn.Module, **rest) -> Update:
+    flow = flow_of(module, **rest)
+    operation = operation_of(flow)
+    operation.serve_first()
+    flow.run_forward()
+    GradientArrivals(flow)._measure()
+    return Update(operation)
+
+
+def test_a_sound_step_lowers_the_loss_by_about_what_was_predicted() -> None:
+    update = update_of(tower(), make_optimizer=sgd(1e-3))
+    numbers = update.take_step()
+    assert found(update.flow) == []
+    assert "stepped" in update.exam.grounds
+    assert numbers["loss before"] == pytest.approx(update.flow.loss)
+    assert numbers["loss after"] == pytest.approx(update.subject.forward())
+    descent = numbers["loss after"] - numbers["loss before"]
+    assert descent < 0
+
+
+def test_a_step_uphill_is_a_warning() -> None:
+    update = update_of(tower(), make_optimizer=sgd(0.1, maximize=True))
+    assert update.take_step()["predicted"] > 0
+    assert found(update.flow) == [("WARN", "ascent")]
+
+
+OTHERS = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda p: torch.optim.SGD(list(p)[:6], lr=0.1), "leaves out 2 trained .*and holds 0"),
+        (lambda p: torch.optim.SGD([*p, *OTHERS.parameters()], lr=0.1), "leaves out 0 .*holds 2"),
+    ],
+)
+def test_an_optimizer_of_other_parameters_fails_and_takes_no_step(make, text: str) -> None:
+    update = update_of(tower(), make_optimizer=make)
+    before = update.subject.forward()
+    assert update.take_step() == {}
+    assert update.subject.forward() == before
+    finding = only(update.flow)
+    assert (finding.code, finding.level) == ("not-optimized", "FAIL")
+    assert "stepped" not in update.exam.grounds
+    assert re.search(text, finding.message)
+
+
+def warming(parameters) -> torch.optim.Optimizer:
+    optimizer = torch.optim.SGD(parameters, lr=0.0)
+    optimizer.param_groups[0]["initial_lr"] = 0.1
+    return optimizer
+
+
+@pytest.mark.parametrize(("make", "level"), [(sgd(0.0), "FAIL"), (warming, "WARN")])
+def test_a_rate_of_zero_fails_unless_a_schedule_warms_up(make, level: str) -> None:
+    update = update_of(tower(), make_optimizer=make)
+    update.take_step()
+    finding = only(update.flow)
+    assert (finding.code, finding.level) == ("lr-zero", level)
+    assert "in 1 of 1 groups" in finding.message
+
+
+def test_an_update_below_the_dtypes_resolution_is_lost() -> None:
+    update = update_of(tower(), make_optimizer=sgd(1e-30))
+    update.take_step()
+    finding = only(update.flow)
+    assert (finding.code, finding.level) == ("step-lost", "FAIL")
+    assert len(finding.parameters) == 8
+
+
+class Caching(nn.Module):
+    """Computes with a copy of its weight that the first forward made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not hasattr(self, "copy"):
+            self.copy = self.weight.detach().clone()
+        return x @ (self.copy + self.weight - self.weight.detach())
+
+
+def test_a_loss_that_a_step_should_have_moved_is_stale() -> None:
+    update = update_of(Caching())
+    update.take_step()
+    finding = only(update.flow)
+    assert (finding.code, finding.level) == ("stale-forward", "FAIL")
+
+
+def test_a_loss_that_no_parameter_moves_is_flat() -> None:
+    update = update_of(tower(), loss=lambda output: squares(output) * 0 + 1)
+    update.flow.gradient_norms = dict.fromkeys(update.subject.names, 1e-12)
+    update._judge_still(1.0, 0.0)
+    assert found(update.flow) == [("WARN", "flat")]
+
+
+def test_a_step_too_small_to_see_is_nothing_to_tell() -> None:
+    update = update_of(tower())
+    update._judge_still(update.flow.loss, -1e-9)
+    assert found(update.flow) == []
+
+
+def keeping(self: nn.Module, h: Tensor) -> Tensor:
+    self.hidden = h if getattr(self, "hidden", None) is None else torch.tanh(h + self.hidden)
+    return self.hidden
+
+
+def test_a_second_backward_that_fails_names_what_keeps_the_graph() -> None:
+    update = update_of(tower(keeping))
+    update.exam.findings.clear()
+    update._report_second_backward(RuntimeError("Trying to backward a second time"))
+    finding = only(update.flow)
+    assert finding.code == "backward"
+    assert "blocks.1.hidden keeps a graph" in finding.message
+    assert finding.module == "blocks.1.hidden"
+
+
+def test_serving_during_a_step_answers_as_before() -> None:
+    update = update_of(tower())
+    update.serve_meanwhile()
+    assert found(update.flow) == []
+
+
+def test_serving_that_a_step_disturbs_is_a_race() -> None:
+    update = update_of(tower())
+    update.operation.served = update.operation.served + 1
+    update.serve_meanwhile()
+    finding = only(update.flow)
+    assert (finding.code, finding.level) == ("race", "FAIL")
+    assert finding.message.startswith("4 of 4 inferences during a step differ")
+
+
+def test_the_largest_entry_is_among_those_that_are_looked_at(monkeypatch) -> None:
+    gradient = torch.tensor([[0.1, -3.0], [2.0, 0.0]])
+    assert _largest(gradient) == 1
+    assert _largest(gradient.to_sparse()) == 1
+    assert _largest(None) == 0
+    monkeypatch.setattr("cog_adapt.runner.gradients.update._SAMPLE", 2)
+    assert _entries(torch.arange(5.0), 4).tolist() == [4.0, 0.0, 1.0]
