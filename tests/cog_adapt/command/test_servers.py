@@ -6,8 +6,8 @@ import re
 import pytest
 from werkzeug import Request, Response
 
+from cog_adapt.command.cog_server import cog_server, write_schema
 from cog_adapt.server.schema.openapi import openapi_schema
-from examples.cog_server import cog_server, write_schema
 
 DONE = {"id": "x", "status": "succeeded", "output": "the end", "logs": "", "metrics": {}}
 
