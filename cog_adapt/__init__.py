@@ -7,6 +7,9 @@ needs no FastAPI, and a process that runs no model never imports torch.
 
 TYPE_CHECKING = False  # typing is not imported: where this runs, a typing.py may be the user's
 if TYPE_CHECKING:
+    from cog_adapt.command.cog_server import CogServer as CogServer
+    from cog_adapt.command.cog_server import cog_server as cog_server
+    from cog_adapt.command.cog_server import write_schema as write_schema
     from cog_adapt.command.main import run as run
     from cog_adapt.runner.adapters import Adapter as Adapter
     from cog_adapt.runner.adapters import adapter_from_bytes as adapter_from_bytes
@@ -43,6 +46,7 @@ _MODULES = {
     "Adapter": "runner.adapters",
     "Answer": "runner.few_shot",
     "Batch": "runner.task",
+    "CogServer": "command.cog_server",
     "Example": "runner.examples",
     "GradientReport": "runner.gradients",
     "InputError": "runner.errors",
@@ -60,6 +64,7 @@ _MODULES = {
     "answer": "runner.few_shot",
     "base_digest": "runner.adapters",
     "check_gradients": "runner.gradients",
+    "cog_server": "command.cog_server",
     "create_app": "server.app",
     "default_adapter": "runner.few_shot",
     "load_adapter": "runner.adapters",
@@ -67,6 +72,7 @@ _MODULES = {
     "run": "command.main",
     "serve": "server.main",
     "train_async": "runner.few_shot",
+    "write_schema": "command.cog_server",
 }
 __all__ = [*_MODULES]
 

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from cog_adapt import Example, read_examples
-from examples.cog_server import CogServer, cog_server, write_schema
+from cog_adapt import CogServer, Example, cog_server, read_examples, write_schema
 
 ROOT = Path(__file__).parent.parent
 PREDICTOR = "predict.py:Predictor"
@@ -70,12 +69,18 @@ def adapt(server: CogServer, values: dict[str, Any]) -> dict[str, Any]:
     ) as bar:
         row = bar.add_task("adapting", total=values["steps"], loss="")
         for event, data in server.stream("/predictions", {"input": values}):
-            if event == "log" and data["data"].startswith("step "):
-                _, count, _, loss = data["data"].split()[:4]
-                bar.update(row, completed=int(count.split("/")[0]), loss=f"loss {loss}")
-            elif event == "completed":
+            if event == "completed":
                 return finished(data)
+            bar.update(row, **progress(event, data))
     raise SystemExit("the server ended the stream without a result")
+
+
+def progress(event: str, data: dict[str, Any]) -> dict[str, Any]:
+    """What a line such as `step 3/40 loss 0.512` says for the bar; nothing for another event."""
+    if event != "log" or not data["data"].startswith("step "):
+        return {}
+    _, count, _, loss = data["data"].split()[:4]
+    return {"completed": int(count.split("/")[0]), "loss": f"loss {loss}"}
 
 
 def finished(prediction: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import argparse
 import base64
 from pathlib import Path
 
-from cog_adapt import read_examples
-from examples.cog_server import cog_server, write_schema
+from cog_adapt import cog_server, read_examples, write_schema
 from examples.few_shot import PREDICTOR, ROOT, accuracy, as_file, ask, console, finished
 
 TRAINER = "train.py:Trainer"

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cog_adapt import load_adapter
-from examples.cog_server import cog_server, write_schema
+from cog_adapt import cog_server, load_adapter, write_schema
 
 ROOT = Path(__file__).parent.parent
 PREDICTOR = "predict.py:Predictor"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt import adapter_from_bytes
-from examples.cog_server import cog_server, write_schema
+from cog_adapt import adapter_from_bytes, cog_server, write_schema
 
 ROOT = Path(__file__).parent.parent
 PREDICTOR = "predict.py:Predictor"

@@ -37,7 +37,7 @@ def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
     """
     with tempfile.TemporaryDirectory(prefix="server-") as name:
         folder = Path(name)
-        port = _free_port()
+        port = free_port()
         key, line = make_key("command", ("predict", "train"))
         (folder / "keys").write_text(f"{line}\n")
         process = _start(kind, folder, {**_environment(folder, port), **variables})
@@ -53,7 +53,8 @@ def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
             _kill(process)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -64,7 +65,7 @@ def _environment(folder: Path, port: int) -> dict[str, str]:
     """This process's variables, but no other server's records, limits or keys."""
     return {
         **os.environ,
-        **_python_path(),
+        **python_path(),
         "PORT": str(port),
         "DATA_DIR": str(folder / "data"),
         "DATABASE_URL": f"sqlite:///{folder / 'records.sqlite'}",
@@ -75,7 +76,7 @@ def _environment(folder: Path, port: int) -> dict[str, str]:
     }
 
 
-def _python_path() -> dict[str, str]:
+def python_path() -> dict[str, str]:
     """Where the package is, unless it is installed: a folder before Python's own hides some."""
     if str(_PACKAGES) in (*site.getsitepackages(), site.getusersitepackages()):
         return {}

@@ -7,9 +7,9 @@ from werkzeug import Response
 
 from cog_adapt.command import events as module
 from cog_adapt.command.client import Client
+from cog_adapt.command.cog_server import cog_server, write_schema
 from cog_adapt.command.events import RunRequest, cancel, follow
 from cog_adapt.server.errors import UnavailableError
-from examples.cog_server import cog_server, write_schema
 from tests.cog_adapt.command.conftest import expect_events, url_of
 
 

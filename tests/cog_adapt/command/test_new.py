@@ -72,8 +72,7 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt import Example, ModelRunner, Recipe, RunnerSettings
-from examples.cog_server import cog_server, write_schema
+from cog_adapt import Example, ModelRunner, Recipe, RunnerSettings, cog_server, write_schema
 from task import Letters
 
 PROJECT = Path(__file__).parents[1]

@@ -23,9 +23,10 @@ from typing import Any
 
 import httpx2
 
-from examples.cog_server import REPOSITORY, write_schema
+from cog_adapt.command.cog_server import write_schema
 from tests.cog_adapt.contract.servers import ANSWER_SECONDS, Server
 
+REPOSITORY = Path(__file__).parents[3]
 FLAVOURS = ("coglet", "mirror-strict", "mirror")
 PREDICTORS = Path(__file__).parent / "predictors"
 READY_SECONDS = 60.0

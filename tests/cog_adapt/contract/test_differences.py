@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-from examples.cog_server import REPOSITORY
 from tests.cog_adapt.contract.differences import DIFFERENCES, document
+
+REPOSITORY = Path(__file__).parents[3]
 
 
 def test_the_page_is_made_from_the_table():

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import jsonschema
 import pytest
 
-from examples.cog_server import CogServer, ServerStartError, cog_server, write_schema
+from cog_adapt.command.cog_server import CogServer, cog_server, write_schema
 
 PREDICT = '''
 import cog
@@ -317,35 +316,3 @@ def test_training_inputs_are_enforced(trainer, schema):
 
 def test_the_root_lists_trainings_because_the_document_has_them(server):
     assert server.get("/").json()["trainings_url"].endswith("/trainings")
-
-
-def test_a_failed_setup_is_reported_with_its_log(tmp_path):
-    (tmp_path / "predict.py").write_text("raise RuntimeError('no weights here')\n")
-    with (
-        pytest.raises(ServerStartError, match=r"SETUP_FAILED(?s:.)*no weights here"),
-        cog_server(tmp_path, predict="predict.py:Predictor"),
-    ):
-        pass
-
-
-def test_a_server_that_would_check_nothing_is_not_used(tmp_path):
-    document = write_project(tmp_path, PREDICT)
-    document["components"]["schemas"]["Input"]["properties"]["matched"]["pattern"] = r"a\Z"
-    (tmp_path / ".cog" / "openapi_schema.json").write_text(json.dumps(document))
-    with (
-        pytest.raises(ServerStartError, match="no input at all"),
-        cog_server(tmp_path, predict="predict.py:Predictor"),
-    ):
-        pass
-
-
-def test_a_busy_server_is_asked_again_a_bounded_number_of_times(tmp_path, monkeypatch):
-    monkeypatch.setattr("examples.cog_server.BUSY_PAUSE", 0.0)
-    answers = iter([409, 409, 200, 409, 409, 409])
-    transport = httpx2.MockTransport(lambda _: httpx2.Response(next(answers)))
-    with httpx2.Client(transport=transport) as client:
-        server = CogServer("http://coglet", tmp_path / "log", None, client)
-        assert server.post("/predictions", {}).status_code == 200
-        assert server.post("/predictions", {}, busy_attempts=1).status_code == 409
-        assert server.post("/predictions", {}, busy_attempts=2).status_code == 409
-    assert list(answers) == []

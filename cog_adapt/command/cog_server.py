@@ -1,4 +1,4 @@
-"""Starts and drives Cog's real server (coglet), for the examples and the tests.
+"""Starts and drives Cog's real server (coglet), for examples, tests and benchmarks.
 
     write_schema(folder, predict="predict.py:Predictor")
     with cog_server(folder, predict="predict.py:Predictor") as server:
@@ -13,18 +13,20 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
 
-REPOSITORY = Path(__file__).parent.parent
+from cog_adapt.command.local_server import free_port, python_path
+
 PORT_ATTEMPTS = 3
 BUSY_ATTEMPTS = 40
 BUSY_PAUSE = 0.05
@@ -93,13 +95,7 @@ class CogServer:
         """POST, and yield the answer's server-sent events as they come: (event, data)."""
         accept = {"Accept": "text/event-stream", **(headers or {})}
         with self.client.stream("POST", self.url + path, json=body, headers=accept) as response:
-            event = ""
-            for line in response.iter_lines():
-                field, _, value = line.partition(": ")
-                if field == "event":
-                    event = value
-                elif field == "data":
-                    yield event, json.loads(value)
+            yield from _events_of(response)
 
     def kill(self) -> None:
         """SIGKILL the worker and the server, as a power cut would."""
@@ -113,6 +109,16 @@ class CogServer:
         """The answer of /health-check."""
         answer: dict[str, Any] = self.get("/health-check").json()
         return answer
+
+
+def _events_of(response: httpx2.Response) -> Iterator[tuple[str, dict[str, Any]]]:
+    event = ""
+    for line in response.iter_lines():
+        field, _, value = line.partition(": ")
+        if field == "event":
+            event = value
+        elif field == "data":
+            yield event, json.loads(value)
 
 
 def write_schema(
@@ -157,20 +163,22 @@ def cog_server(  # noqa: PLR0913 - what an image's environment says
     environment = _environment(predict, train, env or {})
     log = folder / ".cog" / f"coglet-{mode}.log"
     log.parent.mkdir(exist_ok=True)
-    for attempt in range(PORT_ATTEMPTS):
-        process, url = _start(folder, environment, mode, log)
-        with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
-            server = CogServer(url, log, process, client)
-            try:
-                _wait_until(until, server, ready_seconds)
-            except _PortTakenError:
-                if attempt == PORT_ATTEMPTS - 1:
-                    raise ServerStartError(_with_log("no free port", log)) from None
-            else:
-                yield server
-                return
-            finally:
-                _stop(process)
+    with contextlib.ExitStack() as stack:
+        start = partial(_started, folder, environment, mode, log)
+        yield _on_a_free_port(stack, start, partial(_wait_until, until, seconds=ready_seconds))
+
+
+def _on_a_free_port(
+    stack: contextlib.ExitStack,
+    start: Callable[[], AbstractContextManager[CogServer]],
+    wait: Callable[[CogServer], None],
+) -> CogServer:
+    for _ in range(PORT_ATTEMPTS):
+        server = stack.enter_context(start())
+        with contextlib.suppress(_PortTakenError):
+            wait(server)
+            return server
+    raise ServerStartError(_with_log("no free port", server.log))
 
 
 def _environment(predict: str, train: str | None, env: Mapping[str, str]) -> dict[str, str]:
@@ -178,19 +186,15 @@ def _environment(predict: str, train: str | None, env: Mapping[str, str]) -> dic
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
     # coglet starts its worker as `python`, which has to be the one with cog in it.
     kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    kept["PYTHONPATH"] = os.pathsep.join(
-        filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH")))
-    )
     stubs = {"COG_PREDICT_TYPE_STUB": predict} | ({"COG_TRAIN_TYPE_STUB": train} if train else {})
-    return kept | stubs | dict(env)
+    return kept | python_path() | stubs | dict(env)
 
 
-def _start(
+@contextlib.contextmanager
+def _started(
     folder: Path, environment: Mapping[str, str], mode: str, log: Path
-) -> tuple[subprocess.Popen[bytes], str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+) -> Iterator[CogServer]:
+    port = free_port()
     command = [sys.executable, "-m", "cog.server.http", "--host", "127.0.0.1", "--x-mode", mode]
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -202,26 +206,41 @@ def _start(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return process, f"http://127.0.0.1:{port}"
+    try:
+        with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
+            yield CogServer(f"http://127.0.0.1:{port}", log, process, client)
+    finally:
+        _stop(process)
 
 
 def _wait_until(wanted: str, server: CogServer, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while True:
-        health: dict[str, Any] = {"status": None}
-        with contextlib.suppress(httpx2.TransportError):
-            health = server.health()
-        if server.process.poll() is not None:
-            if "Address already in use" in server.log.read_text(errors="replace"):
-                raise _PortTakenError
-            raise ServerStartError(_with_log(f"ended: {server.process.returncode}", server.log))
+        health = _health_of(server)
+        _check_process(server)
         if health["status"] == wanted:
-            if NO_VALIDATION in health["setup"].get("logs", ""):
-                raise ServerStartError(_with_log("it would check no input at all", server.log))
-            return
+            break
         if health["status"] == "SETUP_FAILED" or time.monotonic() > deadline:
             raise ServerStartError(_with_log(f"{health} after {seconds} s at most", server.log))
         time.sleep(0.05)
+    if NO_VALIDATION in health["setup"].get("logs", ""):
+        raise ServerStartError(_with_log("it would check no input at all", server.log))
+
+
+def _health_of(server: CogServer) -> dict[str, Any]:
+    """Its health; while nothing answers, a status of None."""
+    try:
+        return server.health()
+    except httpx2.TransportError:
+        return {"status": None}
+
+
+def _check_process(server: CogServer) -> None:
+    if server.process.poll() is None:
+        return
+    if "Address already in use" in server.log.read_text(errors="replace"):
+        raise _PortTakenError
+    raise ServerStartError(_with_log(f"ended: {server.process.returncode}", server.log))
 
 
 def _with_log(message: str, log: Path) -> str:
