@@ -9,12 +9,13 @@ import pytest
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.server.service.prediction import FINAL
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.worker.extensions import find_self_testing, read_extra_gauges
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "cog_adapt" / "server"
 DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text()
-WRITTEN = ("ARCHITECTURE", "operations", "predictor-protocol", "self-test")
+WRITTEN = ("ARCHITECTURE", "operations", "predictor-protocol", "self-test", "transcript")
 NO_WORDS = re.compile(r"\b(desks?|lanes?|clinics?|shel(f|ves)|journals?|told|wish(es)?)\b", re.I)
 
 
@@ -61,9 +62,9 @@ def test_one_request_has_at_most_eighty_lines():
     assert 20 < len(section("One request")) <= 80
 
 
-@pytest.mark.parametrize("name", ["ARCHITECTURE", "operations"])
-def test_the_documents_are_short(name):
-    assert len((DOCS / f"{name}.md").read_text().splitlines()) <= 120
+def test_the_documents_are_short():
+    for name in ("ARCHITECTURE", "operations"):
+        assert len((DOCS / f"{name}.md").read_text().splitlines()) <= 120
 
 
 @pytest.mark.parametrize("path", ["README.md", *(f"docs/{name}.md" for name in WRITTEN)])
@@ -78,3 +79,16 @@ def test_the_files_of_the_package_that_the_documents_name_are_there(path):
     text = (ROOT / path).read_text()
     named = re.findall(r"\b(?:cog_adapt|tests|docs)/[\w./-]*[\w/]", text)
     assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_the_example_of_the_predictor_protocol_offers_what_it_says():
+    text = (DOCS / "predictor-protocol.md").read_text()
+    (example,) = re.findall(r"## An example\n\n```python\n(.*?)```", text, re.DOTALL)
+    scope = {}
+    exec(example, scope)
+    predictor = scope["Predictor"]()
+    predictor.setup()
+    assert find_self_testing(predictor) is predictor
+    assert predictor.self_test_report.to_json() == {"passed": True}
+    assert read_extra_gauges(predictor) == {"table_rows": 2.0}
+    assert predictor.run("two") == 2
