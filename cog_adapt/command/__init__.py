@@ -1,1 +1,1 @@
-"""The command line for people: `python -m server predict | train | openapi | key`."""
+"""The command line, above runner and server: `cog-adapt`, and what `python -m server` runs once."""

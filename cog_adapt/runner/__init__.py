@@ -1,1 +1,1 @@
-"""The model runner: inference and adaptation of one model in one process, no transport."""
+"""The model runner: inference and adaptation of one model in one process; knows no transport."""

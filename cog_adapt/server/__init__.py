@@ -1,1 +1,1 @@
-"""A mirror of Cog's HTTP server: `python -m server` serves any Cog predictor."""
+"""A mirror of Cog's HTTP server, for any Cog predictor; knows no torch and no runner."""

@@ -1,1 +1,1 @@
-"""The HTTP endpoints."""
+"""The HTTP endpoints: parse, call the service, wrap."""

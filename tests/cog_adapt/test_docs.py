@@ -1,0 +1,94 @@
+"""What the package's documents show is true."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.server.service.prediction import FINAL
+from cog_adapt.server.settings import Settings
+from cog_adapt.server.worker.extensions import find_self_testing, read_extra_gauges
+
+ROOT = Path(__file__).parents[2]
+SERVER = ROOT / "cog_adapt" / "server"
+DOCS = ROOT / "docs"
+ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text()
+WRITTEN = ("ARCHITECTURE", "operations", "predictor-protocol", "self-test", "transcript")
+NO_WORDS = re.compile(r"\b(desks?|lanes?|clinics?|shel(f|ves)|journals?|told|wish(es)?)\b", re.I)
+
+
+def section(title):
+    """The lines of a section, its heading not."""
+    (text,) = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", ARCHITECTURE, re.DOTALL | re.MULTILINE)
+    return text.strip().splitlines()
+
+
+def diagram(title):
+    """The code block of a section."""
+    (text,) = re.findall(r"```\n(.*?)```", "\n".join(section(title)), re.DOTALL)
+    return text
+
+
+def test_the_variables_of_the_documents_are_settings():
+    """A word in capitals with an underscore is a variable somewhere."""
+    known = {name.upper() for name in Settings.model_fields} | {"SSL_CERT_FILE", "COG_WEIGHTS"}
+    known |= {field.name.upper() for field in dataclasses.fields(RunnerSettings)}
+    for path in ("docs/operations.md", "docs/ARCHITECTURE.md", "CHANGELOG.md"):
+        named = re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", (ROOT / path).read_text())
+        assert {name for name in named if not name.startswith(("OTEL_", "COG_TRACE"))} <= known
+
+
+def test_the_architecture_names_every_room_and_top_file_of_the_server():
+    modules = {path.name for path in SERVER.glob("*.py")} - {"__init__.py"}
+    packages = {f"{path.parent.name}/" for path in SERVER.glob("*/__init__.py")}
+    assert {name for name in modules | packages if f"`{name}`" not in ARCHITECTURE} == set()
+
+
+def test_a_diagram_shows_the_processes_and_their_threads():
+    shown = diagram("Processes and threads")
+    threads = ("event loop", "records", "records-reader", "run", "control", "connection writer")
+    for name in ("front process", "worker", *threads, "download", "model"):
+        assert re.search(rf"\b{name}\b", shown), name
+
+
+@pytest.mark.parametrize("state", ["starting", "processing", *sorted(FINAL)])
+def test_a_diagram_shows_every_state_of_a_prediction(state):
+    assert re.search(rf"\b{state}\b", diagram("States of a prediction"))
+
+
+def test_one_request_has_at_most_eighty_lines():
+    assert 20 < len(section("One request")) <= 80
+
+
+def test_the_documents_are_short():
+    for name in ("ARCHITECTURE", "operations"):
+        assert len((DOCS / f"{name}.md").read_text().splitlines()) <= 120
+
+
+@pytest.mark.parametrize("path", ["README.md", *(f"docs/{name}.md" for name in WRITTEN)])
+def test_the_documents_have_the_words_of_the_field(path):
+    text = (ROOT / path).read_text()
+    assert NO_WORDS.search(text) is None
+    assert re.search(r"model process", text, re.I) is None
+
+
+@pytest.mark.parametrize("path", ["README.md", *(f"docs/{name}.md" for name in WRITTEN)])
+def test_the_files_of_the_package_that_the_documents_name_are_there(path):
+    text = (ROOT / path).read_text()
+    named = re.findall(r"\b(?:cog_adapt|tests|docs)/[\w./-]*[\w/]", text)
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_the_example_of_the_predictor_protocol_offers_what_it_says():
+    text = (DOCS / "predictor-protocol.md").read_text()
+    (example,) = re.findall(r"## An example\n\n```python\n(.*?)```", text, re.DOTALL)
+    scope = {}
+    exec(example, scope)
+    predictor = scope["Predictor"]()
+    predictor.setup()
+    assert find_self_testing(predictor) is predictor
+    assert predictor.self_test_report.to_json() == {"passed": True}
+    assert read_extra_gauges(predictor) == {"table_rows": 2.0}
+    assert predictor.run("two") == 2
