@@ -1,3 +1,5 @@
+"""The keys of a file, as they are now."""
+
 import hashlib
 import os
 import time
@@ -119,6 +121,22 @@ def test_the_file_is_looked_at_once_a_second(tmp_path, monkeypatch):
     assert ring.find(key.encode())
     now[0] += 0.2
     assert ring.find(key.encode()) is None
+
+
+def test_the_second_begins_anew_with_each_look(tmp_path, monkeypatch):
+    key, line = make_key("ci", ["predict"])
+    path = tmp_path / "keys"
+    path.write_text("")
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    ring = KeyRing(path)
+    now[0] += 1.1
+    assert ring.find(key.encode()) is None
+    path.write_text(line)
+    now[0] += 0.9
+    assert ring.find(key.encode()) is None
+    now[0] += 0.2
+    assert ring.find(key.encode())
 
 
 @pytest.mark.parametrize("break_it", [lambda p: p.write_text("what?"), lambda p: p.unlink()])

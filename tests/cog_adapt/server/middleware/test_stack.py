@@ -1,0 +1,163 @@
+"""The middlewares together: who is refused first, and what still reaches the application."""
+
+import asyncio
+
+import pytest
+from starlette.responses import PlainTextResponse
+
+from cog_adapt.server.app import create_app
+from cog_adapt.server.errors import ConfigError
+from cog_adapt.server.middleware.access import OPEN, need_of
+from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
+from cog_adapt.server.middleware.stack import add_access_control, add_middleware
+from cog_adapt.server.settings import Settings
+from cog_adapt.server.telemetry.metrics import Metrics
+from tests.cog_adapt.server.asgi_client import ask
+from tests.cog_adapt.server.middleware.applications import caller, small_app
+from tests.cog_adapt.server.routes_walk import routes_of
+
+
+def test_liveness_needs_no_key(key_file):
+    app = add_access_control(PlainTextResponse("alive"), Settings(api_keys_file=key_file))
+    assert ask(app, "GET", "/healthz").status == 200
+    assert ask(app, "GET", "/healthz/").status == 401
+    assert ask(app, "GET", "/health-check").status == 401
+
+
+def assert_closed(app, door, bearer):
+    """No route but liveness opens without a key, and one that the table lacks only to admin."""
+    for method, path in routes_of(app):
+        if path in OPEN:
+            continue
+        assert ask(door, method, path).status == 401, path
+        if need_of(method, path) == "admin":
+            assert ask(door, method, path, bearer["predict"]).status == 403, path
+
+
+def test_no_route_is_open_by_being_forgotten(key_file, bearer):
+    app = small_app()
+    assert_closed(app, add_access_control(app, Settings(api_keys_file=key_file)), bearer)
+
+
+@pytest.fixture
+def real_app(key_file):
+    return create_app(Settings(api_keys_file=key_file))
+
+
+def test_no_route_of_the_server_is_open_but_liveness(real_app, bearer, key_file):
+    settings = Settings(api_keys_file=key_file)
+    assert_closed(real_app, add_middleware(real_app, settings, Metrics()), bearer)
+
+
+def test_the_walk_sees_every_route():
+    assert {
+        ("GET", "/included/forgotten/some-id"),
+        ("GET", "/mounted/deep"),
+        ("GET", "/mounted/anything"),
+        ("GET", "/plain"),
+        ("GET", "/healthz"),
+        ("POST", "/predictions/some-id"),
+        ("GET", "/docs"),
+    } <= set(routes_of(small_app()))
+
+
+def test_where_nothing_is_set_only_body_limits_stand_before_the_application():
+    door = add_access_control(caller, Settings())
+    assert isinstance(door, BodyLimitMiddleware)
+    assert ask(door, "POST", "/predictions").body == b"nobody"
+
+
+@pytest.mark.parametrize(
+    ("strict", "kind"), [(True, "text/plain; charset=utf-8"), (False, "application/json")]
+)
+def test_only_strict_cog_refuses_a_large_body_in_plain_text(strict, kind):
+    door = add_access_control(caller, Settings(strict_cog=strict, max_body_bytes=1))
+    assert ask(door, "POST", headers={"Content-Length": "2"}).headers["content-type"] == kind
+
+
+def test_start_up_and_shutdown_reach_the_application(key_file):
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope["type"])
+
+    settings = Settings(api_keys_file=key_file, rate_limit="1/minute", cors_origins="*")
+    asyncio.run(add_access_control(app, settings)({"type": "lifespan"}, None, None))
+    assert seen == ["lifespan"]
+
+
+def test_a_caller_without_a_key_uses_up_nothing_and_sends_no_body(key_file, bearer):
+    settings = Settings(api_keys_file=key_file, rate_limit="1/minute", max_body_bytes=1)
+    door = add_access_control(caller, settings)
+    large = {"Content-Length": "2"}
+    assert ask(door, "POST", "/predictions", large).status == 401
+    assert ask(door, "POST", "/predictions", large | bearer["predict"]).status == 413
+    assert ask(door, "POST", "/predictions", bearer["predict"]).status == 429
+    assert ask(door, "POST", "/predictions", bearer["admin"]).status == 200
+
+
+def test_a_rate_is_each_keys_own_wherever_it_calls_from(key_file, bearer):
+    door = add_access_control(caller, Settings(api_keys_file=key_file, rate_limit="1/minute"))
+    codes = [
+        ask(door, "POST", "/predictions", bearer["predict"], client=(f"192.0.2.{n}", 1)).status
+        for n in range(2)
+    ]
+    assert codes == [200, 429]
+
+
+def test_other_origins_are_not_allowed_unless_set(key_file):
+    headers = ask(
+        add_access_control(caller, Settings()), headers={"Origin": "https://page.example"}
+    ).headers
+    assert not [name for name in headers if name.startswith("access-control")]
+
+
+PREFLIGHT = {"Origin": "https://page.example", "Access-Control-Request-Method": "PUT"}
+
+
+def test_a_set_origin_may_ask_without_a_key_and_read_refusals(key_file):
+    settings = Settings(api_keys_file=key_file, cors_origins="https://page.example")
+    door = add_access_control(caller, settings)
+    wanted = PREFLIGHT | {"Access-Control-Request-Headers": "authorization, prefer"}
+    preflight = ask(door, "OPTIONS", "/predictions/x", wanted)
+    assert preflight.status == 200
+    assert preflight.headers["access-control-allow-origin"] == "https://page.example"
+    refused = ask(door, "POST", "/predictions", {"Origin": "https://page.example"})
+    assert refused.status == 401
+    assert refused.headers["access-control-allow-origin"] == "https://page.example"
+    other = ask(door, "OPTIONS", "/predictions/x", PREFLIGHT | {"Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_missing_key_file_is_refused_at_start(tmp_path):
+    with pytest.raises(ConfigError, match="API_KEYS_FILE"):
+        add_access_control(caller, Settings(api_keys_file=tmp_path / "none"))
+
+
+def test_what_a_middleware_refuses_is_counted():
+    metrics = Metrics()
+    app = add_middleware(caller, Settings(max_body_bytes=1), metrics)
+    assert ask(app, "POST", "/predictions", {"Content-Length": "2"}).status == 413
+    labels = {"method": "POST", "route": "other", "status": "413"}
+    assert metrics.registry.get_sample_value("cog_http_requests_total", labels) == 1
+
+
+def test_the_application_sees_paths_as_clients_wrote_them():
+    async def app(scope, receive, send):
+        await PlainTextResponse(scope["path"])(scope, receive, send)
+
+    whole = add_middleware(app, Settings(), Metrics())
+    assert ask(whole, path="/predictions/a%2Fb").body == b"/predictions/a%2Fb"
+
+
+def test_a_body_may_pause_as_long_as_is_set():
+    app = add_access_control(caller_of_body, Settings(body_seconds=0.05))
+    headers = {"Transfer-Encoding": "chunked"}
+    answer = ask(app, "POST", headers=headers, parts=[b"x", 2.0, b"x"])
+    assert (answer.status, "0.05 s" in answer.error) == (408, True)
+
+
+async def caller_of_body(scope, receive, send):
+    while (await receive()).get("more_body"):
+        pass
+    await PlainTextResponse("read")(scope, receive, send)
