@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from cog_adapt.runner.modes import run_setup
 
-_LANES = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
+_SUMS = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -100,11 +100,11 @@ def _bit_sum(tensor: Tensor) -> Tensor:
     if flat.storage_offset() * flat.element_size() % 8:
         flat = flat.clone()  # the sum must not depend on where the tensor lies
     bits = flat.view(_widest_integer(flat))
-    weights = torch.arange(1, 2 * _LANES, 2, device=bits.device)  # odd: each keeps all bits
-    whole = bits.numel() // _LANES * _LANES
-    lanes = bits[:whole].view(-1, _LANES).sum(0, dtype=torch.int64)
+    weights = torch.arange(1, 2 * _SUMS, 2, device=bits.device)  # odd: each keeps all bits
+    whole = bits.numel() // _SUMS * _SUMS
+    sums = bits[:whole].view(-1, _SUMS).sum(0, dtype=torch.int64)
     rest = bits[whole:].to(torch.int64)
-    return (lanes * weights).sum() + (rest * weights[: rest.numel()]).sum() * 3
+    return (sums * weights).sum() + (rest * weights[: rest.numel()]).sum() * 3
 
 
 def _widest_integer(flat: Tensor) -> torch.dtype:

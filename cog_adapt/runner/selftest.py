@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from rich.console import Console, ConsoleOptions, RenderResult
 
+from cog_adapt.runner.calling_contexts import check_calling_contexts, probe_of
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import ConfigError, GradientFlowError, RunnerError
 from cog_adapt.runner.gradients import GradientReport, check_gradients
@@ -33,7 +34,6 @@ from cog_adapt.runner.methods import automatic_learning_rate, lora_layers
 from cog_adapt.runner.modes import run_setup
 from cog_adapt.runner.replicas import serving_replica
 from cog_adapt.runner.start import Start, adamw, example_loss
-from cog_adapt.runner.surroundings import check_surroundings, probe_of
 from cog_adapt.runner.task import Task
 
 Entry = Callable[..., object]
@@ -41,7 +41,7 @@ Entry = Callable[..., object]
 
 @dataclass(frozen=True)
 class SelfTestReport:
-    """The outcome of a self-test: one report for each precision, and one for the surroundings."""
+    """The outcome of a self-test: a report for each precision, and one for calling contexts."""
 
     reports: tuple[GradientReport, ...]
 
@@ -86,7 +86,7 @@ def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
     precisions = dict.fromkeys((model.precision, _exact(model)))
     reports = [_check(model, start, precision, entry) for precision in precisions]
     if all(report.passed for report in reports):
-        reports.append(check_surroundings(start))
+        reports.append(check_calling_contexts(start))
     return SelfTestReport(tuple(reports))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from cog_adapt.runner.census import is_healthy
-from cog_adapt.runner.gradients.leftovers import unregistered
+from cog_adapt.runner.gradients.held_tensors import unregistered
 from cog_adapt.runner.gradients.report import Finding, count, some
 from cog_adapt.runner.gradients.sources import definition
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
 from cog_adapt.runner.gradients.event import Event
-from cog_adapt.runner.gradients.leftovers import kept_tensors
+from cog_adapt.runner.gradients.held_tensors import kept_tensors
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import module_names, text_of

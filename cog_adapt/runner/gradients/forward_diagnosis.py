@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.gradients.culprits import address
-from cog_adapt.runner.gradients.leftovers import inference_tensors
+from cog_adapt.runner.gradients.held_tensors import inference_tensors
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import module_names, raised_at

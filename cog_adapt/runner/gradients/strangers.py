@@ -3,7 +3,7 @@
 from torch import nn
 
 from cog_adapt.runner.gradients.flow import GradientFlow
-from cog_adapt.runner.gradients.leftovers import unregistered
+from cog_adapt.runner.gradients.held_tensors import unregistered
 from cog_adapt.runner.gradients.report import count, some
 
 

@@ -1,6 +1,6 @@
 """From a request to what is to run, in the sequence of Cog's checks.
 
-JSON, the id in the path, whether that id is known, streams, inputs, readiness, room.
+JSON, the id in the path, whether that id is known, streams, readiness, inputs, room.
 """
 
 from collections.abc import Mapping

@@ -82,7 +82,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._count_predictions()
         self._count_model()
-        self._count_surroundings()
+        self._count_requests()
 
     def _count_predictions(self) -> None:
         counter = partial(Counter, registry=self.registry)
@@ -117,7 +117,7 @@ class Metrics:
         self._self_test.set(math.nan)
         self._loss.set(math.nan)
 
-    def _count_surroundings(self) -> None:
+    def _count_requests(self) -> None:
         counter = partial(Counter, registry=self.registry)
         self._webhooks = _Labeled(
             counter("cog_webhooks", "Webhook requests.", ["event", "outcome"]).labels

@@ -5,8 +5,8 @@ import sys
 import torch
 from torch import nn
 
-from cog_adapt.runner.gradients import leftovers
-from cog_adapt.runner.gradients.leftovers import inference_tensors, kept_tensors, unregistered
+from cog_adapt.runner.gradients import held_tensors
+from cog_adapt.runner.gradients.held_tensors import inference_tensors, kept_tensors, unregistered
 
 
 class Keeper(nn.Module):
@@ -43,7 +43,7 @@ def test_lists_and_dicts_are_searched_two_levels_deep() -> None:
 
 
 def test_of_a_long_list_only_the_beginning_is_searched(monkeypatch) -> None:
-    monkeypatch.setattr(leftovers, "_MOST_ITEMS", 2)
+    monkeypatch.setattr(held_tensors, "_MOST_ITEMS", 2)
     module = nn.Module()
     module.history = [torch.ones(1)] * 5
     assert paths(module) == ["history[0]", "history[1]"]

@@ -5,10 +5,10 @@ import threading
 import pytest
 import torch
 
-from cog_adapt.runner import surroundings
+from cog_adapt.runner import calling_contexts
+from cog_adapt.runner.calling_contexts import check_calling_contexts, probe_of
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.surroundings import check_surroundings, probe_of
 from tests.cog_adapt.models import Images, Letters, examples
 
 WAYS = ["another-thread", "ambient-inference", "checkpointing"]
@@ -20,7 +20,7 @@ def start_of(task, shape="letters", precision="fp32"):
 
 
 def test_a_healthy_model_gives_the_same_gradient_in_every_way():
-    report = check_surroundings(start_of(Letters()))
+    report = check_calling_contexts(start_of(Letters()))
     assert report.passed
     assert [check.name for check in report.checks] == WAYS
     assert all(check.status == "passed" for check in report.checks)
@@ -31,12 +31,12 @@ def test_a_healthy_model_gives_the_same_gradient_in_every_way():
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_sixteen_bits_pass_too(precision):
-    report = check_surroundings(start_of(Letters(), precision=precision))
+    report = check_calling_contexts(start_of(Letters(), precision=precision))
     assert report.passed, str(report)
 
 
 def test_a_model_without_blocks_is_not_recomputed():
-    report = check_surroundings(start_of(Images(), "images"))
+    report = check_calling_contexts(start_of(Images(), "images"))
     assert [check.name for check in report.checks] == WAYS[:2]
 
 
@@ -50,7 +50,7 @@ class OfItsThread(Letters):
 
 
 def test_a_gradient_of_another_thread_that_differs_is_a_failure():
-    report = check_surroundings(start_of(OfItsThread()))
+    report = check_calling_contexts(start_of(OfItsThread()))
     (finding,) = report.findings
     assert (finding.code, finding.level) == ("another-thread", "FAIL")
     assert "differs by 1.0e+00 of its norm" in finding.message
@@ -67,7 +67,7 @@ class Raising(Letters):
 
 
 def test_an_error_on_another_thread_is_a_failure_with_its_text():
-    report = check_surroundings(start_of(Raising()))
+    report = check_calling_contexts(start_of(Raising()))
     (finding,) = report.findings
     assert finding.code == "another-thread"
     assert "no gradient could be taken: only at home" in finding.message
@@ -94,18 +94,18 @@ class CountsForwards(Letters):
 
 
 def test_a_block_that_a_recomputation_changes_is_a_failure_of_checkpointing():
-    report = check_surroundings(start_of(CountsForwards()))
+    report = check_calling_contexts(start_of(CountsForwards()))
     assert "checkpointing" in report.codes
 
 
 def test_gradients_of_other_parameters_are_infinitely_far():
     ones = {"a": torch.ones(4), "b": torch.ones(4)}
-    assert surroundings._distance({"a": torch.ones(4)}, ones) == float("inf")
-    assert surroundings._distance(ones, ones) == 0.0
+    assert calling_contexts._distance({"a": torch.ones(4)}, ones) == float("inf")
+    assert calling_contexts._distance(ones, ones) == 0.0
     other = {"a": torch.ones(4), "b": torch.zeros(4)}
-    assert surroundings._distance(other, ones) == pytest.approx(0.5**0.5)
+    assert calling_contexts._distance(other, ones) == pytest.approx(0.5**0.5)
     zeros = {"a": torch.zeros(4), "b": torch.zeros(4)}
-    assert surroundings._distance(zeros, zeros) == 0.0
+    assert calling_contexts._distance(zeros, zeros) == 0.0
 
 
 def test_the_probe_is_the_starts_examples_encoded():

@@ -32,7 +32,7 @@ def probe_of(start: Start) -> tuple[dict[str, Tensor], Tensor]:
     return encode_examples(start.task, start.examples, start.labels, start.precision.device)
 
 
-def check_surroundings(start: Start) -> GradientReport:
+def check_calling_contexts(start: Start) -> GradientReport:
     """The same gradient, wherever the phase is called from."""
     began = time.perf_counter()
     step = _step(start)
