@@ -60,13 +60,17 @@ def measure(sizes: Sizes) -> list[dict[str, Any]]:
 def _wait_until_ready(client: httpx2.Client) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
-        try:
-            if client.get("/readyz").status_code == 200:
-                return
-        except httpx2.TransportError:
-            pass
+        if _is_ready(client):
+            return
         time.sleep(0.1)
     raise TimeoutError(f"not ready after {READY_SECONDS:g} s; see the server's log")
+
+
+def _is_ready(client: httpx2.Client) -> bool:
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx2.TransportError:
+        return False
 
 
 def _adapt(client: httpx2.Client, seconds: float) -> None:

@@ -41,16 +41,14 @@ COLUMNS: Columns = {
 
 def measure(sizes: Sizes) -> list[Row]:
     """The rows: until what ran has failed, until ready, and that less the set-up."""
-    times: dict[str, list[float]] = {"failed": [], "ready": [], "overhead": []}
     with tempfile.TemporaryDirectory() as folder, mirror(Path(folder), "Slow") as served:
-        client = httpx2.Client(base_url=f"http://127.0.0.1:{served.port}", timeout=MOST_SECONDS)
-        with client:
-            for _ in range(sizes.kills):
-                for name, value in _kill_once(client, served.pid).items():
-                    times[name].append(value)
+        url = f"http://127.0.0.1:{served.port}"
+        with httpx2.Client(base_url=url, timeout=MOST_SECONDS) as client:
+            kills = [_kill_once(client, served.pid) for _ in range(sizes.kills)]
+    times = {what: [kill[what] for kill in kills] for what in kills[0]}
     return [
-        {"what": name, "ms": Spread.of(values), "worst": max(values)}
-        for name, values in times.items()
+        {"what": what, "ms": Spread.of(values), "worst": max(values)}
+        for what, values in times.items()
     ]
 
 

@@ -88,12 +88,16 @@ def percent(part: Spread) -> str:
     return f"{part.median:.2%} ({part.lower_quartile:.1%}–{part.upper_quartile:.1%})"
 
 
-def arguments(description: str | None) -> argparse.Namespace:
-    """Read `--quick`, `--output` and `--threads`, and set the threads of this process."""
+def arguments(
+    description: str | None, add_options: Callable[[argparse.ArgumentParser], None] | None = None
+) -> argparse.Namespace:
+    """Read `--quick`, `--output`, `--threads` and what is added; set this process's threads."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes, for CI")
     parser.add_argument("--output", type=Path, help="write the numbers here as JSON")
     parser.add_argument("--threads", type=int, default=2, help="of each torch operation")
+    if add_options is not None:
+        add_options(parser)
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     logging.disable_progress_bar()

@@ -8,7 +8,8 @@ import re
 import selectors
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 _READ = 2**18
@@ -69,6 +70,9 @@ class _Connection:
         self._parts: list[bytes] = []
         self._missing: int | None = None
 
+    def close(self) -> None:
+        self.socket.close()
+
     def send(self, request: bytes) -> None:
         self._parts, self._missing = [], None
         self._sent_at = time.perf_counter()
@@ -105,37 +109,42 @@ class _Connection:
 
 def ask_for_a_while(port: int, request: bytes, *, connections: int, seconds: float) -> Tally:
     """Keep a request in flight on each connection for some time."""
+    with ExitStack() as stack:
+        lines = [stack.enter_context(closing(_Connection(port))) for _ in range(connections)]
+        selector = stack.enter_context(selectors.DefaultSelector())
+        return _ask(lines, selector, request, seconds)
+
+
+def _ask(
+    lines: Sequence[_Connection],
+    selector: selectors.BaseSelector,
+    request: bytes,
+    seconds: float,
+) -> Tally:
     tally = Tally()
-    lines = [_Connection(port) for _ in range(connections)]
-    try:
-        with selectors.DefaultSelector() as selector:
-            for line in lines:
-                selector.register(line.socket, selectors.EVENT_READ, line)
-            for line in lines:
-                line.send(request)
-            began = time.perf_counter()
-            _keep_asking(selector, request, tally, began + seconds)
-            tally.seconds = time.perf_counter() - began
-    finally:
-        for line in lines:
-            line.socket.close()
+    for line in lines:
+        selector.register(line.socket, selectors.EVENT_READ, line)
+    for line in lines:
+        line.send(request)
+    began = time.perf_counter()
+    for line in _readable(selector):
+        if not line.read(tally):
+            continue
+        if time.perf_counter() < began + seconds:
+            line.send(request)
+        else:
+            selector.unregister(line.socket)
+    tally.seconds = time.perf_counter() - began
     return tally
 
 
-def _keep_asking(
-    selector: selectors.BaseSelector, request: bytes, tally: Tally, deadline: float
-) -> None:
+def _readable(selector: selectors.BaseSelector) -> Iterator[_Connection]:
+    """Each connection when there is something to read, until none is registered."""
     while selector.get_map():
         ready = selector.select(_PATIENCE)
         if not ready:
             raise TimeoutError(f"no answer within {_PATIENCE:g} s")
-        for key, _ in ready:
-            line: _Connection = key.data
-            if line.read(tally):
-                if time.perf_counter() < deadline:
-                    line.send(request)
-                else:
-                    selector.unregister(key.fileobj)
+        yield from (key.data for key, _ in ready)
 
 
 def read_stream(port: int, request: bytes) -> tuple[bytes, float]:
@@ -144,20 +153,25 @@ def read_stream(port: int, request: bytes) -> tuple[bytes, float]:
     Raises:
         ConnectionEndedError: it is not whole.
     """
-    parts: list[bytes] = []
-    tail = b""
     with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as connection:
         began = time.perf_counter()
         connection.sendall(request)
-        while not tail.endswith(_END_OF_CHUNKS):
-            data = connection.recv(_READ)
-            if not data:
-                raise ConnectionEndedError(b"".join(parts)[:500])
-            parts.append(data)
-            tail = (tail + data)[-len(_END_OF_CHUNKS) :]
+        answer = _read_to_the_end(connection)
         taken = time.perf_counter() - began
-    _, _, chunks = b"".join(parts).partition(b"\r\n\r\n")
+    _, _, chunks = answer.partition(b"\r\n\r\n")
     return _join_chunks(chunks), taken
+
+
+def _read_to_the_end(connection: socket.socket) -> bytes:
+    parts: list[bytes] = []
+    tail = b""
+    while not tail.endswith(_END_OF_CHUNKS):
+        data = connection.recv(_READ)
+        if not data:
+            raise ConnectionEndedError(b"".join(parts)[:500])
+        parts.append(data)
+        tail = (tail + data)[-len(_END_OF_CHUNKS) :]
+    return b"".join(parts)
 
 
 def _join_chunks(chunks: bytes) -> bytes:

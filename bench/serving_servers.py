@@ -4,6 +4,7 @@ The rivals get an environment each below `.data/bench/venvs`, made once with pip
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ REPOSITORY = Path(__file__).parent.parent
 NOOP = Path(__file__).parent / "noop"
 VENVS = REPOSITORY / ".data" / "bench" / "venvs"
 RIVALS = {"litserve": "litserve==0.2.19", "mosec": "mosec==0.9.8"}
+PREDICTORS = ("Sync", "Async", "Stream")
 SLOTS = 16
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 10.0
@@ -49,16 +51,13 @@ class Served:
 
     def pin(self, cores: set[int]) -> None:
         """Let every thread of it, and of its descendants, run on these cores only."""
-        for process in _family(self.pid):
-            for task in _tasks(process):
-                with contextlib.suppress(ProcessLookupError):
-                    os.sched_setaffinity(task, cores)
+        for _, task in _threads(self.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(task, cores)
 
     def cpu_seconds(self) -> float:
         """What all its threads have computed so far."""
-        return sum(
-            _cpu_seconds(process, task) for process in _family(self.pid) for task in _tasks(process)
-        )
+        return sum(_cpu_seconds(process, task) for process, task in _threads(self.pid))
 
 
 def _cpu_seconds(process: int, task: int) -> float:
@@ -68,6 +67,14 @@ def _cpu_seconds(process: int, task: int) -> float:
         return 0.0
 
 
+def _threads(process: int) -> Iterator[tuple[int, int]]:
+    """Each thread of a process and of its descendants, with the process it is of."""
+    tasks = _tasks(process)
+    yield from ((process, task) for task in tasks)
+    for child in itertools.chain.from_iterable(_children(process, task) for task in tasks):
+        yield from _threads(child)
+
+
 def _tasks(process: int) -> list[int]:
     try:
         return [int(name) for name in os.listdir(f"/proc/{process}/task")]
@@ -75,27 +82,28 @@ def _tasks(process: int) -> list[int]:
         return []
 
 
-def _family(process: int) -> Iterator[int]:
-    yield process
-    for task in _tasks(process):
-        with contextlib.suppress(FileNotFoundError):
-            for child in Path(f"/proc/{process}/task/{task}/children").read_text().split():
-                yield from _family(int(child))
+def _children(process: int, task: int) -> list[int]:
+    try:
+        return list(map(int, Path(f"/proc/{process}/task/{task}/children").read_text().split()))
+    except FileNotFoundError:
+        return []
 
 
 @contextlib.contextmanager
-def mirror(folder: Path, predictor: str) -> Iterator[Served]:
-    """This project's server."""
+def mirror(
+    folder: Path, predictor: str, name: str = "mirror", tree: Path = REPOSITORY
+) -> Iterator[Served]:
+    """This project's server, of these sources or of another tree's."""
     shutil.copy(NOOP / "cog_noop.py", folder)
     environment = {
         "COG_PREDICT_TYPE_STUB": f"cog_noop.py:{predictor}",
         "COG_MAX_CONCURRENCY": str(_slots(predictor)),
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": str(tree),
         "PORT": str(port := _free_port()),
     }
     command = [sys.executable, "-m", "server", "--host", "127.0.0.1"]
     with _running(command, folder, environment, port, "/readyz") as pid:
-        yield _with_cogs_paths("mirror", predictor, port, pid)
+        yield _with_cogs_paths(name, predictor, port, pid)
 
 
 @contextlib.contextmanager

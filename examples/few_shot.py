@@ -68,11 +68,12 @@ def adapt(server: CogServer, values: dict[str, Any]) -> dict[str, Any]:
         *columns, TextColumn("{task.fields[loss]}"), TimeElapsedColumn(), console=console
     ) as bar:
         row = bar.add_task("adapting", total=values["steps"], loss="")
+        event, data = "", dict[str, Any]()
         for event, data in server.stream("/predictions", {"input": values}):
-            if event == "completed":
-                return finished(data)
             bar.update(row, **progress(event, data))
-    raise SystemExit("the server ended the stream without a result")
+    if event != "completed":
+        raise SystemExit("the server ended the stream without a result")
+    return finished(data)
 
 
 def progress(event: str, data: dict[str, Any]) -> dict[str, Any]:
