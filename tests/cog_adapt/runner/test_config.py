@@ -90,3 +90,16 @@ def test_values_are_frozen():
         Recipe().rank = 2
     with pytest.raises(dataclasses.FrozenInstanceError):
         RunnerSettings().device = "cpu"
+
+
+@pytest.mark.parametrize("name", ["BATCH_SIZE", "SERVED_ADAPTERS"])
+def test_one_is_the_least_of_what_is_counted(name):
+    settings = RunnerSettings.from_environment({name: "1"})
+    assert getattr(settings, name.lower()) == 1
+    with pytest.raises(ConfigError, match=f"{name} is 0"):
+        RunnerSettings.from_environment({name: "0"})
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:0", "cuda:12"])
+def test_every_form_of_device_is_taken(device):
+    assert RunnerSettings(device=device).device == device

@@ -118,3 +118,31 @@ def test_the_float16_scale_goes_on_where_it_was():
     restore_optimizer(again, kept)
     assert again.scaler.get_scale() == 2.0**11
     assert again.scaler.state_dict()["_growth_tracker"] == 7
+
+
+def test_a_restored_optimizer_goes_on_with_its_moments():
+    """The same gradient moves weights as it would have without the stop."""
+
+    def step():
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            replica = torch.nn.Linear(2, 2)
+        loss = lambda module, x: module(x).pow(2)  # noqa: E731
+        return GradientStep(
+            replica, loss, torch.optim.AdamW, Precision(torch.device("cpu")), frozenset()
+        )
+
+    def later(taker):
+        taker(torch.ones(3, 2), seed=0)
+        return [p.detach().clone() for p in taker.replica.parameters()]
+
+    first, again, fresh = step(), step(), step()
+    first(torch.ones(3, 2), seed=0)
+    kept = TrainingState({}, optimizer_tensors(first), (0, 0.0, {}), (), (), 0.0)
+    for taker in (again, fresh):
+        taker.replica.load_state_dict(first.replica.state_dict())
+    restore_optimizer(again, kept)
+    assert same(optimizer_tensors(again), optimizer_tensors(first))
+    expected = later(first)
+    assert all(map(torch.equal, later(again), expected))
+    assert not all(map(torch.equal, later(fresh), expected))

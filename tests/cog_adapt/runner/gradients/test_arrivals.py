@@ -83,6 +83,13 @@ def test_gradients_that_are_not_finite_are_told_with_the_call() -> None:
     assert flow.exam.grounds == {"loss", "gradients"}
 
 
+def test_gradients_of_which_none_is_sound_lay_no_ground() -> None:
+    flow, _ = judged(tower(), loss=lambda output: squares(output) * 0)
+    assert flow.exam.grounds == {"loss", "finite gradients"}
+    flow, _ = judged(tower(), loss=lambda output: squares(output) * 1e30)
+    assert "finite gradients" not in flow.exam.grounds
+
+
 def test_a_norm_that_overflows_where_no_value_does_is_no_fault() -> None:
     flow, _ = judged(tower(), loss=lambda output: squares(output) * 1e30)
     assert any(math.isinf(norm) for norm in flow.gradient_norms.values())

@@ -74,3 +74,58 @@ def test_curvature_alone_is_no_dependence(weights: Tensor) -> None:
 
 def test_limits_for_sixteen_bits_are_wider() -> None:
     assert differences.SIXTEEN_BIT.block > FLOAT32.block
+
+
+def test_what_noise_explains_is_right_and_has_no_error() -> None:
+    weights = torch.ones(4)
+    noisy = differences.Limits(whole=0.003, block=0.003, noise=1.0, rough=0.05)
+    verdict = compare(
+        lambda: float(weights.sum()), [weights], [torch.full((4,), 2.0)], 0.003, noisy, loss=4.0
+    )
+    assert (verdict.wrong, verdict.rough, verdict.error) == (False, False, 0.0)
+
+
+@pytest.mark.parametrize("gradient", [torch.zeros(4), torch.full((4,), float("nan"))])
+def test_without_a_finite_slope_there_is_nothing_to_measure(gradient: Tensor) -> None:
+    def never() -> float:
+        raise AssertionError("it was called")
+
+    verdict = compare(never, [torch.ones(4)], [gradient], 0.003, FLOAT32, loss=4.0)
+    assert verdict == differences.Verdict(0.0)
+
+
+def test_a_central_change_is_taken_on_both_sides_and_put_back() -> None:
+    weights = torch.tensor([1.0, 2.0])
+    change = differences.central_change(
+        lambda: float(weights[0] ** 2), [weights], [torch.tensor([1.0, 0.0])], 0.5
+    )
+    assert change == pytest.approx(1.5**2 - 0.5**2)
+    assert weights.tolist() == [1.0, 2.0]
+
+
+def test_of_a_large_tensor_a_sample_of_rows_is_moved(monkeypatch) -> None:
+    monkeypatch.setattr(differences, "_MOST_ENTRIES", 4)
+    tensor = torch.ones(8, 2)
+    (view,), (direction,) = zero_entries([tensor], [torch.zeros(8, 2)])
+    assert view.shape == direction.shape == (2, 2)
+    assert view.data_ptr() == tensor.data_ptr()
+    assert zero_entries([tensor], [torch.ones(8, 2)]) == ([], [])
+    (view,), _ = zero_entries([torch.ones(())], [torch.zeros(())])
+    assert view.shape == ()
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "error", "ratio"),
+    [
+        (2.0, 1.0, 0.5, 0.5),
+        (1.0, 2.0, 0.5, 2.0),
+        (1.0, 1.0, 0.0, 1.0),
+        (0.0, 1.0, 1.0, float("inf")),
+    ],
+)
+def test_a_slope_has_its_error_and_its_ratio(predicted, measured, error, ratio) -> None:
+    slope = differences.Slope(predicted, measured, 0.25)
+    assert (slope.error, slope.ratio) == (error, ratio)
+    assert slope.fits(error)
+    assert differences.Slope(1.0, 1.25, 0.25).fits(0.0)
+    assert not differences.Slope(1.0, 1.26, 0.25).fits(0.1)

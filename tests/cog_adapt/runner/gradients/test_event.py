@@ -93,3 +93,5 @@ def test_a_rewrapped_tensor_is_placed_where_it_was_wrapped() -> None:
     cuts = recorder.cuts_of(output)
     (rewrap,) = [e for e in cuts if e.name == "rewrap"]
     assert "nn.Parameter(h)" in rewrap.place(module_names(module)).line
+    tripled = next(e for e in recorder.events if e.name.startswith(("mul", "__mul")))
+    assert "return fresh * 3" in tripled.place(module_names(module)).line

@@ -55,7 +55,12 @@ def hook(module: nn.Module) -> None:
     module.fc.register_forward_hook(lambda *_: None)
 
 
+def lose_table(module: nn.Module) -> None:
+    module._table = None
+
+
 CHANGES = {
+    lose_table: "an attribute of ConvNet was replaced",
     write: "fc.weight was written to",
     replace: "fc.weight was replaced",
     freeze: "fc.weight.requires_grad is now False",
@@ -68,7 +73,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_a_change_is_told_and_put_back(module: nn.Module, change) -> None:
-    module.calls = [1]
+    module.calls, module._table = [1], {}
     before, copies = module_state(module), copies_of(module)
     guard = Guard(module, CPU)
     assert guard.module_changes() == []

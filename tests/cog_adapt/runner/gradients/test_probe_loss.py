@@ -1,7 +1,11 @@
 """Both forms of a loss are told apart and called with every form of probe."""
 
+import collections
+import contextlib
 import functools
+import random
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -68,3 +72,96 @@ def test_tampering_is_noted_and_the_dtype_put_back() -> None:
     loss(nn.Identity(), torch.ones(2))
     assert "default dtype" in loss.tampering
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_whether_the_last_call_came_to_its_end_is_known() -> None:
+    outcomes = iter([torch.ones(2), None])
+    loss = ProbeLoss(lambda output: next(outcomes) * 1, torch.ones(2))
+    assert not loss.finished
+    loss(nn.Identity(), torch.ones(2))
+    assert loss.finished
+    with pytest.raises(TypeError):
+        loss(nn.Identity(), torch.ones(2))
+    assert not loss.finished
+
+
+def test_the_observer_sees_the_losses_and_the_recorder_is_entered() -> None:
+    seen, entered = [], []
+
+    @contextlib.contextmanager
+    def recorder():
+        entered.append(True)
+        yield
+
+    loss = ProbeLoss(lambda output: output.sum(), torch.ones(2))
+    loss.observer, loss.recorder = seen.append, recorder()
+    value = loss(nn.Identity(), torch.ones(2))
+    assert seen == [value]
+    assert entered == [True]
+    assert loss.shape == ()
+
+
+def test_python_and_numpy_are_seeded_only_if_asked_for() -> None:
+    drawn = []
+    loss = ProbeLoss(
+        lambda output: (drawn.append((random.random(), np.random.rand())), output.sum())[1],
+        torch.ones(2),
+    )
+    states = random.getstate(), np.random.get_state()
+    for seed in (3, 3, None, 4):
+        loss.seed = seed
+        loss(nn.Identity(), torch.ones(2))
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) == 3
+
+
+def test_a_probe_that_takes_a_gradient_takes_it_as_a_leaf_of_its_own() -> None:
+    probe = torch.ones(2, 3, requires_grad=True)
+    copies = []
+    loss = ProbeLoss(lambda module, x: (copies.append(x), x.sum(1))[1], probe)
+    loss(nn.Identity(), probe)
+    assert copies[0] is not probe
+    assert copies[0].requires_grad
+    assert copies[0].is_leaf
+    plain = probe.detach()
+    loss(nn.Identity(), plain)
+    assert not copies[1].requires_grad
+
+
+def test_a_mapping_is_taken_as_a_dict() -> None:
+    class Batch(collections.UserDict):
+        """As transformers has it."""
+
+    probe = Batch(x=torch.ones(2, 3))
+    loss = ProbeLoss(lambda output: output.sum(1), probe)
+    assert loss.rows == {2}
+    assert loss(Named(), probe).shape == (2,)
+    assert loss.shape_fits
+
+
+class Named(nn.Module):
+    def forward(self, *, x):
+        return x
+
+
+def test_what_a_call_left_switched_is_told_with_both_values() -> None:
+    def tamper(output):
+        torch.set_grad_enabled(not torch.is_grad_enabled())
+        return output.sum()
+
+    loss = ProbeLoss(tamper, torch.ones(2))
+    loss(nn.Identity(), torch.ones(2))
+    torch.set_grad_enabled(True)
+    assert loss.tampering == {"grad mode": "grad mode was True and is False"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "probe", "fits"),
+    [((), 1.0, True), ((4,), 1.0, True), ((4, 2), 1.0, False), ((1,), torch.ones(2), True)],
+)
+def test_without_rows_any_vector_fits(shape, probe, fits: bool) -> None:
+    loss = ProbeLoss(lambda module, x: torch.zeros(shape), probe)
+    loss(nn.Identity(), probe)
+    assert loss.shape_fits is fits

@@ -1,11 +1,12 @@
 """The report says what was found, and can be read by people and programs."""
 
+import dataclasses
 import json
 
 import pytest
 
 from cog_adapt.runner.errors import GradientFlowError
-from cog_adapt.runner.gradients.report import Check, Finding, GradientReport, some
+from cog_adapt.runner.gradients.report import Check, Finding, GradientReport, Place, count, some
 
 CUT = Finding("graph-cut", "FAIL", "2 parameters get no gradient.", ("a", "b"), "block (B)", "f:1")
 DEAD = Finding("dead", "WARN", "1 gradient is 0.", ("c",))
@@ -44,3 +45,30 @@ def test_json_has_every_field() -> None:
 def test_long_lists_of_names_are_cut() -> None:
     assert some(["a", "b"]) == "a, b"
     assert some(list("abcdef")) == "a, b, c, d and 2 more"
+
+
+def test_names_that_just_fit_are_all_shown() -> None:
+    assert some(list("abcd")) == "a, b, c, d"
+    assert some(list("abcde")) == "a, b, c, d and 1 more"
+
+
+def test_one_is_singular_and_others_are_plural() -> None:
+    assert [count("a" * n) for n in (0, 1, 2)] == ["0 parameters", "1 parameter", "2 parameters"]
+    assert count("ab", "gradient") == "2 gradients"
+
+
+def test_the_first_line_says_how_it_ended_and_the_others_what_was_found() -> None:
+    assert str(report(DEAD)).splitlines() == [
+        "gradient self-test passed: 1 trained tensors with a gradient, 1 of 2 checks run, "
+        "cpu/fp32, 0.25 s",
+        "  WARN dead: 1 gradient is 0.",
+    ]
+    first, second = str(report(CUT)).splitlines()
+    assert first.startswith("gradient self-test FAILED:")
+    assert second == "  FAIL graph-cut: 2 parameters get no gradient. Where: block (B), f:1"
+
+
+def test_what_was_found_cannot_be_changed() -> None:
+    for value in (CUT, report(), report().checks[0], Place()):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            value.line = value.status = value.seconds = None

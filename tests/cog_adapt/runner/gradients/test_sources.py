@@ -147,6 +147,12 @@ def test_the_forward_of_a_custom_function_is_told_from_others() -> None:
     Custom.apply(torch.ones(1))
     assert Custom.stack.in_custom_function
     assert not Stack(sys._getframe()).in_custom_function
+    assert not apply().in_custom_function
+
+
+def apply() -> Stack:
+    """Has the name of the call that runs a custom function."""
+    return Stack(sys._getframe())
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

@@ -39,6 +39,7 @@ def test_what_the_loss_does_not_notice_is_dead_on_this_probe() -> None:
     assert (finding.code, finding.level) == ("dead", "WARN")
     assert len(finding.parameters) == 6
     assert "h * 0 + 1" in finding.line
+    assert finding.module == "blocks.1 (Spoilt)"
 
 
 class Gated(Block):
