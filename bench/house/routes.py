@@ -17,7 +17,7 @@ _STUBS = {
     "COG_TRAIN_TYPE_STUB": "work_train.py:train",
 }
 _SCOPES = ("predict", "train", "predict,train", "admin")
-_TOLD_BY_NAME = frozenset({"retry-after"})
+_SHOWN_BY_NAME = frozenset({"retry-after"})
 _ALWAYS = frozenset({"date", "content-length"})  # volatile, and the transport's own
 _LIMITS = {
     "RATE_LIMIT": "12/minute",
@@ -146,7 +146,7 @@ def _note_end(server: Served, who: str, answers: Answers) -> None:
 def summary(answer: Answer, known: Mapping[str, str] | None = None) -> Json:
     """Status, headers and the body's shape."""
     headers = {
-        name: "…" if name in _TOLD_BY_NAME else normal(value, known)
+        name: "…" if name in _SHOWN_BY_NAME else normal(value, known)
         for name, value in answer.headers.items()
         if name not in _ALWAYS
     }

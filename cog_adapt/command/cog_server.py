@@ -4,13 +4,11 @@
     with cog_server(folder, predict="predict.py:Predictor") as server:
         response = server.post("/predictions", {"input": {"text": "hello"}})
 
-The folder is the working directory of the server: its references and
-`.cog/openapi_schema.json` are found from there, and its output goes to
-`.cog/coglet-predict.log` (or `-train`), so that a folder holds one server of each mode at a time.
+The folder is the server's working directory: references and `.cog/openapi_schema.json` are found
+from there. Its output goes to `.cog/coglet-predict.log` (or `-train`): one of each mode a folder.
 """
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -95,7 +93,8 @@ class CogServer:
         """POST, and yield the answer's server-sent events as they come: (event, data)."""
         accept = {"Accept": "text/event-stream", **(headers or {})}
         with self.client.stream("POST", self.url + path, json=body, headers=accept) as response:
-            yield from _events_of(response)
+            for event in httpx2.EventSource(response, max_event_size=None):
+                yield event.event, event.json()
 
     def kill(self) -> None:
         """SIGKILL the worker and the server, as a power cut would."""
@@ -109,16 +108,6 @@ class CogServer:
         """The answer of /health-check."""
         answer: dict[str, Any] = self.get("/health-check").json()
         return answer
-
-
-def _events_of(response: httpx2.Response) -> Iterator[tuple[str, dict[str, Any]]]:
-    event = ""
-    for line in response.iter_lines():
-        field, _, value = line.partition(": ")
-        if field == "event":
-            event = value
-        elif field == "data":
-            yield event, json.loads(value)
 
 
 def write_schema(

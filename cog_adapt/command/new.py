@@ -61,10 +61,9 @@ def write_project(folder: Path) -> None:
 def zone() -> Iterator[tuple[Path, str]]:
     """The owner's files, each with its path in a project."""
     root = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent
-    for pattern in ZONE:
-        for path in sorted(root.glob(pattern)):
-            if path.is_file():
-                yield path, str(path.relative_to(root))
+    for path in [path for pattern in ZONE for path in sorted(root.glob(pattern))]:
+        if path.is_file():
+            yield path, str(path.relative_to(root))
 
 
 def _copy(source: Path, target: Path) -> None:

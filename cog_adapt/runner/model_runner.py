@@ -6,7 +6,6 @@ values, adapters with CPU tensors, and reports.
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from cog_adapt.runner import references
@@ -50,12 +49,7 @@ class ModelRunner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -72,18 +66,13 @@ class ModelRunner:
         return self._model.digest
 
     @property
-    def adapter_cache_entries(self) -> int:
-        """How many adapters are ready in memory."""
-        return len(self._model.served)
-
-    @property
     def precision(self) -> Precision:
         """The device and compute dtype in use."""
         return self._model.precision
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
-        return {"adapter_cache_entries": float(self.adapter_cache_entries)}
+        return {"adapter_cache_entries": float(len(self._model.served))}
 
     def read_urls_with(self, read: Callable[[str, int], bytes]) -> None:
         """Read callers' URLs by `read(url, most_bytes)`; its ValueErrors become InputErrors."""
