@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[2]
 LEFT_BEHIND = shutil.ignore_patterns(
     *(".git", ".venv", ".data", ".cog", ".*_cache", "__pycache__", ".hypothesis", "*.safetensors")
 )
-ITS_OWN = ("task.py", "tests/test_*.py", "examples/[!_c]*")
-"""All but `examples/cog_server.py`, with which the tests of the package start coglet."""
+ITS_OWN = ("task.py", "tests/test_*.py", "examples/[!_]*")
 
 FAST = (
     *("test_house_rules.py", "test_no_unsafe_loading.py", "test_package.py", "test_readme.py"),
