@@ -94,7 +94,8 @@ class CogServer:
         accept = {"Accept": "text/event-stream", **(headers or {})}
         with self.client.stream("POST", self.url + path, json=body, headers=accept) as response:
             for event in httpx2.EventSource(response, max_event_size=None):
-                yield event.event, event.json()
+                data: Any = event.json()
+                yield event.event, data
 
     def kill(self) -> None:
         """SIGKILL the worker and the server, as a power cut would."""

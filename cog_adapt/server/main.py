@@ -181,8 +181,8 @@ class Server(uvicorn.Server):
         flags: argparse.Namespace,
         build: Callable[[Settings], FastAPI],
     ) -> None:
-        records, metrics = Records.open(settings.database_url, settings.data_dir), Metrics()
-        app = self._app = build(settings)
+        app, metrics = build(settings), Metrics()  # first: a wrong app opens no database
+        self._app, records = app, Records.open(settings.database_url, settings.data_dir)
         launch(app, Launch(configs, flags.mode, records, metrics, self._end))
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
