@@ -54,8 +54,8 @@ class PlayedProcess:
 class Harness:
     """Dispatchers on a database of their own."""
 
-    def __init__(self, folder):
-        self.settings = Settings(data_dir=folder, max_queue=5)
+    def __init__(self, folder, **settings):
+        self.settings = Settings(**{"data_dir": folder, "max_queue": 5, **settings})
         self.records = Records.open(None, folder)
         self.webhooks = Webhooks(self.records, Egress(()), WebhookSigner("test", None, None))
         self.observer = Observer(Metrics(), Traces.from_environment())
