@@ -6,7 +6,7 @@ return {"waiting": len(service.main.waiting)}
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -14,11 +14,14 @@ from fastapi import Depends, FastAPI
 from starlette.requests import Request
 
 from cog_adapt.server.errors import InvalidPath
+from cog_adapt.server.service.deferred import DeferredCalls
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.webhooks import Webhooks
+
+_WATCH_AFTER = 0.02
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Parts:
         webhooks: sends events.
         metrics: for Prometheus.
         shut_down: ends the server.
+        watches: begins to look whether a client that waits is still there; most answers are out
+            before.
     """
 
     settings: Settings
@@ -40,6 +45,7 @@ class Parts:
     webhooks: Webhooks
     metrics: Metrics
     shut_down: Callable[[], None]
+    watches: DeferredCalls = field(default_factory=lambda: DeferredCalls(_WATCH_AFTER))
 
 
 def parts_in(app: FastAPI) -> Parts:

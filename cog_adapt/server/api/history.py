@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,6 +22,24 @@ from cog_adapt.server.service.service import PredictionService
 _STATUSES = ("starting", "processing", "succeeded", "failed", "canceled")
 _MOST_A_PAGE = 1000
 _NUMBER = re.compile(r"[0-9]{1,15}")  # more digits than int() takes would be a fault of ours
+
+
+async def _last_event_id(request: Request) -> int:
+    """Return the number of the last event that a reader has seen.
+
+    Raises:
+        InvalidRequest: it is no number.
+    """
+    text = request.headers.get("last-event-id", "0")
+    if not _NUMBER.fullmatch(text):
+        raise InvalidRequest(
+            f"Last-Event-ID is {text[:20]!r}; allowed: the id of an event, a whole number.",
+            ("header", "last-event-id"),
+        )
+    return int(text)
+
+
+_LastEventIdDep = Annotated[int, Depends(_last_event_id)]
 
 
 class HistoryRoutes:
@@ -78,21 +96,20 @@ class HistoryRoutes:
         return json_response(body | ({"queue_position": position} if position else {}))
 
     async def events(
-        self, request: Request, service: ServiceDep, prediction_id: PredictionIdDep
+        self, after: _LastEventIdDep, service: ServiceDep, prediction_id: PredictionIdDep
     ) -> Response:
         """Stream what happens, live; and what happened, from `Last-Event-ID` on."""
-        return EventStream(await self._portions(request, service, prediction_id))
+        return EventStream(await self._portions(after, service, prediction_id))
 
     async def stream(
-        self, request: Request, service: ServiceDep, prediction_id: PredictionIdDep
+        self, after: _LastEventIdDep, service: ServiceDep, prediction_id: PredictionIdDep
     ) -> Response:
         """Stream the same for Replicate's clients, in the words of its platform."""
-        return EventStream(translated(await self._portions(request, service, prediction_id)))
+        return EventStream(translated(await self._portions(after, service, prediction_id)))
 
     async def _portions(
-        self, request: Request, service: PredictionService, prediction_id: str
+        self, after: int, service: PredictionService, prediction_id: str
     ) -> AsyncGenerator[bytes]:
-        after = _read_number(request.headers.get("last-event-id", "0"))
         prediction = service.find(prediction_id, self._kind)
         if prediction is not None:
             return follow(prediction, after, numbered=True)
@@ -135,15 +152,6 @@ def _read_limit(text: str) -> int:
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_A_PAGE:
         raise InvalidRequest(
             f"limit is {text[:20]!r}; allowed: 1 to {_MOST_A_PAGE}.", ("query", "limit")
-        )
-    return int(text)
-
-
-def _read_number(text: str) -> int:
-    if not _NUMBER.fullmatch(text):
-        raise InvalidRequest(
-            f"Last-Event-ID is {text[:20]!r}; allowed: the id of an event, a whole number.",
-            ("header", "last-event-id"),
         )
     return int(text)
 

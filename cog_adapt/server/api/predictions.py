@@ -18,13 +18,11 @@ from cog_adapt.server.api.sse import EventStream, follow
 from cog_adapt.server.errors import Forbidden, IdInUse, NotFound, TooManyReaders
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import NOUNS, Kind
-from cog_adapt.server.service.deferred import DeferredCalls
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.prediction import Prediction
 
 Handler = Callable[[Request], Awaitable[Response]]
 _MOST_READERS = 1024
-_WATCH_AFTER = 0.02
 
 
 class Endpoint:
@@ -52,7 +50,6 @@ class PredictionRoutes:
 
     def __init__(self, kind: Kind) -> None:
         self._kind: Kind = kind
-        self._watches = DeferredCalls(_WATCH_AFTER)  # most answers are out before
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
@@ -121,7 +118,7 @@ class PredictionRoutes:
             if not is_over:
                 watch = asyncio.create_task(_cancel_when_left(call, prediction))
 
-        self._watches.add(begin)
+        call.watches.add(begin)
         try:
             await asyncio.shield(prediction.done)
         finally:
@@ -135,7 +132,7 @@ class _Call:
 
     def __init__(self, request: Request, kind: Kind) -> None:
         parts = parts_of(request)
-        self.request, self.service = request, parts.service
+        self.request, self.service, self.watches = request, parts.service, parts.watches
         self.is_strict = parts.settings.strict_cog
         dispatcher = self.service.dispatcher(kind)
         if dispatcher is None:

@@ -128,7 +128,8 @@ async def _next_part(reading: _Reading, *, numbered: bool) -> bytes:
             "skipped": missed.count,
         }
         reading.is_broken = not numbered
-        reading.skip(missed.count)
+        if numbered:
+            reading.skip(missed.count)
         return to_bytes(Event(0, "error", encode(reason)), numbered=False)
     return b"".join([to_bytes(event, numbered=numbered) for event in portion])
 

@@ -18,7 +18,7 @@ class Connection:
 
     Args:
         channel: the socket.
-        hear: gets each report.
+        on_report: gets each report.
         on_nonsense: called when the process says what is no report; nothing is heard after that.
     """
 

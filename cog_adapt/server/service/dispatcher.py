@@ -85,10 +85,10 @@ class Dispatcher:
         self.predictions[request.id] = prediction
         try:
             await self._recorder.accept(prediction, is_recovered=is_recovered)
+            self._observer.accepted(prediction)
         except BaseException:
             del self.predictions[request.id]
             raise
-        self._observer.accepted(prediction)
         cancel_at_deadline(prediction, self.cancel)
         self._enqueue(prediction)
         return prediction

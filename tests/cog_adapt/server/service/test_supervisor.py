@@ -1,13 +1,11 @@
-"""The front's side of a model process: its end of the socket, and its states."""
+"""The states of a worker: started, watched, and started again after a crash."""
 
 import asyncio
-import socket
 import tempfile
 
 import pytest
 
-from cog_adapt.server.protocol import Finished, Ready, Run, SetupFailed, SetupLog, to_frame
-from cog_adapt.server.service.connection import Connection
+from cog_adapt.server.protocol import Ready, Run, SetupFailed, SetupLog
 from cog_adapt.server.service.supervisor import WorkerSupervisor
 from cog_adapt.server.worker.config import WorkerConfig
 
@@ -21,19 +19,19 @@ class Predictor:
 """
 
 
-class Ear:
-    """Hears everything."""
+class Listener:
+    """Keeps all that is reported."""
 
     def __init__(self):
-        self.reports, self.losses = [], []
+        self.reports, self.exits = [], []
 
     def on_report(self, report):
         self.reports.append(report)
 
     def on_exit(self, cause):
-        self.losses.append(cause)
+        self.exits.append(cause)
 
-    def heard(self, kind):
+    def of_kind(self, kind):
         return [report for report in self.reports if isinstance(report, kind)]
 
 
@@ -52,10 +50,10 @@ def play(tmp_path, monkeypatch):
         (tmp_path / "sample.py").write_text(PREDICTOR.format(setup=setup))
 
         async def story():
-            ear = Ear()
-            process = WorkerSupervisor(WorkerConfig("sample.py:Predictor"), ear, **limits)
+            listener = Listener()
+            process = WorkerSupervisor(WorkerConfig("sample.py:Predictor"), listener, **limits)
             try:
-                await scene(process, ear)
+                await scene(process, listener)
             finally:
                 await process.stop()
 
@@ -65,26 +63,26 @@ def play(tmp_path, monkeypatch):
 
 
 def test_what_comes_too_late_changes_nothing(play):
-    async def scene(process, ear):
+    async def scene(process, listener):
         for state in ("stopped", "setup failed"):
             process.state = state
             process._on_report(Ready())
             process._on_report(SetupFailed("no"))
             assert process.state == state
-        assert ear.reports == []
+        assert listener.reports == []
 
     play(scene)
 
 
 def test_a_setup_that_takes_too_long_fails_once_and_is_not_tried_again(play):
-    async def scene(process, ear):
+    async def scene(process, listener):
         process.start()
         await until(lambda: process.may_start)
         assert process.state == "setup failed"
-        assert [each.error for each in ear.heard(SetupFailed)] == [
+        assert [each.error for each in listener.of_kind(SetupFailed)] == [
             "worker setup timed out after 0.5 s"
         ]
-        assert ear.losses == ["it was stopped"]
+        assert listener.exits == ["it was stopped"]
         assert "timed out" in process.setup.logs
         assert process.crashes.count == 0
 
@@ -92,7 +90,7 @@ def test_a_setup_that_takes_too_long_fails_once_and_is_not_tried_again(play):
 
 
 def test_a_process_is_started_again_until_it_has_died_too_often(play):
-    async def scene(process, ear):
+    async def scene(process, listener):
         process.start()
         for count in (1, 2):
             await until(lambda: process.takes_work)
@@ -101,9 +99,9 @@ def test_a_process_is_started_again_until_it_has_died_too_often(play):
             assert not process.takes_work
             assert process.run(Run("x", b"{}", {})) is False
         assert process.state == "defunct"
-        assert ear.losses == [process.crashes.last] * 2
+        assert listener.exits == [process.crashes.last] * 2
         assert "SIGKILL" in process.crashes.last
-        assert len(ear.heard(Ready)) == 2
+        assert len(listener.of_kind(Ready)) == 2
 
     play(scene, max_crashes=2)
 
@@ -138,68 +136,12 @@ def test_work_that_has_ended_forgives_earlier_deaths(play):
 
 
 def test_a_process_that_is_stopped_in_its_setup_stays_ended(play):
-    async def scene(process, ear):
+    async def scene(process, listener):
         process.start()
-        await until(lambda: ear.heard(SetupLog))
+        await until(lambda: listener.of_kind(SetupLog))
         await process.stop()
         await asyncio.sleep(0.3)  # longer than the pause before another start
         assert (process.state, process.crashes.count) == ("stopped", 0)
-        assert ear.losses == ["it was stopped"]
+        assert listener.exits == ["it was stopped"]
 
     play(scene, "print('begun', flush=True); time.sleep(60)")
-
-
-def link_and_peer(on_report, on_nonsense=None):
-    ours, theirs = socket.socketpair()
-    return Connection(ours, on_report, on_nonsense), theirs
-
-
-def test_one_report_that_cannot_be_taken_loses_no_other():
-    async def scene():
-        heard = []
-
-        def on_report(report):
-            heard.append(report.id)
-            if report.id == "bad":
-                raise ValueError(report.id)
-
-        _, theirs = link_and_peer(on_report)
-        names = ["bad", "good", "bad", "better"]
-        theirs.sendall(b"".join(to_frame(Finished(name, "succeeded")) for name in names))
-        await until(lambda: len(heard) == 4)
-        assert heard == names
-        theirs.close()
-
-    asyncio.run(scene())
-
-
-def test_a_peer_that_is_not_understood_is_left():
-    async def scene():
-        faults = []
-        link, theirs = link_and_peer(lambda _: None, lambda: faults.append(1))
-        theirs.sendall(b"\x00\x00\x00\x02hi")
-        theirs.setblocking(False)
-        assert await asyncio.get_running_loop().sock_recv(theirs, 1) == b""
-        assert faults == [1]
-        assert link.write(b"x") is False
-        theirs.close()
-
-    asyncio.run(scene())
-
-
-def test_a_frame_larger_than_the_socket_takes_arrives_whole():
-    async def scene():
-        link, theirs = link_and_peer(lambda _: None)
-        theirs.setblocking(False)
-        frame = bytes(range(256)) * 20_000
-        assert link.write(frame)
-        assert link.write(b"end")
-        got = b""
-        while len(got) < len(frame) + 3:
-            got += await asyncio.get_running_loop().sock_recv(theirs, 2**20)
-        assert got == frame + b"end"
-        theirs.close()
-        await asyncio.sleep(0.05)
-        assert link.write(b"x") is False
-
-    asyncio.run(scene())

@@ -1,0 +1,285 @@
+"""POST, PUT and cancellation of predictions and trainings."""
+
+import asyncio
+import json
+
+import pytest
+
+from cog_adapt.server.api import predictions
+from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.protocol import Finished
+from tests.cog_adapt.server.api.site import until
+
+BODY = {"input": {"text": "a"}}
+
+
+def read(answer):
+    return json.loads(answer.body)
+
+
+def test_who_waits_gets_the_end(play):
+    async def scene(site):
+        asking = site.asking("POST", "/predictions", BODY)
+        await until(lambda: site.model.runs)
+        (name,) = site.model.runs
+        site.put_out(name, b'"x"')
+        answer = await asking
+        assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+        body = read(answer)
+        assert (body["id"], body["status"], body["output"]) == (name, "succeeded", ["x"])
+        assert "input" not in body
+
+    play(scene)
+
+
+def test_who_does_not_wait_gets_the_id(play):
+    async def scene(site):
+        answer = await site.ask("POST", "/predictions", BODY | {"id": "a"}, prefer="respond-async")
+        assert (answer.status, read(answer)) == (202, {"id": "a", "status": "starting"})
+        training = await site.ask("POST", "/trainings", BODY, prefer="respond-async")
+        assert training.status == 202
+        assert len(site.harness.trainings.predictions) == 1
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("ends", "status"), [(True, 200), (False, 202)])
+def test_who_waits_for_a_while_gets_what_is_known_then(play, ends, status):
+    async def scene(site):
+        asking = site.asking("PUT", "/predictions/a", BODY, prefer="wait=1")
+        await until(lambda: site.model.runs)
+        if ends:
+            site.put_out("a")
+        answer = await asking
+        assert answer.status == status
+        assert ("input" in read(answer)) is not ends
+        assert site.service.find("a") is None if ends else not site.service.find("a").is_cancelled
+
+    play(scene)
+
+
+def test_a_client_that_leaves_cancels(play):
+    async def scene(site):
+        leave = asyncio.Event()
+        asking = site.asking("PUT", "/predictions/a", BODY, leave=leave)
+        await until(lambda: site.model.runs)
+        await asyncio.sleep(0.1)
+        assert not site.service.find("a").is_cancelled
+        leave.set()
+        await until(lambda: site.service.find("a").is_cancelled)
+        site.put_out("a", status="canceled")
+        assert read(await asking)["status"] == "canceled"
+
+    play(scene)
+
+
+def test_after_the_answer_nobody_watches(play):
+    async def scene(site):
+        asking = site.asking("PUT", "/predictions/a", BODY)
+        await until(lambda: site.model.runs)
+        await asyncio.sleep(0.1)  # so that it is watched
+        site.put_out("a")
+        await asking
+        asking = site.asking("PUT", "/predictions/b", BODY)
+        await until(lambda: len(site.model.runs) == 2)
+        site.put_out("b")
+        await asking
+        await asyncio.sleep(0.1)
+        names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]
+        assert "_cancel_when_left" not in names
+
+    play(scene)
+
+
+def test_a_stream_has_the_events_and_a_reader_who_leaves_cancels(play):
+    async def scene(site):
+        asking = site.asking("PUT", "/predictions/a", BODY, accept="text/event-stream")
+        await until(lambda: site.model.runs)
+        site.put_out("a", b'"x"')
+        events = (await asking).body.decode()
+        assert [line[7:] for line in events.splitlines() if line.startswith("event: ")] == [
+            "start",
+            "output",
+            "completed",
+        ]
+        leave = asyncio.Event()
+        asking = site.asking("PUT", "/predictions/b", BODY, accept="text/event-stream", leave=leave)
+        await until(lambda: site.model.runs[1:])
+        leave.set()
+        await asking
+        assert site.service.find("b").is_cancelled
+
+    play(scene)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_put_of_what_runs_starts_nothing(play, strict):
+    async def scene(site):
+        site.lead.slots = 2
+        await site.harness.submit("other", durable=False)
+        first = site.asking("PUT", "/predictions/a", BODY, prefer="wait=30")
+        await until(lambda: len(site.model.runs) == 2)
+        again = await site.ask("PUT", "/predictions/a", BODY)
+        assert (again.status, read(again)["status"]) == (202, "processing")
+        without = await site.ask("PUT", "/predictions/a", {})
+        assert without.status == 202
+        other = await site.ask("PUT", "/predictions/a", {"input": {"text": "b"}})
+        assert other.status == (202 if strict else 409)
+        if not strict:
+            assert "another input" in other.error
+        assert len(site.model.runs) == 2
+        site.put_out("a")
+        await first
+
+    play(scene, strict_cog=strict)
+
+
+def test_a_put_may_follow_what_runs(play, monkeypatch):
+    monkeypatch.setattr(predictions, "_MOST_READERS", 1)
+
+    async def scene(site):
+        await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")
+        await until(lambda: site.model.runs)
+        following = site.asking("PUT", "/predictions/a", BODY, accept="text/event-stream")
+        await until(lambda: site.service.find("a").events.followers)
+        full = await site.ask("PUT", "/predictions/a", BODY, accept="text/event-stream")
+        assert (full.status, full.error) == (
+            429,
+            "1 readers follow this prediction; try later.",
+        )
+        site.put_out("a", b'"x"')
+        assert (await following).body.startswith(b'event: start\ndata: {"id":"a"')
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("capacity", "has_start"), [(100, True), (0, False)])
+def test_who_joins_gets_a_replay_where_one_is_kept(play, capacity, has_start):
+    async def scene(site):
+        await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")
+        await until(lambda: site.model.runs)
+        following = site.asking("PUT", "/predictions/a", {}, accept="text/event-stream")
+        await until(lambda: site.service.find("a").events.followers)
+        site.put_out("a", b'"x"')
+        events = (await following).body
+        assert (b"event: start" in events) is has_start
+        assert b"event: output" in events
+        assert b"event: error" not in events
+
+    play(scene, cog_stream_history_capacity=capacity)
+
+
+def test_a_put_of_what_has_run_answers_from_its_record(play):
+    async def scene(site):
+        first = site.asking("PUT", "/predictions/a", BODY)
+        await until(lambda: site.model.runs)
+        site.put_out("a", b'"x"')
+        await first
+        again = await site.ask("PUT", "/predictions/a", BODY)
+        assert (again.status, again.headers["idempotent-replayed"]) == (200, "true")
+        assert read(again)["output"] == ["x"]
+        other = await site.ask("PUT", "/predictions/a", {"input": {"text": "b"}})
+        assert (other.status, site.model.runs) == (409, ["a"])
+        assert other.error == (
+            "id 'a' belongs to a prediction with another input. Choose another id."
+        )
+
+    play(scene)
+
+
+def test_a_put_of_what_runs_elsewhere_is_told_how_far_it_is(play):
+    async def scene(site):
+        await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")
+        await site.harness.flush()
+        del site.harness.dispatcher.predictions["a"]
+        again = await site.ask("PUT", "/predictions/a", BODY)
+        assert (again.status, read(again)["status"]) == (202, "processing")
+        assert "idempotent-replayed" not in again.headers
+
+    play(scene)
+
+
+def test_before_setup_a_put_is_not_ready(play):
+    async def scene(site):
+        site.model.state, site.model.has_been_ready = "starting", False
+        assert (await site.ask("PUT", "/predictions/a", BODY)).status == 503
+
+    play(scene)
+
+
+def test_what_runs_is_cancelled_by_either_path(play):
+    async def scene(site):
+        for name, path in (("a", "/predictions/a/cancel"), ("b", "/trainings/b/cancel")):
+            prediction = await site.harness.submit(name, durable=False)
+            answer = await site.ask("POST", path)
+            assert (answer.status, answer.body) == (200, b"{}")
+            assert prediction.is_cancelled
+            site.harness.dispatcher.end(prediction, Finished(name, "canceled"))
+        gone = await site.ask("POST", "/predictions/a/cancel")
+        assert (gone.status, gone.body) == (404, b"{}")
+
+    play(scene)
+
+
+def test_a_key_for_predictions_reaches_no_training_by_their_paths(play):
+    key = Key("ci", frozenset({"predict"}), "", 0.0)
+
+    async def scene(site):
+        training = await site.harness.submit("t", "train", durable=False)
+        refused = await site.ask("POST", "/predictions/t/cancel", key=key)
+        assert (refused.status, refused.error) == (
+            403,
+            "The API key 'ci' lacks the scope 'train'.",
+        )
+        assert not training.is_cancelled
+        put = await site.ask("PUT", "/trainings/t", {}, key=key)
+        assert put.status == 403
+        await site.harness.submit("p", durable=False)
+        assert (await site.ask("POST", "/predictions/p/cancel", key=key)).status == 200
+
+    play(scene)
+
+
+def test_where_there_is_no_code_for_it_nothing_is_there(play):
+    async def scene(site):
+        del site.service.dispatchers["train"]
+        answer = await site.ask("POST", "/trainings", BODY)
+        assert (answer.status, answer.error) == (
+            404,
+            "this server runs no trainings; it has no code for them.",
+        )
+
+    play(scene)
+
+
+def test_a_request_starts_the_worker_where_it_has_not_been(play):
+    async def scene(site):
+        process = site.harness.trainings.lead.process
+        process.may_start = True
+        await site.ask("POST", "/trainings", BODY, prefer="respond-async")
+        assert process.starts == 1
+
+    play(scene)
+
+
+def test_an_answer_waits_until_its_end_is_on_disk(play):
+    async def scene(site):
+        written = asyncio.get_running_loop().create_future()
+        asking = site.asking("PUT", "/predictions/a", BODY)
+        await until(lambda: site.model.runs)
+        site.harness.records.save_at_once = lambda *_: written
+        site.put_out("a")
+        await asyncio.sleep(0.05)
+        assert not asking.done()
+        written.set_result(None)
+        assert (await asking).status == 200
+
+    play(scene)
+
+
+def test_a_stream_of_what_cannot_stream_is_refused(play):
+    async def scene(site):
+        answer = await site.ask("POST", "/trainings", BODY, accept="text/event-stream")
+        assert answer.status == 406
+
+    play(scene)

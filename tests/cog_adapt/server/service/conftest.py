@@ -1,0 +1,26 @@
+"""Runs scenes on an event loop."""
+
+import asyncio
+
+import pytest
+
+from tests.cog_adapt.server.service.harness import Harness
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Runs a scene with dispatchers on a database of their own."""
+
+    def run(scene):
+        async def story():
+            harness = Harness(tmp_path)
+            await harness.records.register()
+            try:
+                await asyncio.wait_for(scene(harness), 30)
+            finally:
+                await harness.webhooks.close()
+                await harness.records.close()
+
+        asyncio.run(story())
+
+    return run

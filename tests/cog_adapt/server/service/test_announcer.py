@@ -1,0 +1,125 @@
+"""Which webhooks are announced while a prediction runs, and how often."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from cog_adapt.server.protocol import Finished
+from cog_adapt.server.service.announcer import Announcer
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+
+URL = "http://receiver.test/"
+
+
+class Sender:
+    """Keeps what is announced, and stands for the observer too."""
+
+    def __init__(self):
+        self.announcements = []
+
+    def announce(self, announcement):
+        self.announcements.append(announcement)
+
+    def headers(self, prediction):
+        return {"traceparent": f"of {prediction.id}"}
+
+    @property
+    def events(self):
+        return [each.event for each in self.announcements]
+
+
+def run(scene, interval=0.0, **request):
+    async def story():
+        sender = Sender()
+        announcer = Announcer(sender, sender, interval)
+        request.setdefault("webhook", URL)
+        prediction = Prediction(PredictionRequest("p", "train", b"{}", b"{}", **request), 10)
+        announcer.follow(prediction)
+        await scene(announcer, prediction)
+        return sender
+
+    return asyncio.run(asyncio.wait_for(story(), 10))
+
+
+def test_an_announcement_holds_what_is_known_so_far_and_the_trace():
+    async def scene(announcer, prediction):
+        prediction.add_output(b'"a"')
+        announcer.announce(prediction, "output")
+
+    (sent,) = run(scene).announcements
+    assert (sent.kind, sent.record_id, sent.event, sent.url) == ("train", "p", "output", URL)
+    assert msgspec.json.decode(sent.body)["output"] == ["a"]
+    assert sent.headers == {"traceparent": "of p"}
+
+
+@pytest.mark.parametrize(
+    ("request_of", "events"),
+    [
+        ({}, ["start", "output", "logs"]),
+        ({"events": frozenset({"output"})}, ["output"]),
+        ({"events": frozenset()}, []),
+        ({"webhook": None}, []),
+    ],
+)
+def test_only_what_was_asked_for_is_announced(request_of, events):
+    async def scene(announcer, prediction):
+        for event in ("start", "output"):
+            announcer.announce(prediction, event)
+        announcer.announce_logs(prediction)
+        await asyncio.sleep(0.02)
+
+    assert run(scene, **request_of).events == events
+
+
+def test_logs_within_the_interval_are_sent_once_when_it_is_over():
+    async def scene(announcer, prediction):
+        for _ in range(3):
+            announcer.announce_logs(prediction)
+        assert len(announcer._webhooks.events) == 1
+        await asyncio.sleep(0.2)
+        assert len(announcer._webhooks.events) == 2
+        for _ in range(3):
+            announcer.announce_logs(prediction)
+        await asyncio.sleep(0.2)
+
+    assert run(scene, 0.1).events == ["logs"] * 4  # two for each three
+
+
+def test_other_events_put_logs_off_too():
+    async def scene(announcer, prediction):
+        announcer.announce(prediction, "start")
+        announcer.announce_logs(prediction)
+        assert announcer._webhooks.events == ["start"]
+
+    assert run(scene, 60.0).events == ["start"]
+
+
+def test_after_its_end_nothing_is_sent():
+    async def scene(announcer, prediction):
+        announcer.announce_logs(prediction)
+        announcer.announce_logs(prediction)
+        announcer.forget(prediction)
+        announcer.announce_logs(prediction)
+        await asyncio.sleep(0.1)
+        assert announcer._tracking == {}
+
+    assert run(scene, 0.03).events == ["logs"]
+
+
+def test_late_logs_of_what_has_ended_meanwhile_are_not_sent():
+    async def scene(announcer, prediction):
+        announcer.announce_logs(prediction)
+        announcer.announce_logs(prediction)
+        prediction.finish(Finished("p", "succeeded"))
+        await asyncio.sleep(0.1)
+
+    assert run(scene, 0.03).events == ["logs"]
+
+
+def test_who_has_no_webhook_is_not_followed():
+    async def scene(announcer, prediction):
+        assert announcer._tracking == {}
+        announcer.forget(prediction)
+
+    run(scene, webhook=None)

@@ -1,0 +1,109 @@
+"""The front's end of the socket to a worker."""
+
+import asyncio
+import socket
+
+from cog_adapt.server.protocol import Finished, Log, to_frame
+from cog_adapt.server.service.connection import Connection
+
+
+async def until(look):
+    async with asyncio.timeout(40):
+        while not look():
+            await asyncio.sleep(0.02)
+
+
+def link_and_peer(on_report, on_nonsense=None):
+    ours, theirs = socket.socketpair()
+    return Connection(ours, on_report, on_nonsense), theirs
+
+
+def test_one_report_that_cannot_be_taken_loses_no_other():
+    async def scene():
+        heard = []
+
+        def on_report(report):
+            heard.append(report.id)
+            if report.id == "bad":
+                raise ValueError(report.id)
+
+        _, theirs = link_and_peer(on_report)
+        names = ["bad", "good", "bad", "better"]
+        theirs.sendall(b"".join(to_frame(Finished(name, "succeeded")) for name in names))
+        await until(lambda: len(heard) == 4)
+        assert heard == names
+        theirs.close()
+
+    asyncio.run(scene())
+
+
+def test_a_peer_that_is_not_understood_is_left():
+    async def scene():
+        faults = []
+        link, theirs = link_and_peer(lambda _: None, lambda: faults.append(1))
+        theirs.sendall(b"\x00\x00\x00\x02hi")
+        theirs.setblocking(False)
+        assert await asyncio.get_running_loop().sock_recv(theirs, 1) == b""
+        assert faults == [1]
+        assert link.write(b"x") is False
+        theirs.close()
+
+    asyncio.run(scene())
+
+
+def test_a_frame_larger_than_the_socket_takes_arrives_whole():
+    async def scene():
+        link, theirs = link_and_peer(lambda _: None)
+        theirs.setblocking(False)
+        frame = bytes(range(256)) * 20_000
+        assert link.write(frame)
+        assert link.write(b"end")
+        got = b""
+        while len(got) < len(frame) + 3:
+            got += await asyncio.get_running_loop().sock_recv(theirs, 2**20)
+        assert got == frame + b"end"
+        theirs.close()
+        await asyncio.sleep(0.05)
+        assert link.write(b"x") is False
+
+    asyncio.run(scene())
+
+
+def test_what_was_said_before_the_end_is_read_and_the_socket_closed():
+    async def scene():
+        heard, faults = [], []
+        link, theirs = link_and_peer(heard.append, lambda: faults.append(1))
+        frames = [to_frame(Log("a", "stdout", "x" * 300_000)) for _ in range(3)]
+        sending = asyncio.create_task(asyncio.to_thread(theirs.sendall, b"".join(frames)))
+        await until(sending.done)
+        theirs.sendall(to_frame(Finished("a", "succeeded")))
+        theirs.close()
+        link.drain()
+        assert [type(report) for report in heard] == [Log, Log, Log, Finished]
+        assert (link._socket.fileno(), faults) == (-1, [])
+        link.drain()  # nothing is left to close
+
+    asyncio.run(scene())
+
+
+def test_a_peer_that_ends_is_read_no_more():
+    async def scene():
+        link, theirs = link_and_peer(lambda _: None)
+        theirs.close()
+        await until(lambda: link._socket.fileno() < 0)
+        assert link.write(b"x") is False
+
+    asyncio.run(scene())
+
+
+def test_what_waits_for_a_peer_that_breaks_is_dropped():
+    async def scene():
+        link, theirs = link_and_peer(lambda _: None)
+        while not link._waiting:
+            assert link.write(b"x" * 2**20)
+        asyncio.get_running_loop().remove_reader(link._socket)  # which may see the end first
+        theirs.close()
+        await until(lambda: not link._waiting)
+        link.drain()
+
+    asyncio.run(scene())

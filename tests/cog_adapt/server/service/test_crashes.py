@@ -1,0 +1,41 @@
+"""How often a worker has died, and when it is given up."""
+
+import pytest
+
+from cog_adapt.server.service.crashes import CrashCounter
+
+
+def crashed(times, most=3):
+    counter = CrashCounter(most)
+    for number in range(times):
+        counter.add(f"cause {number}")
+    return counter
+
+
+def test_at_first_there_is_none():
+    counter = CrashCounter(1)
+    assert (counter.count, counter.last, counter.is_too_many) == (0, None, False)
+
+
+def test_crashes_are_counted_and_the_last_cause_is_known():
+    counter = crashed(2)
+    assert (counter.count, counter.last) == (2, "cause 1")
+
+
+@pytest.mark.parametrize(("times", "is_too_many"), [(2, False), (3, True), (4, True)])
+def test_so_many_in_a_row_are_too_many(times, is_too_many):
+    assert crashed(times).is_too_many is is_too_many
+
+
+def test_a_worker_that_works_begins_a_new_row_and_keeps_its_count():
+    counter = crashed(2)
+    counter.forgive()
+    counter.add("again")
+    assert (counter.count, counter.is_too_many, counter.pause) == (3, False, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"), [(0, 0.1), (1, 0.1), (2, 0.4), (3, 1.6), (5, 25.6), (6, 30.0), (9, 30.0)]
+)
+def test_each_pause_is_four_times_the_one_before_up_to_half_a_minute(times, seconds):
+    assert crashed(times).pause == pytest.approx(seconds)

@@ -1,0 +1,65 @@
+"""Predictions are cancelled when their time is over."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+import msgspec
+
+from cog_adapt.server.service.deadline import cancel_at_deadline
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
+
+
+def test_the_deadline_counts_from_the_acceptance_by_whatever_server(play):
+    async def scene(harness):
+        await harness.submit("blocks", durable=False)
+        waiting = await harness.submit("a", timeout=0.3)
+        await asyncio.wait_for(waiting.done, 10)
+        assert (waiting.status, await harness.status("a")) == ("canceled", "canceled")
+
+    play(scene)
+
+
+def run(scene, timeout, *, age=0.0):
+    async def story():
+        cancelled = []
+        created_at = now() - timedelta(seconds=age)
+        request = PredictionRequest("p", "predict", b"{}", b"{}", timeout=timeout)
+        request = msgspec.structs.replace(request, created_at=created_at)
+        prediction = Prediction(request, history=0)
+        cancel_at_deadline(prediction, cancelled.append)
+        await scene(prediction)
+        return cancelled
+
+    return asyncio.run(story())
+
+
+async def wait(_prediction):
+    await asyncio.sleep(0.1)
+
+
+def test_it_is_cancelled_by_its_id_and_not_before_its_time():
+    async def look_first(prediction):
+        began = time.monotonic()
+        while not prediction.done.done() and time.monotonic() < began + 0.25:
+            await asyncio.sleep(0.01)
+
+    assert run(look_first, 0.1) == ["p"]
+    assert run(wait, 60.0) == []
+
+
+def test_the_time_before_this_server_counts():
+    assert run(wait, 60.0, age=59.99) == ["p"]
+    assert run(wait, 60.0, age=100.0) == ["p"]
+
+
+def test_without_a_deadline_nothing_happens():
+    assert run(wait, None, age=100.0) == []
+
+
+def test_what_has_ended_is_not_cancelled():
+    async def end(prediction):
+        prediction.close()
+        await asyncio.sleep(0.1)
+
+    assert run(end, 0.05) == []

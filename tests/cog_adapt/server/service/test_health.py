@@ -1,0 +1,194 @@
+"""What the server says about its health."""
+
+import asyncio
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import coglet
+import pytest
+
+from cog_adapt.server.protocol import AskHealth, Health, Ready
+from cog_adapt.server.service import health
+from cog_adapt.server.service.crashes import CrashCounter
+from cog_adapt.server.service.health import HealthMonitor, versions
+from cog_adapt.server.service.setup_progress import SetupProgress
+from cog_adapt.server.settings import Settings
+
+BEGUN = datetime(2026, 1, 2, 3, 4, 5, 67, tzinfo=UTC)
+HEALTHY = Ready(has_healthcheck=True)
+
+
+class Answers:
+    """Stands for the worker that is asked; None: it does not answer."""
+
+    def __init__(self, answer=None):
+        self.answer, self.asked = answer, []
+
+    async def ask(self, *question):
+        self.asked.append(question)
+        if self.answer is None:
+            raise TimeoutError
+        return self.answer
+
+
+@pytest.fixture
+def service():
+    setup = SetupProgress()
+    setup.started_at = setup.completed_at = BEGUN
+    process = SimpleNamespace(state="ready", setup=setup, crashes=CrashCounter(5))
+    worker = SimpleNamespace(process=process, free_slots=1, ready=Ready(), pending=Answers())
+    records = SimpleNamespace(error=None)
+    return SimpleNamespace(worker=worker, settings=Settings(), records=records, is_closing=False)
+
+
+def report(service):
+    return asyncio.run(HealthMonitor(service).report())
+
+
+def readiness(service):
+    return asyncio.run(HealthMonitor(service).readiness())
+
+
+@pytest.mark.parametrize(
+    ("state", "free", "status", "setup"),
+    [
+        ("starting", 1, "STARTING", "starting"),
+        ("ready", 1, "READY", "succeeded"),
+        ("ready", 0, "BUSY", "succeeded"),
+        ("crashed", 1, "STARTING", "succeeded"),
+        ("setup failed", 1, "SETUP_FAILED", "failed"),
+        ("defunct", 1, "DEFUNCT", "succeeded"),
+        ("stopped", 1, "STARTING", "succeeded"),
+    ],
+)
+def test_each_state_has_cogs_word(service, state, free, status, setup):
+    service.worker.process.state, service.worker.free_slots = state, free
+    body = report(service)
+    assert (body["status"], body["setup"]["status"]) == (status, setup)
+    assert readiness(service)[0] is (status in ("READY", "BUSY"))
+
+
+def test_a_setup_is_told_with_its_times_and_logs(service):
+    service.worker.process.setup.add_log("loading\n")
+    assert report(service)["setup"] == {
+        "started_at": "2026-01-02T03:04:05.000067000+00:00",
+        "completed_at": "2026-01-02T03:04:05.000067000+00:00",
+        "status": "succeeded",
+        "logs": "loading\n",
+    }
+    service.worker.process.setup.completed_at = None
+    assert set(report(service)["setup"]) == {"started_at", "status"}
+
+
+def test_a_healthy_server_says_no_more(service):
+    assert report(service) == {
+        "status": "READY",
+        "setup": report(service)["setup"],
+        "version": versions(),
+    }
+    assert (versions()["coglet"], versions()["git_sha"]) == (
+        coglet.__version__,
+        coglet.__build__.git_sha,
+    )
+    assert set(versions()) == {"coglet", "git_sha", "build_time", "python_sdk", "python"}
+    assert readiness(service) == (True, {"ready": True, "status": "READY"})
+
+
+def test_crashes_are_told(service):
+    service.worker.process.crashes.add("was killed")
+    body = report(service)
+    assert (body["crashes"], body["last_crash"]) == (1, "was killed")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Health(), None),
+        (Health("no memory"), "no memory"),
+        (None, "Healthcheck failed: user-defined healthcheck timed out after 5.0 seconds"),
+    ],
+)
+def test_the_users_healthcheck_is_asked(service, answer, error):
+    service.worker.ready, service.worker.pending = HEALTHY, Answers(answer)
+    body = report(service)
+    assert body.get("user_healthcheck_error") == error
+    assert body["status"] == ("UNHEALTHY" if error else "READY")
+    assert service.worker.pending.asked == [(AskHealth(), Health, 5.5)]
+    ready, reasons = readiness(service)
+    assert ready is (error is None)
+    assert reasons.get("user_healthcheck_error") == error
+
+
+@pytest.mark.parametrize(
+    ("ready", "state"), [(Ready(), "ready"), (None, "ready"), (HEALTHY, "crashed")]
+)
+def test_it_is_not_asked_where_there_is_none_or_nothing_serves(service, ready, state):
+    service.worker.ready, service.worker.process.state = ready, state
+    report(service)
+    assert service.worker.pending.asked == []
+
+
+def test_a_process_that_dies_while_it_is_asked_is_not_unhealthy(service):
+    class Dying(Answers):
+        async def ask(self, *_):
+            service.worker.process.state = "crashed"
+            raise TimeoutError
+
+    service.worker.ready, service.worker.pending = HEALTHY, Dying()
+    body = report(service)
+    assert body["status"] == "STARTING"
+    assert "user_healthcheck_error" not in body
+
+
+@pytest.mark.parametrize(
+    ("self_test", "passed"), [(b'{"passed":true,"n":1}', True), (b'{"passed":false}', False)]
+)
+def test_a_self_test_gates_readiness(service, self_test, passed):
+    service.worker.ready = Ready(self_test)
+    assert report(service)["self_test"] == {"passed": passed}
+    ready, reasons = readiness(service)
+    assert (ready, reasons.get("self_test")) == (passed, None if passed else "failed")
+    assert reasons["ready"] is passed
+
+
+def test_the_latest_self_test_counts(service):
+    monitor = HealthMonitor(service)
+    assert monitor.last_self_test() is None
+    service.worker.ready = Ready(b'{"passed":true}')
+    assert monitor.last_self_test() == {"passed": True}
+    monitor.self_test = {"passed": False}
+    assert monitor.last_self_test() == {"passed": False}
+    service.worker.ready = None
+    assert HealthMonitor(service).last_self_test() is None
+
+
+def test_a_server_that_closes_wants_no_requests(service):
+    service.is_closing = True
+    assert readiness(service) == (False, {"ready": False, "status": "READY"})
+
+
+def test_a_fault_of_the_database_is_told_and_does_not_gate(service):
+    service.records.error = "the disk is full"
+    assert readiness(service) == (
+        True,
+        {"ready": True, "status": "READY", "records": "the disk is full"},
+    )
+
+
+def test_kubernetes_sees_a_file_while_requests_are_welcome(service, tmp_path, monkeypatch):
+    file = tmp_path / "run" / "cog" / "ready"
+    monkeypatch.setattr(health, "_READY_FILE", file)
+    report(service)
+    assert not file.exists()
+    service.settings = Settings(kubernetes_service_host="10.0.0.1")
+    for state, is_there in (("ready", True), ("ready", True), ("crashed", False), ("ready", True)):
+        service.worker.process.state = state
+        report(service)
+        assert file.exists() is is_there
+
+
+def test_a_file_that_cannot_be_written_is_no_fault(service, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(health, "_READY_FILE", tmp_path / "file" / "ready")
+    service.settings = Settings(kubernetes_service_host="10.0.0.1")
+    assert report(service)["status"] == "READY"

@@ -1,0 +1,224 @@
+"""Every change of a prediction is in the database, with the webhook that its end owes."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from cog_adapt.server.errors import IdInUse, NotRecorded, StorageError, TakenOverError
+from cog_adapt.server.protocol import Finished, Log, Output
+from cog_adapt.server.service.prediction import PredictionRequest
+
+
+def test_a_run_is_on_disk_before_the_model_hears_of_it(play):
+    async def scene(harness):
+        on_disk = []
+        run = harness.model.run
+        harness.model.run = lambda request: (
+            on_disk.append(harness.records.waiting == 0 and request.id) or run(request)
+        )
+        await harness.submit("a")
+        assert harness.model.runs == []
+        await harness.flush()
+        assert (harness.model.runs, on_disk) == (["a"], ["a"])
+        assert await harness.status("a") == "processing"
+
+    play(scene)
+
+
+def test_an_end_is_found_from_its_moment_on(play):
+    async def scene(harness):
+        await harness.submit("a", has_client_id=True)
+        await harness.flush()
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
+        found = harness.records.get("a", "predict")
+        with pytest.raises(StopIteration) as answer:
+            found.send(None)  # in the same turn of the loop, so without a look into the database
+        assert answer.value.value.status == "succeeded"
+
+    play(scene)
+
+
+URL = "http://127.0.0.1:9/"
+
+
+def wrap(harness, **answers):
+    """Let calls of the database raise what is given instead."""
+    for name, error in answers.items():
+
+        async def fail(*_, error=error):
+            raise error
+
+        setattr(harness.records, name, fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "refusal", "text"),
+    [
+        (TakenOverError("x"), IdInUse, "id 'a' is in use at another server."),
+        (StorageError("full"), NotRecorded, "the prediction cannot be recorded: full"),
+    ],
+)
+def test_what_cannot_be_kept_is_not_accepted(play, error, refusal, text):
+    async def scene(harness):
+        wrap(harness, save_durably=error)
+        with pytest.raises(refusal) as caught:
+            await harness.submit("a", webhook=URL)
+        assert str(caught.value) == text
+        assert harness.announcer._tracking == {}
+
+    play(scene)
+
+
+def test_what_a_client_waits_for_is_written_only_if_it_lasts(play, monkeypatch):
+    async def scene(harness):
+        short = await harness.submit("short", durable=False)
+        harness.dispatcher.lead.on_report(Finished("short", "succeeded"))
+        await harness.submit("long", durable=False)
+        saved, save = [], harness.records.save
+        harness.records.save = lambda record: saved.append(record.id) or save(record)
+        await asyncio.sleep(0.3)
+        assert saved == ["long"]
+        assert short.is_final
+
+    play(scene)
+
+
+def test_what_was_found_after_a_restart_is_written_without_waiting(play):
+    async def scene(harness):
+        wrap(harness, save_durably=StorageError("full"))
+        saved = []
+        harness.records.save = saved.append
+        request = PredictionRequest("a", "predict", b"{}", b"{}", durable=True, repeatable=False)
+        await harness.dispatcher.submit(request, is_recovered=True)
+        assert [(each.id, each.status) for each in saved] == [
+            ("a", "starting"),
+            ("a", "processing"),
+        ]
+
+    play(scene)
+
+
+def test_a_beginning_that_cannot_be_written_begins_all_the_same(play):
+    async def scene(harness):
+        await harness.submit("block", durable=False)
+        await harness.submit("a")
+        wrap(harness, save_durably=StorageError("full"))
+        harness.dispatcher.lead.on_report(Finished("block", "succeeded"))
+        await harness.flush()
+        assert harness.model.runs == ["block", "a"]
+
+    play(scene)
+
+
+def test_a_beginning_that_is_another_servers_is_left_to_it(play):
+    async def scene(harness):
+        await harness.submit("block", durable=False)
+        taken = await harness.submit("a")
+        wrap(harness, save_durably=TakenOverError("x"))
+        harness.dispatcher.lead.on_report(Finished("block", "succeeded"))
+        await harness.flush()
+        assert (harness.model.runs, taken.status) == (["block"], "failed")
+
+    play(scene)
+
+
+def test_webhooks_are_announced_from_the_start_on_and_the_last_one_is_kept(play):
+    async def scene(harness):
+        announced, completed = [], []
+        harness.webhooks.announce = lambda each: announced.append(each.event)
+        harness.webhooks.complete = completed.append
+        prediction = await harness.submit("a", durable=False, webhook=URL)
+        harness.dispatcher.lead.on_report(Output("a", b"1"))
+        harness.dispatcher.lead.on_report(Log("a", "stdout", "x"))
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
+        assert harness.announcer._tracking == {}
+        await prediction.written
+        assert announced == ["start", "output", "logs"]
+        (owed,) = await harness.records.deliveries("a", "predict")
+        assert [each.id for each in completed] == [owed.id]
+        assert (owed.event, owed.url) == ("completed", URL)
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "is_at_once", "owed"),
+    [
+        ({"durable": False}, False, 0),
+        ({"durable": True}, True, 0),
+        ({"durable": False, "has_client_id": True}, True, 0),
+        ({"durable": False, "webhook": URL}, True, 1),
+        ({"durable": False, "webhook": URL, "events": frozenset({"start"})}, False, 0),
+    ],
+)
+def test_an_end_is_written_at_once_where_somebody_may_ask_for_it(
+    play, request_of, is_at_once, owed
+):
+    async def scene(harness):
+        harness.webhooks.announce = harness.webhooks.complete = lambda _: None
+        prediction = await harness.submit("a", **request_of)
+        await harness.flush()
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
+        assert (prediction.written is not None) is is_at_once
+        await harness.flush()
+        assert len(await harness.records.deliveries("a", "predict")) == owed
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_saved_later"), [(StorageError("full"), True), (TakenOverError("x"), False)]
+)
+def test_an_end_that_cannot_be_written_now_is_written_later_unless_another_server_has_it(
+    play, error, is_saved_later
+):
+    async def scene(harness):
+        completed, later, errors = [], [], []
+        harness.webhooks.announce, harness.webhooks.complete = lambda _: None, completed.append
+        harness.observer.record_error = lambda: errors.append(1)
+        await harness.submit("a", durable=False, webhook=URL)
+        failed = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        harness.records.save_at_once = lambda *_: failed
+        harness.records.save = lambda record, deliveries=(): later.append((record.id, deliveries))
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
+        await harness.flush()
+        assert (len(completed), len(errors), len(later)) == (is_saved_later,) * 3
+        if is_saved_later:
+            assert later == [("a", completed)]
+
+    play(scene)
+
+
+def test_what_a_server_cannot_run_is_saved_once_it_has_begun(play):
+    async def scene(harness):
+        saved = []
+        harness.records.save = saved.append
+        await harness.submit("a", repeatable=False)
+        assert [(each.id, each.status) for each in saved] == [("a", "processing")]
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
+        await harness.submit("b", durable=False)
+        assert len(saved) == 1
+
+    play(scene)
+
+
+@pytest.mark.parametrize("events", [None, ("completed",), ("start",)])
+def test_what_is_left_of_a_dead_server_ends_as_failed_with_its_webhook(play, events):
+    async def scene(harness):
+        completed = []
+        harness.webhooks.complete = completed.append
+        prediction = await harness.submit("a", webhook=events and URL)
+        record = msgspec.structs.replace(
+            await harness.records.get("a", "predict"), webhook_events=events
+        )
+        await harness.recorder.fail_orphan(record, "The server ended.")
+        found = await harness.records.get("a", "predict")
+        assert (found.status, found.error, found.payload) == ("failed", "The server ended.", None)
+        assert found.completed_at >= prediction.created_at
+        owed = await harness.records.deliveries("a", "predict")
+        assert [each.id for each in owed] == [each.id for each in completed]
+        assert len(owed) == (events == ("completed",))
+
+    play(scene)

@@ -1,0 +1,149 @@
+"""What becomes of predictions when their worker reports, is set up, or dies."""
+
+import pytest
+
+from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready, SetupFailed
+
+
+def test_several_that_run_again_keep_their_order(play):
+    async def scene(harness):
+        harness.dispatcher.lead.slots = 2
+        for name in "abc":
+            await harness.submit(name, retries=1)
+            await harness.flush()
+        harness.model.takes_work, harness.model.state = False, "crashed"
+        harness.dispatcher.lead.on_exit("was killed")
+        assert [each.id for each in harness.dispatcher.waiting] == ["a", "b", "c"]
+        assert [each.retries_left for each in harness.dispatcher.waiting] == [0, 0, 1]
+        assert (await harness.records.get("a", "predict")).retries_left == 0
+
+    play(scene)
+
+
+def test_a_failed_setup_ends_what_waits_and_later_work_starts_the_process_again(play):
+    async def scene(harness):
+        harness.model.takes_work, harness.model.state = False, "starting"
+        first = await harness.submit("first")
+        harness.model.state = "setup failed"
+        harness.dispatcher.lead.on_report(SetupFailed("no weights"))
+        assert first.error == "Setup failed: no weights"
+        await harness.submit("second")
+        harness.model.may_start = True
+        harness.dispatcher.lead.on_exit("it was stopped")
+        assert harness.model.starts == 1
+
+    play(scene)
+
+
+def test_reports_change_their_prediction(play):
+    async def scene(harness):
+        prediction = await harness.submit("a", durable=False)
+        lead = harness.dispatcher.lead
+        lead.on_report(Output("a", b"1"))
+        lead.on_report(Log("a", "stderr", "careful\n"))
+        lead.on_report(Metric("a", "tokens", b"2", "increment"))
+        assert ([bytes(each) for each in prediction.outputs], prediction.logs) == (
+            [b"1"],
+            "careful\n",
+        )
+        assert prediction.metrics == {"tokens": 2}
+        assert harness.model.steady == 0
+        lead.on_report(Finished("a", "succeeded", predict_time=1.0))
+        assert (prediction.status, prediction.done.done()) == ("succeeded", True)
+        assert harness.model.steady == 1
+
+    play(scene)
+
+
+def test_outputs_and_logs_are_announced_and_metrics_are_counted(play):
+    async def scene(harness):
+        announced, counted = [], []
+        prediction = await harness.submit("a", durable=False)
+        harness.recorder.on_output = lambda each: announced.append(("output", each))
+        harness.recorder.on_log = lambda each: announced.append(("log", each))
+        harness.observer.on_metric = lambda *each: counted.append(each)
+        lead = harness.dispatcher.lead
+        lead.on_report(Output("a", b"1"))
+        lead.on_report(Log("a", "stdout", "x"))
+        lead.on_report(Metric("a", "m", b"2"))
+        assert announced == [("output", prediction), ("log", prediction)]
+        assert counted == [(prediction, "m", 2)]
+
+    play(scene)
+
+
+def test_reports_of_what_has_ended_change_nothing(play):
+    async def scene(harness):
+        prediction = await harness.submit("a", durable=False)
+        lead = harness.dispatcher.lead
+        lead.on_report(Finished("a", "canceled"))
+        lead.on_report(Output("a", b"1"))
+        lead.on_report(Finished("a", "succeeded"))
+        assert (prediction.status, prediction.outputs) == ("canceled", [])
+
+    play(scene)
+
+
+def test_a_ready_worker_gets_what_waits_and_is_counted(play):
+    async def scene(harness):
+        harness.model.takes_work = False
+        await harness.submit("a", durable=False)
+        harness.model.takes_work = True
+        counted = []
+        harness.observer.set_up = lambda report, is_again: counted.append((report, is_again))
+        for report in (Ready(), Ready(b"{}")):
+            harness.dispatcher.lead.on_report(report)
+        assert harness.model.runs == ["a"]
+        assert counted == [(None, False), (b"{}", True)]
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("state", "crashes"), [("crashed", 1), ("defunct", 1), ("stopped", 0), ("setup failed", 0)]
+)
+def test_only_a_crash_counts_as_one(play, state, crashes):
+    async def scene(harness):
+        counted = []
+        harness.observer.crashed = lambda: counted.append(1)
+        harness.model.takes_work, harness.model.state = False, state
+        harness.dispatcher.lead.on_exit("was killed")
+        assert len(counted) == crashes
+        assert harness.model.starts == 0  # nothing waits for it
+
+    play(scene)
+
+
+def test_what_ran_in_a_dead_worker_has_failed_or_was_cancelled_or_waits_again(play):
+    async def scene(harness):
+        harness.dispatcher.lead.slots = 4
+        options = {"fails": {}, "cancelled": {"retries": 1}, "again": {"retries": 1}}
+        ran = {
+            name: await harness.submit(name, durable=False, **more)
+            for name, more in options.items()
+        }
+        harness.dispatcher.cancel("cancelled")
+        ran["again"].add_output(b"1")
+        harness.model.takes_work, harness.model.state = False, "crashed"
+        harness.dispatcher.lead.on_exit("was killed")
+        assert [each.status for each in ran.values()] == ["failed", "canceled", "starting"]
+        assert ran["fails"].error == "Worker crashed: the model process was killed"
+        assert (ran["again"].retries_left, ran["again"].outputs) == (0, [])
+        assert list(harness.dispatcher.waiting) == [ran["again"]]
+        assert harness.dispatcher.lead.running == {}
+
+    play(scene)
+
+
+def test_what_waits_for_a_worker_that_is_given_up_has_failed(play):
+    async def scene(harness):
+        harness.model.takes_work = False
+        waiting = await harness.submit("a", durable=False)
+        harness.model.state, harness.model.crashes.last = "defunct", "died"
+        harness.dispatcher.lead.on_exit("died")
+        assert (waiting.status, waiting.error) == (
+            "failed",
+            "the model process has given up: died",
+        )
+
+    play(scene)

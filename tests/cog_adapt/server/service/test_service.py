@@ -1,0 +1,209 @@
+"""Which dispatcher serves what, what is in flight, and how all of it ends."""
+
+import asyncio
+import time
+
+import msgspec
+import pytest
+
+from cog_adapt.server.protocol import Described, Finished
+from cog_adapt.server.schema.openapi import openapi_schema
+from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.settings import Settings
+
+
+def predict(text: str) -> str:
+    return text
+
+
+SCHEMA = msgspec.json.encode(openapi_schema(predict))
+
+
+@pytest.mark.parametrize(
+    ("state", "has_been_ready", "is_ready"),
+    [
+        ("ready", True, True),
+        ("crashed", True, True),
+        ("starting", True, True),
+        ("starting", False, False),
+        ("setup failed", False, False),
+        ("defunct", True, False),
+        ("stopped", True, False),
+    ],
+)
+def test_a_crash_that_is_being_mended_is_no_unreadiness(play, state, has_been_ready, is_ready):
+    async def scene(harness):
+        harness.model.state, harness.model.has_been_ready = state, has_been_ready
+        assert harness.service.is_ready is is_ready
+        assert harness.service._may_run() is (state not in ("setup failed", "defunct"))
+
+    play(scene)
+
+
+def test_each_kind_has_its_dispatcher_and_the_main_one_speaks_for_the_server(play):
+    async def scene(harness):
+        service = harness.service
+        assert service.dispatcher("predict") is service.main is harness.dispatcher
+        assert service.dispatcher("train") is harness.trainings
+        assert service.worker is harness.dispatcher.lead
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("strict", "mode"), [(True, "train"), (False, "train"), (True, "predict")])
+def test_only_cogs_server_that_trains_trains_whatever_the_path(play, strict, mode):
+    async def scene(harness):
+        only = {mode: harness.trainings}
+        service = PredictionService(
+            only, mode, harness.records, harness.recorder, Settings(strict_cog=strict)
+        )
+        other = "predict" if mode == "train" else "train"
+        assert service.dispatcher(mode) is harness.trainings
+        expected = harness.trainings if strict and mode == "train" else None
+        assert service.dispatcher(other) is expected
+
+    play(scene)
+
+
+def test_what_is_in_flight_is_found_by_its_id_and_kind(play):
+    async def scene(harness):
+        training = await harness.submit("a", "train")
+        service = harness.service
+        assert service.find("a") is service.find("a", "train") is training
+        assert service.find("a", "predict") is service.find("b") is None
+
+    play(scene)
+
+
+def test_events_of_what_ended_lately_are_found_by_id_and_kind(play):
+    async def scene(harness):
+        await harness.submit("a", durable=False, has_client_id=True)
+        harness.dispatcher.end(harness.service.find("a"), Finished("a", "succeeded"))
+        service = harness.service
+        assert service.find_cached("a", "predict").events.is_closed
+        assert service.find_cached("a", "train") is None
+        del service.dispatchers["train"]
+        assert service.find_cached("a", "train") is None
+
+    play(scene)
+
+
+def test_a_cancel_reaches_every_kind(play):
+    async def scene(harness):
+        both = [await harness.submit("a", kind, durable=False) for kind in ("predict", "train")]
+        assert harness.service.cancel("a") is True
+        assert [each.is_cancelled for each in both] == [True, True]
+        assert harness.service.cancel("b") is False
+
+    play(scene)
+
+
+def test_the_schema_is_the_predictors_once_it_is_known(play):
+    async def scene(harness):
+        service = harness.service
+        assert service.schema() == {}
+        harness.dispatcher.lead.description = Described(SCHEMA, 1, is_async=False)
+        assert service.schema() == msgspec.json.decode(SCHEMA)
+        assert service.schema() is service.schema()
+
+    play(scene)
+
+
+def test_inputs_are_checked_by_the_schema_and_the_limit_that_is_set(play):
+    async def scene(harness):
+        harness.settings = Settings(max_string_length=3)
+        service = PredictionService(
+            harness.service.dispatchers,
+            "predict",
+            harness.records,
+            harness.recorder,
+            harness.settings,
+        )
+        harness.dispatcher.lead.description = Described(SCHEMA, 1, is_async=False)
+        validator = service.validator("predict")
+        assert validator is service.validator("predict")
+        assert validator.problems({"text": "abc"}) == []
+        assert validator.problems({"text": "abcd"})
+        with pytest.raises(KeyError):
+            service.validator("train")
+
+    play(scene)
+
+
+def test_open_starts_the_main_worker_and_looks_for_what_was_left(play):
+    async def scene(harness):
+        for dispatcher in (harness.dispatcher, harness.trainings):
+            dispatcher.lead.process.may_start = True
+        harness.service.open()
+        assert (harness.model.starts, harness.trainings.lead.process.starts) == (1, 0)
+        assert not harness.service._recovery._task.done()
+        harness.service._recovery.stop()
+
+    play(scene)
+
+
+def test_a_drain_waits_for_what_is_in_flight_and_stops_looking_for_more(play):
+    async def scene(harness):
+        service = harness.service
+        service.open()
+        prediction = await harness.submit("a", durable=False)
+        assert not service.is_closing
+        closing = asyncio.create_task(service.close(None))
+        await asyncio.sleep(0.05)
+        assert service.is_closing
+        assert service._recovery._task.cancelled()
+        assert not closing.done()
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
+        await closing
+        assert prediction.status == "succeeded"
+        assert not any(each.lead.process.takes_work for each in service.dispatchers.values())
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(0.1, "ready"), (None, "setup failed")])
+def test_a_drain_ends_in_time_or_where_nothing_can_end(play, seconds, state):
+    async def scene(harness):
+        prediction = await harness.submit("a", durable=False)
+        training = await harness.submit("t", "train", durable=False)
+        harness.model.state = state
+        began = time.monotonic()
+        await harness.service.close(seconds)
+        assert time.monotonic() - began < 5
+        assert prediction.error == training.error == "The server was shut down before it ended."
+
+    play(scene)
+
+
+def test_a_drain_that_goes_on_takes_no_other_limit_but_can_be_given_up(play):
+    async def scene(harness):
+        prediction = await harness.submit("a", durable=False)
+        harness.service.drain(None)
+        harness.service.drain(0.0)
+        await asyncio.sleep(0.05)
+        assert not prediction.is_final
+        harness.service.give_up()
+        await harness.service.close(None)
+        assert prediction.status == "failed"
+
+    play(scene)
+
+
+def test_giving_up_without_a_drain_is_one_without_time(play):
+    async def scene(harness):
+        prediction = await harness.submit("a", durable=False)
+        harness.service.give_up()
+        await asyncio.wait_for(asyncio.shield(prediction.done), 5)
+        assert prediction.status == "failed"
+
+    play(scene)
+
+
+def test_the_close_waits_until_every_end_is_written(play):
+    async def scene(harness):
+        prediction = await harness.submit("a", repeatable=False)
+        await harness.service.close(0.0)
+        assert prediction.written.done()
+        assert await harness.status("a") == "failed"
+
+    play(scene)

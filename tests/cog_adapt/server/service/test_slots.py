@@ -1,0 +1,166 @@
+"""Predictions that wait, and the workers that run them."""
+
+import json
+
+from cog_adapt.server.protocol import Cancel, Finished
+
+
+def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play):
+    async def scene(harness):
+        harness.model.hears = False
+        await harness.submit("a")
+        await harness.submit("b")
+        await harness.flush()
+        harness.model.takes_work, harness.model.state = False, "crashed"
+        harness.dispatcher.lead.on_exit("was killed")
+        assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
+        assert await harness.status("a") == "starting"
+        harness.model.hears = harness.model.takes_work = True
+        harness.model.state = "ready"
+        harness.dispatcher.slots.advance()
+        await harness.flush()
+        assert harness.model.runs == ["a"]
+
+    play(scene)
+
+
+def test_what_waits_is_ended_when_the_model_is_given_up_while_it_is_written_down(play):
+    async def scene(harness):
+        prediction = await harness.submit("a")
+        harness.model.hears, harness.model.state = False, "defunct"
+        harness.model.crashes.last = "died"
+        harness.dispatcher.lead.on_exit("died")
+        await harness.flush()
+        assert (prediction.status, "died" in prediction.error) == ("failed", True)
+
+    play(scene)
+
+
+def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):
+    async def scene(harness):
+        running = await harness.submit("running")
+        await harness.flush()
+        waiting = await harness.submit("waiting")
+        mortal = await harness.submit("mortal", repeatable=False)
+        beginning = await harness.submit("t", "train")
+        harness.dispatcher.slots.close("over")
+        harness.trainings.slots.close("over")
+        await harness.flush()
+        assert harness.model.said[1:] == [Cancel("running", 1)]
+        assert harness.trainings.lead.process.said == []
+        assert (running.status, mortal.status) == ("failed", "failed")
+        assert (waiting.status, beginning.status) == ("starting", "starting")
+        assert await harness.status("waiting") == "starting"
+
+    play(scene)
+
+
+def test_predictions_go_to_the_first_worker_with_a_free_slot(play):
+    async def scene(harness):
+        slots = harness.dispatcher.slots
+        second = harness.open_dispatcher("predict").lead
+        slots.workers = harness.dispatcher.workers = [harness.dispatcher.lead, second]
+        second.slots = 2
+        assert slots.count == 3
+        for name in "abcd":
+            await harness.submit(name, durable=False)
+        assert [list(worker.running) for worker in slots.workers] == [["a"], ["b", "c"]]
+        assert [each.id for each in slots.waiting] == ["d"]
+        slots.workers[0].process.takes_work = False
+        harness.dispatcher.end(slots.workers[0].running["a"], Finished("a", "succeeded"))
+        assert [each.id for each in slots.waiting] == ["d"]
+        slots.workers[0].process.state = "defunct"
+        assert slots.given_up is None  # one of two may still work
+        second.process.state = "defunct"
+        slots.workers[0].process.crashes.last = "died"
+        assert slots.given_up == "the model process has given up: died"
+
+    play(scene)
+
+
+def test_who_waits_gets_a_new_place_when_one_begins(play):
+    async def scene(harness):
+        for name in "abc":
+            await harness.submit(name, durable=False)
+        last = harness.dispatcher.waiting[-1]
+        harness.dispatcher.end(harness.dispatcher.lead.running["a"], Finished("a", "succeeded"))
+        places = [json.loads(each.data) for each in last.events._kept if each.name == "queued"]
+        assert places == [{"position": 2}, {"position": 1}]
+
+    play(scene)
+
+
+def test_what_a_client_waits_for_starts_at_once_and_is_told_so(play):
+    async def scene(harness):
+        prediction = await harness.submit("a", durable=False)
+        assert (prediction.status, harness.model.runs) == ("processing", ["a"])
+        assert [event.name for event in prediction.events._kept] == ["start"]
+        lead = harness.dispatcher.lead
+        assert (lead.running, lead.beginning) == ({"a": prediction}, {})
+
+    play(scene)
+
+
+def test_what_begins_holds_its_slot_until_it_is_on_disk(play):
+    async def scene(harness):
+        prediction = await harness.submit("a")
+        lead = harness.dispatcher.lead
+        assert (lead.beginning, lead.free_slots) == ({"a": prediction}, 0)
+        await harness.flush()
+        assert (lead.beginning, lead.running) == ({}, {"a": prediction})
+
+    play(scene)
+
+
+def test_what_another_server_has_taken_over_is_failed_and_not_run(play):
+    async def scene(harness):
+        prediction = await harness.submit("a", durable=False)
+        slots, lead = harness.dispatcher.slots, harness.dispatcher.lead
+        lead.running.clear()
+        assert slots._start(prediction, lead, is_ours=False) is True
+        assert (prediction.status, prediction.error) == (
+            "failed",
+            "Another server has taken it over.",
+        )
+        assert harness.model.runs == ["a"]
+
+    play(scene)
+
+
+def test_a_process_that_does_not_hear_ends_the_handing_out(play):
+    async def scene(harness):
+        harness.dispatcher.lead.slots = 2
+        harness.model.hears = False
+        first = await harness.submit("a", durable=False)
+        await harness.submit("b", durable=False)
+        assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
+        assert first.status == "starting"
+        assert harness.records.waiting
+
+    play(scene)
+
+
+def test_all_that_waits_can_be_failed_with_one_reason(play):
+    async def scene(harness):
+        harness.model.takes_work = False
+        waiting = [await harness.submit(name, durable=False) for name in "ab"]
+        harness.dispatcher.slots.fail_waiting_if_given_up()
+        assert len(harness.dispatcher.waiting) == 2
+        harness.dispatcher.slots.fail_waiting("no more")
+        assert [(each.status, each.error) for each in waiting] == [("failed", "no more")] * 2
+        assert not harness.dispatcher.waiting
+
+    play(scene)
+
+
+def test_after_the_close_what_runs_has_failed_with_its_reason(play):
+    async def scene(harness):
+        running = await harness.submit("a", durable=False)
+        waiting = await harness.submit("b", durable=False)
+        harness.dispatcher.slots.close("over")
+        assert (running.error, waiting.error) == ("over", "over")
+        assert harness.model.said[1:] == [Cancel("a", 1)]
+        await harness.submit("c", durable=False)
+        assert harness.model.runs == ["a"]
+
+    play(scene)

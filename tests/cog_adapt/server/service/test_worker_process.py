@@ -1,0 +1,136 @@
+"""A worker process from its start to its exit."""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from dataclasses import replace
+
+import pytest
+
+from cog_adapt.server.protocol import AskHealth, Finished, Health, Ready, Run
+from cog_adapt.server.service.worker_process import WorkerProcess, _cause
+from cog_adapt.server.temp_files import new_prefix
+from cog_adapt.server.worker.config import WorkerConfig
+
+PREDICTOR = """
+import os, subprocess, time
+class Predictor:
+    def setup(self):
+        self.child = subprocess.Popen(["sleep", "600"])
+        with open("child", "w") as file:
+            file.write(str(self.child.pid))
+    def run(self, seconds: float = 0.0) -> str:
+        time.sleep(seconds)
+        return "done"
+"""
+
+
+async def until(look):
+    async with asyncio.timeout(40):
+        while not look():
+            await asyncio.sleep(0.02)
+
+
+def is_alive(process):
+    with contextlib.suppress(OSError), open(f"/proc/{process}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch):
+    """Runs a scene with a process that has been set up."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "sample.py").write_text(PREDICTOR)
+
+    def run(scene):
+        async def story():
+            reports, exits = [], []
+            config = replace(WorkerConfig("sample.py:Predictor"), prefix=new_prefix())
+            process = WorkerProcess(config, reports.append, exits.append)
+            try:
+                await until(lambda: any(isinstance(report, Ready) for report in reports))
+                await scene(process, reports, exits)
+            finally:
+                process.kill()
+                await until(process.exited.is_set)
+
+        asyncio.run(story())
+
+    return run
+
+
+def test_a_run_is_reported_until_its_end_and_a_stop_lets_it_end(play):
+    async def scene(process, reports, exits):
+        assert process.run(Run("a", b'{"seconds":0.3}', {}))
+        process.ask(AskHealth())
+        process.stop()
+        await until(process.exited.is_set)
+        assert exits == ["exited with code 0"]
+        assert [each for each in reports if isinstance(each, Finished | Health)][-1].id == "a"
+        assert Health() in reports
+
+    play(scene)
+
+
+def test_a_cancel_reaches_the_run_that_was_sent_before_it(play):
+    async def scene(process, reports, _):
+        assert process.run(Run("a", b'{"seconds":30}', {}))
+        process.cancel("a")
+        await until(lambda: isinstance(reports[-1], Finished))
+        assert (reports[-1].id, reports[-1].status) == ("a", "canceled")
+
+    play(scene)
+
+
+def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_path):
+    async def scene(process, _, exits):
+        child = int((tmp_path / "child").read_text())
+        left, other = (tmp_path / f"{prefix}x" for prefix in (process._config.prefix, "other"))
+        left.touch()
+        other.touch()
+        assert is_alive(child)
+        process.kill()
+        await until(process.exited.is_set)
+        assert exits == ["was killed by signal 9 (SIGKILL)"]
+        await until(lambda: not is_alive(child))
+        assert (left.exists(), other.exists()) == (False, True)
+        assert process.run(Run("a", b"{}", {})) is False
+        process.cancel("a")
+        process.ask(AskHealth())
+        process.stop()
+        process.kill()
+        await asyncio.sleep(0.1)
+        assert len(exits) == 1
+
+    play(scene)
+
+
+def test_a_process_that_talks_nonsense_is_ended(play):
+    async def scene(process, _, exits):
+        process._work._on_nonsense()
+        await until(lambda: exits)
+        assert exits == ["was killed by signal 9 (SIGKILL)"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (0, "exited with code 0"),
+        (3, "exited with code 3"),
+        (None, "exited with code None"),
+        (-15, "was killed by signal 15 (SIGTERM)"),
+        (-1, "was killed by signal 1 (SIGHUP)"),
+        (-200, "exited with code -200"),
+    ],
+)
+def test_an_exit_in_words(code, cause):
+    assert _cause(code) == cause
+
+
+def test_the_test_can_see_a_process():
+    assert is_alive(os.getpid())
