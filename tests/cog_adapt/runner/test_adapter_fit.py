@@ -75,3 +75,12 @@ def test_a_tensor_that_does_not_fit_is_refused_by_name(adapter, template, name, 
     wrong = replace(adapter, tensors={**adapter.tensors, name: tensor})
     with pytest.raises(WeightsError, match=rf"tensor .* .*{reason}"):
         check_fits(wrong, BASE, template, HEAD)
+
+
+def test_a_tie_is_known_under_each_of_its_names(adapter, template):
+    template["twin"] = nn.Linear(4, 6)
+    template["twin"].weight = template["query"].weight
+    template["norm2"] = nn.BatchNorm1d(6)
+    template["norm2"].running_mean = template["norm"].running_mean
+    tensors = {"twin.weight": torch.ones(6, 4), "norm2.running_mean": torch.ones(6)}
+    check_fits(replace(adapter, tensors=tensors), BASE, template, HEAD)

@@ -154,7 +154,7 @@ def test_a_tied_parameter_is_watched_under_each_name():
     census = Census.of(base)
     base.output.weight = nn.Parameter(base.output.weight.detach().clone())
     changes = census.changes(base)
-    assert any("output.weight (identity)" in sentence for sentence in changes)
+    assert any("output.weight (identity) was" in sentence for sentence in changes)
     assert not any("embedding.weight" in sentence for sentence in changes)
 
 

@@ -69,3 +69,20 @@ def test_a_replica_that_recomputes_is_freed_when_it_is_let_go_of():
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_a_block_runs_again_in_backward_and_others_once():
+    module = seeded_module(TinyTransformer)
+    recompute_blocks(module)
+    runs = []
+    for part in (module.blocks[0].feed, module.blocks[1].feed, module.head):
+        part.register_forward_hook(lambda part, *_: runs.append(part))
+    module(IDS)[0].sum().backward()
+    assert [runs.count(block.feed) for block in module.blocks] == [2, 2]
+    assert runs.count(module.head) == 1
+    assert type(module.blocks[0]).__name__ == "RecomputedBlock"
+
+
+def test_a_list_of_one_has_no_repeated_blocks():
+    assert blocks(nn.Sequential(nn.Linear(1, 1))) == []
+    assert len(blocks(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1)))) == 2

@@ -373,3 +373,23 @@ def test_a_phase_closes_a_region_that_its_function_left_open():
         "no_grad",
     )
     assert thread_modes() == before
+
+
+@pytest.mark.parametrize("precision", [None, FP32, BF16], ids=str)
+def test_the_cast_cache_is_off_inside_casting_and_as_before_after_it(precision):
+    before = torch.is_autocast_cache_enabled()
+    with casting(precision):
+        assert not torch.is_autocast_cache_enabled()
+    assert torch.is_autocast_cache_enabled() is before
+
+
+def test_what_is_refused_is_refused_before_the_module_is_touched():
+    def suspends(module):
+        yield
+
+    module = nn.Sequential(nn.Linear(2, 2), nn.Dropout()).train()
+    with pytest.raises(ModeError, match="is a coroutine or generator function"):
+        run_inference(suspends, module, FP32, "no_grad")
+    with pytest.raises(ModeError, match="is a coroutine or generator function"):
+        run_adaptation(suspends, module, ())
+    assert all(part.training for part in module.modules())

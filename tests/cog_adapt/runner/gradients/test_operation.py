@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.differences import SIXTEEN_BIT
 from cog_adapt.runner.gradients.operation import Operation, apart, close
+from tests.cog_adapt.models import SpectralNet, seeded_module
+from tests.cog_adapt.runner.gradients.cases import rows
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, tower
 
 
@@ -93,6 +95,25 @@ def test_serving_an_adapter_agrees_with_an_eval_forward() -> None:
     operation.compare_serving()
     assert found(operation.flow) == []
     assert operation.subject.loss.observer is None
+
+
+def test_both_sides_of_the_comparison_begin_with_the_same_buffers() -> None:
+    module = seeded_module(SpectralNet)
+    operation = trained(module, probe=rows(4, 8))
+    operation.compare_serving()
+    assert found(operation.flow) == []
+
+
+def test_a_forward_that_writes_to_its_buffers_in_eval_agrees_with_itself() -> None:
+    def counting_in_a_buffer(self: nn.Module, h: Tensor) -> Tensor:
+        self.count.add_(1)
+        return h * self.count.clone()
+
+    module = tower(counting_in_a_buffer)
+    module.blocks[1].register_buffer("count", torch.zeros(()))
+    operation = trained(module)
+    operation.compare_serving()
+    assert found(operation.flow)[-1] != ("FAIL", "serve-differs")
 
 
 def test_a_short_cut_of_inference_fails() -> None:

@@ -49,6 +49,22 @@ def test_a_wrong_gradient_fails_with_its_place_and_what_is_right() -> None:
     assert "right: head.weight" in finding.message
 
 
+def test_where_blocks_are_wrong_the_whole_is_not_named_too() -> None:
+    slopes, _ = judged(tower(lambda self, h: Tripled.apply(h)))
+    assert slopes.verdicts["(all)"].wrong
+    assert "(all)" not in only(slopes.flow).message
+    assert "def backward(ctx" in only(slopes.flow).line
+
+
+def test_where_only_the_whole_is_wrong_every_parameter_is_named() -> None:
+    slopes = slopes_of(tower(lambda self, h: Tripled.apply(h)))
+    slopes.judge_whole()
+    slopes._report_wrong(["(all)"])
+    finding = only(slopes.flow)
+    assert finding.parameters == tuple(slopes.subject.names)
+    assert "right: none" in finding.message
+
+
 def test_the_whole_gradient_is_compared_along_itself() -> None:
     slopes = slopes_of(tower(lambda self, h: Tripled.apply(h)))
     assert slopes.judge_whole()["error"] > 0.003
