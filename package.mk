@@ -1,5 +1,8 @@
 # Recipes for the package itself, beside those of the Makefile; a project of one's own has none.
-.PHONY: gpu contracts bench quick container faults fuzz
+.PHONY: test-all gpu contracts bench quick container faults fuzz
+
+test-all: $(ENV)  ## every test, of the package too, two files at a time
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 gpu: $(ENV)  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -m gpu
