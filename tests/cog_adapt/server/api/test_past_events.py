@@ -1,8 +1,11 @@
-"""The events of what has ended, told from its record."""
+"""The events of what has ended, made from its record."""
 
 import asyncio
 import json
 from datetime import UTC, datetime
+
+import msgspec
+import pytest
 
 from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.records import Record
@@ -18,16 +21,16 @@ RECORD = Record(
 )
 
 
-def told(after):
+def events_after(after, record=RECORD):
     async def collect():
-        return b"".join([part async for part in past_events(RECORD, after)]).decode()
+        return b"".join([part async for part in past_events(record, after)]).decode()
 
     blocks = asyncio.run(collect()).removesuffix("\n\n").split("\n\n")
     return [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks]
 
 
 def test_a_record_tells_its_logs_its_last_metrics_and_its_output():
-    events = told(0)
+    events = events_after(0)
     names = ["start", "log", "metric", "metric", "metric", "output", "output", "completed"]
     assert [event["event"] for event in events] == names
     metrics = [json.loads(event["data"]) for event in events[2:5]]
@@ -39,5 +42,44 @@ def test_a_record_tells_its_logs_its_last_metrics_and_its_output():
 
 
 def test_a_replay_begins_after_the_event_that_was_seen():
-    assert [event["id"] for event in told(5)] == ["6", "7", "8"]
-    assert [(event["id"], event["event"]) for event in told(30)] == [("31", "completed")]
+    assert [event["id"] for event in events_after(5)] == ["6", "7", "8"]
+    assert [(event["id"], event["event"]) for event in events_after(30)] == [("31", "completed")]
+
+
+def test_an_event_holds_what_the_live_one_did():
+    events = {event["event"]: json.loads(event["data"]) for event in events_after(0)}
+    assert events["start"] == {"id": "e1", "status": "processing"}
+    assert events["log"] == {"source": "stdout", "data": "a line\n"}
+    assert events["output"] == {"chunk": "b", "index": 1}
+    assert events["metric"]["mode"] == "replace"
+    whole = events["completed"]
+    assert (whole["id"], whole["output"], whole["logs"]) == ("e1", ["a", "b"], "a line\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "chunks", "whole"),
+    [(None, [], None), ("null", [], None), ('"a"', ["a"], "a"), ("[]", [], []), ("0", [0], 0)],
+)
+def test_an_output_is_told_in_its_chunks_and_whole(output, chunks, whole):
+    record = msgspec.structs.replace(RECORD, output=output, logs="", metrics="{}")
+    events = events_after(0, record)
+    found = [json.loads(each["data"])["chunk"] for each in events if each["event"] == "output"]
+    assert found == chunks
+    assert json.loads(events[-1]["data"])["output"] == whole
+    assert [event["event"] for event in events][:1] == ["start"]
+    assert "log" not in [event["event"] for event in events]
+
+
+def test_who_has_seen_the_last_event_gets_the_end_again_under_the_next_number():
+    assert [event["id"] for event in events_after(7)] == ["8"]
+    assert [(event["id"], event["event"]) for event in events_after(8)] == [("9", "completed")]
+
+
+def test_metrics_inside_a_group_come_after_it_by_their_dotted_names():
+    record = msgspec.structs.replace(RECORD, metrics='{"a":{"b":{"c":1},"d":2},"e":3}')
+    metrics = [json.loads(e["data"]) for e in events_after(0, record) if e["event"] == "metric"]
+    assert [(each["name"], each["value"]) for each in metrics] == [
+        ("e", 3),
+        ("a.d", 2),
+        ("a.b.c", 1),
+    ]

@@ -4,6 +4,9 @@ import pytest
 import replicate
 from replicate.prediction import Prediction
 
+from cog_adapt.server.api.replicate_events import translate
+from cog_adapt.server.service.encoding import encode
+from cog_adapt.server.service.events import Event
 from tests.cog_adapt.contract.serving import serving
 
 CODE = """\
@@ -59,3 +62,23 @@ def test_a_failure_is_the_clients_error(server):
         name = server.predict(fail=True)["id"]
         with pytest.raises(RuntimeError, match="boom"):
             list(prediction_of(client, server, name).stream())
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("output", {"chunk": "a\nb", "index": 0}, ("output", b"a\nb")),
+        ("output", {"chunk": {"b": [1]}, "index": 0}, ("output", b'{"b":[1]}')),
+        ("log", {"source": "stderr", "data": "line\n"}, ("logs", b"line\n")),
+        ("error", {"error": "x", "skipped": 1}, ("error", b'{"error":"x","skipped":1}')),
+        ("completed", {"status": "failed", "error": "boom"}, ("error", b"boom")),
+        ("completed", {"status": "canceled"}, ("done", b'{"reason":"canceled"}')),
+        ("completed", {"status": "succeeded"}, ("done", b"{}")),
+        ("start", {"status": "processing"}, None),
+        ("metric", {"name": "a", "value": 1}, None),
+        ("queued", {"position": 1}, None),
+    ],
+)
+def test_each_event_has_the_platforms_name(name, data, expected):
+    found = translate(Event(7, name, encode(data)))
+    assert found == (expected and Event(7, *expected))

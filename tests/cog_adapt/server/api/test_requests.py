@@ -1,92 +1,20 @@
-"""How a client wants its answer, by its headers."""
+"""From a request to what is to run, in the sequence of Cog's checks."""
 
+import asyncio
 from types import SimpleNamespace
 
+import msgspec
 import pytest
-from starlette.requests import Request
+from cog import Secret
+from starlette.requests import ClientDisconnect, Request
 
 from cog_adapt.server.api.body import RequestBody
-from cog_adapt.server.api.preferences import Preferences, read_headers, read_preferences
-from cog_adapt.server.api.requests import RequestParser
+from cog_adapt.server.api.preferences import Preferences
+from cog_adapt.server.api.requests import InvalidInputs, RequestParser
 from cog_adapt.server.api.responses import STATUSES
-from cog_adapt.server.errors import InvalidRequest, NotReady
+from cog_adapt.server.errors import InvalidRequest, NotReady, NotStreamable, ShapeError
 from cog_adapt.server.schema.openapi import openapi_schema
-from cog_adapt.server.schema.validation import InputValidator
-
-
-def preferences(*, strict=False, **headers):
-    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return read_preferences(read_headers(Request({"type": "http", "headers": raw})), strict=strict)
-
-
-@pytest.mark.parametrize("strict", [True, False])
-def test_without_headers_a_client_waits_for_the_end(strict):
-    assert preferences(strict=strict) == Preferences(False, False, None, None)
-
-
-@pytest.mark.parametrize("strict", [True, False])
-def test_a_stream_wins_over_prefer(strict):
-    found = preferences(strict=strict, accept="a/b, text/event-stream;q=1", prefer="respond-async")
-    assert found == Preferences(is_stream=True)
-
-
-@pytest.mark.parametrize("accept", ["*/*", "text/*", "TEXT/EVENT-STREAM", "application/json"])
-def test_other_types_are_no_stream(accept):
-    assert not preferences(accept=accept).is_stream
-
-
-@pytest.mark.parametrize("strict", [True, False])
-def test_respond_async(strict):
-    assert preferences(strict=strict, prefer="respond-async") == Preferences(is_async=True)
-
-
-@pytest.mark.parametrize("prefer", ["Respond-Async", "respond-async, wait=5", "wait=5", "x"])
-def test_cog_knows_no_other_preference(prefer):
-    assert preferences(strict=True, prefer=prefer) == Preferences()
-
-
-@pytest.mark.parametrize(
-    ("prefer", "expected"),
-    [
-        ("Respond-Async", Preferences(is_async=True)),
-        ("foo, respond-async ", Preferences(is_async=True)),
-        ("wait=5", Preferences(wait=5.0)),
-        ("WAIT=0", Preferences(wait=0.0)),
-        ("respond-async, wait=5", Preferences(wait=5.0)),
-        ("wait=5, respond-async", Preferences(wait=5.0)),
-        ("wait", Preferences()),
-        ("wait=-1", Preferences()),
-        ("wait=x, respond-async", Preferences(is_async=True)),
-        ("respond-asynchronously", Preferences()),
-    ],
-)
-def test_the_mirror_reads_preferences(prefer, expected):
-    assert preferences(prefer=prefer) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("30", 30), ("30s", 30), ("5m", 300), ("1h", 3600), ("250ms", 0.25), ("0.5", 0.5)],
-)
-def test_cancel_after_is_a_time(text, seconds):
-    assert preferences(cancel_after=text).cancel_after == seconds
-    assert preferences(cancel_after=text, prefer="wait=1") == Preferences(
-        wait=1.0, cancel_after=seconds
-    )
-    assert preferences(cancel_after=text, prefer="respond-async").cancel_after == seconds
-    assert preferences(cancel_after=text, accept="text/event-stream").cancel_after == seconds
-
-
-@pytest.mark.parametrize(
-    "text", ["", "0", "0s", "0.0", "-1", "1d", "1e9", "inf", "soon", "1 s", "9999999", "٣"]
-)
-def test_what_is_no_time_is_refused_with_the_remedy(text):
-    with pytest.raises(InvalidRequest, match="30s, 5m or 1h") as caught:
-        preferences(cancel_after=text)
-    assert (STATUSES[type(caught.value)], caught.value.location) == (
-        422,
-        ("header", "cancel-after"),
-    )
+from cog_adapt.server.schema.validation import REDACTED, InputValidator
 
 
 def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_reason():
@@ -97,6 +25,182 @@ def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_re
         return InputValidator(openapi_schema(predict), "TrainingInput", 1000)
 
     service = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
-    with pytest.raises(NotReady, match="trainings does not load.*setup.logs") as told:
+    with pytest.raises(NotReady, match="trainings does not load.*setup.logs") as caught:
         RequestParser(service, None, "train", "train").digest(RequestBody())
-    assert STATUSES[type(told.value)] == 503
+    assert STATUSES[type(caught.value)] == 503
+
+
+def predict(text: str, key: Secret = None) -> str:
+    return text
+
+
+class Service:
+    """Stands for the service."""
+
+    def __init__(self, *, strict=False, streams=False):
+        self.settings = SimpleNamespace(strict_cog=strict)
+        self.is_ready, self.is_closing = True, False
+        operation = {"post": {"x-cog-streaming": streams}}
+        self.document = {"paths": {"/predictions": operation}}
+
+    def schema(self):
+        return self.document
+
+    def validator(self, _kind):
+        return InputValidator(openapi_schema(predict), "Input", 1000)
+
+
+class Webhooks:
+    """Knows one URL that could be sent to."""
+
+    def find_fault(self, url):
+        return None if url == "http://good/" else "is not public"
+
+
+def parser(kind="predict", runs="predict", **service):
+    return RequestParser(Service(**service), Webhooks(), kind, runs)
+
+
+def read(parser, content, prediction_id=None, content_type=b"application/json"):
+    pieces = content if isinstance(content, list) else [content]
+
+    async def receive():
+        if not pieces:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    headers = [(b"content-type", content_type)] if content_type else []
+    request = Request({"type": "http", "headers": headers}, receive)
+    return asyncio.run(parser.body(request, prediction_id))
+
+
+def test_a_body_in_pieces_is_one():
+    assert read(parser(), [b'{"id"', b":", b'"a"}']).id == "a"
+
+
+def test_a_client_that_leaves_before_its_end_is_gone():
+    with pytest.raises(ClientDisconnect):
+        read(parser(), [])
+
+
+def test_the_id_in_the_path_is_the_predictions():
+    assert read(parser(), b"{}", "a").id == read(parser(), b'{"id":"a"}', "a").id == "a"
+    with pytest.raises(InvalidRequest) as caught:
+        read(parser("train"), b'{"id":"b"}', "a")
+    assert str(caught.value) == "training ID must match the ID supplied in the URL"
+    assert caught.value.location == ("body", "id")
+
+
+def test_only_cog_takes_any_id():
+    assert read(parser(strict=True), b'{"id":"a/b"}').id == "a/b"
+    with pytest.raises(InvalidRequest, match="id is 'a/b'"):
+        read(parser(), b'{"id":"a/b"}')
+
+
+def test_cog_reads_no_body_without_its_type():
+    assert read(parser(strict=True), b'{"id":"a"}', content_type=None).id is None
+    assert read(parser(), b'{"id":"a"}', content_type=None).id == "a"
+
+
+@pytest.mark.parametrize(
+    ("retries", "is_allowed"), [(-1, False), (0, True), (10, True), (11, False)]
+)
+def test_retries_are_bounded(retries, is_allowed):
+    content = b'{"retries":%d}' % retries
+    if is_allowed:
+        assert read(parser(), content).retries == retries
+        return
+    with pytest.raises(ShapeError) as caught:
+        read(parser(), content)
+    assert str(caught.value) == f"retries is {retries}; allowed: 0 to 10."
+    assert caught.value.location == ("body", "retries")
+
+
+def test_a_webhook_that_could_never_be_sent_is_refused_unless_cog_ignores_it():
+    assert read(parser(), b'{"webhook":"http://good/"}').webhook == "http://good/"
+    assert read(parser(strict=True), b'{"webhook":"x"}').webhook == "x"
+    with pytest.raises(InvalidRequest) as caught:
+        read(parser(), b'{"webhook":"x"}')
+    assert (str(caught.value), caught.value.location) == (
+        "webhook: is not public",
+        ("body", "webhook"),
+    )
+
+
+def test_a_stream_needs_a_model_that_streams():
+    wanted = Preferences(is_stream=True)
+    parser(streams=True).check_stream(wanted)
+    parser().check_stream(Preferences())
+    with pytest.raises(NotStreamable, match="Add @cog.streaming"):
+        parser().check_stream(wanted)
+    with pytest.raises(NotStreamable, match="Training endpoints do not support"):
+        parser("train", streams=True).check_stream(wanted)
+    empty = parser()
+    empty._service.document = {}
+    with pytest.raises(NotStreamable):
+        empty.check_stream(wanted)
+
+
+CONTENT = RequestBody(
+    id="a",
+    input=msgspec.Raw(b'{"text":"t","key":"s","more":1}'),
+    webhook="http://good/",
+    webhook_events_filter=["start"],
+    context={"user": "u"},
+    retries=2,
+)
+NOTHING = Preferences()
+HEADERS = {"traceparent": "t", "tracestate": "s", "cookie": "c"}
+
+
+def asked(body=CONTENT, preferences=NOTHING, **parts):
+    return parser(**parts).prediction_request(body, HEADERS, preferences)
+
+
+def test_what_is_asked_for_is_what_runs():
+    request = asked(kind="predict", runs="train", preferences=Preferences(cancel_after=5.0))
+    assert (request.id, request.kind, request.has_client_id) == ("a", "train", True)
+    assert msgspec.json.decode(request.input) == {"key": "s", "text": "t"}
+    assert msgspec.json.decode(request.redacted_input) == {"key": REDACTED, "text": "t"}
+    assert (request.context, request.webhook) == ({"user": "u"}, "http://good/")
+    assert (request.events, request.retries, request.timeout) == ({"start"}, 2, 5.0)
+    assert request.headers == {"traceparent": "t", "tracestate": "s"}
+    assert not request.repeatable
+    assert parser().digest(CONTENT) == request.digest
+
+
+def test_without_an_id_it_gets_one_and_without_a_secret_it_can_be_repeated():
+    request = asked(RequestBody(input=msgspec.Raw(b'{"text":"t"}')))
+    assert request.id.startswith("pred_")
+    assert (request.has_client_id, request.repeatable) == (False, True)
+    assert request.input is request.redacted_input
+
+
+@pytest.mark.parametrize(
+    ("preferences", "webhook", "durable"),
+    [
+        (Preferences(), None, False),
+        (Preferences(is_stream=True), None, False),
+        (Preferences(is_async=True), None, True),
+        (Preferences(wait=0.0), None, True),
+        (Preferences(), "http://good/", True),
+    ],
+)
+def test_what_nobody_waits_for_outlives_the_server(preferences, webhook, durable):
+    body = RequestBody(input=msgspec.Raw(b'{"text":"t"}'), webhook=webhook)
+    assert asked(body, preferences).durable is durable
+
+
+@pytest.mark.parametrize(("is_ready", "is_closing"), [(False, False), (True, True)])
+def test_a_server_that_cannot_run_now_says_so_before_it_looks_at_inputs(is_ready, is_closing):
+    one = parser()
+    one._service.is_ready, one._service.is_closing = is_ready, is_closing
+    with pytest.raises(NotReady, match="Setup has not finished yet. Wait until it has finished"):
+        one.prediction_request(RequestBody(), {}, Preferences())
+
+
+def test_inputs_that_do_not_fit_are_listed():
+    with pytest.raises(InvalidInputs) as caught:
+        asked(RequestBody(input=msgspec.Raw(b'{"text":5}')))
+    assert [problem.loc for problem in caught.value.problems] == [("body", "input", "text")]
+    assert str(caught.value) == "1 inputs do not fit"

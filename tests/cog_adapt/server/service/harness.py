@@ -10,6 +10,7 @@ from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.service.setup_progress import SetupProgress
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import Traces
@@ -23,6 +24,7 @@ class PlayedProcess:
     def __init__(self):
         self.state, self.takes_work, self.hears = "ready", True, True
         self.has_been_ready, self.may_start, self.crashes = True, False, CrashCounter(5)
+        self.setup = SetupProgress()
         self.said, self.starts, self.steady = [], 0, 0
         self.crashes.forgive = self.forgive
 

@@ -1,0 +1,198 @@
+"""The endpoints about the server itself."""
+
+import json
+
+import pytest
+
+from cog_adapt.server.api import health
+from cog_adapt.server.protocol import AskGauges, AskSelfTest, Gauges, Ready, SelfTested
+
+
+def read(answer):
+    return json.loads(answer.body)
+
+
+def answer_with(site, *answers):
+    """Let the worker answer these in turn; None: it does not."""
+    left, asked = list(answers), []
+
+    async def ask(question, answer, seconds):
+        asked.append((question, answer, seconds))
+        found = left.pop(0)
+        if found is None:
+            raise TimeoutError
+        return found
+
+    site.lead.pending.ask = ask
+    return asked
+
+
+def test_the_root_tells_where_everything_is(play):
+    async def scene(site):
+        body = read(await site.ask("GET", "/"))
+        assert body.pop("cog_version")
+        assert body == {
+            "docs_url": "/docs",
+            "openapi_url": "/openapi.json",
+            "shutdown_url": "/shutdown",
+            "healthcheck_url": "/health-check",
+            "predictions_url": "/predictions",
+            "predictions_idempotent_url": "/predictions/{prediction_id}",
+            "predictions_cancel_url": "/predictions/{prediction_id}/cancel",
+            "trainings_url": "/trainings",
+            "trainings_idempotent_url": "/trainings/{training_id}",
+            "trainings_cancel_url": "/trainings/{training_id}/cancel",
+        }
+        site.model.state = "setup failed"
+        assert "trainings_url" not in read(await site.ask("GET", "/"))
+        site.model.state = "ready"
+        del site.service.schema()["components"]["schemas"]["TrainingInput"]
+        assert "trainings_url" not in read(await site.ask("GET", "/"))
+
+    play(scene)
+
+
+def test_liveness_asks_nobody(play):
+    async def scene(site):
+        answer = await site.ask("GET", "/healthz")
+        assert (answer.status, read(answer)) == (200, {"alive": True})
+
+    play(scene)
+
+
+def test_health_and_readiness_are_the_monitors(play):
+    async def scene(site):
+        async def report():
+            return {"status": "DEFUNCT"}
+
+        is_ready = True
+
+        async def readiness():
+            return is_ready, {"ready": is_ready}
+
+        site.monitor.report, site.monitor.readiness = report, readiness
+        health_check = await site.ask("GET", "/health-check")
+        assert (health_check.status, read(health_check)) == (200, {"status": "DEFUNCT"})
+        assert (await site.ask("GET", "/readyz")).status == 200
+        is_ready = False
+        unready = await site.ask("GET", "/readyz")
+        assert (unready.status, read(unready)) == (503, {"ready": False})
+
+    play(scene)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_the_document_is_the_predictors_and_the_mirrors_unless_it_is_strict(play, strict):
+    async def scene(site):
+        document = read(await site.ask("GET", "/openapi.json"))
+        assert ("/predictions/{prediction_id}/events" in document["paths"]) is not strict
+        site.model.state = "setup failed"
+        answer = await site.ask("GET", "/openapi.json")
+        assert (answer.status, answer.body) == (
+            503,
+            b'{"error":"OpenAPI schema not available"}',
+        )
+
+    play(scene, strict_cog=strict)
+
+
+@pytest.mark.parametrize(("passed", "status"), [(True, 200), (False, 503)])
+def test_the_self_test_is_shown_and_run_again(play, passed, status):
+    async def scene(site):
+        none = await site.ask("GET", "/selftest")
+        assert (none.status, none.error) == (
+            404,
+            "there is no self-test: the predictor has no ModelRunner.",
+        )
+        site.lead.ready = Ready(b'{"passed":true,"n":1}')
+        assert read(await site.ask("GET", "/selftest")) == {"n": 1, "passed": True}
+        report = {"n": 2, "passed": passed}
+        asked = answer_with(site, SelfTested(json.dumps(report).encode()))
+        answer = await site.ask("POST", "/selftest")
+        assert (answer.status, read(answer)) == (status, report)
+        assert asked == [(AskSelfTest(), SelfTested, 600.0)]
+        assert (await site.ask("GET", "/selftest")).status == status
+        gauge = site.metrics.registry.get_sample_value
+        assert gauge("cog_self_test_passed") == passed
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "error"),
+    [
+        (SelfTested(error="boom"), 500, "the self-test could not be run: boom"),
+        (None, 504, "no self-test within 600 s."),
+        (SelfTested(), 404, "there is no self-test: the predictor has no ModelRunner."),
+    ],
+)
+def test_a_self_test_that_cannot_be_run_says_why(play, answer, status, error):
+    async def scene(site):
+        answer_with(site, answer)
+        found = await site.ask("POST", "/selftest")
+        assert (found.status, found.error) == (status, error)
+
+    play(scene)
+
+
+def test_only_a_ready_model_runs_its_self_test(play):
+    async def scene(site):
+        site.model.state = "crashed"
+        answer = await site.ask("POST", "/selftest")
+        assert (answer.status, answer.error) == (
+            503,
+            "the model is not ready; see GET /health-check.",
+        )
+
+    play(scene)
+
+
+def test_metrics_count_what_waits_and_runs_and_ask_for_gauges(play):
+    async def scene(site):
+        for name in "abc":
+            await site.harness.submit(name, durable=False)
+        await site.harness.submit("t", "train", durable=False)
+        asked = answer_with(site, Gauges({"device_memory_bytes": 5.0}), None)
+        answer = await site.ask("GET", "/metrics")
+        assert answer.headers["content-type"].startswith("text/plain")
+        value = site.metrics.registry.get_sample_value
+        assert (value("cog_queue_depth"), value("cog_predictions_running")) == (2, 2)
+        assert b"device_memory_bytes 5.0" in answer.body
+        assert asked == [(AskGauges(), Gauges, health._GAUGE_SECONDS)]
+        assert health._GAUGE_SECONDS == 0.5
+        assert b"device_memory_bytes" not in (await site.ask("GET", "/metrics")).body
+        site.model.state = "crashed"
+        assert (await site.ask("GET", "/metrics")).status == 200
+        assert len(asked) == 2
+
+    play(scene)
+
+
+def test_metrics_come_in_the_format_that_is_asked_for(play):
+    async def scene(site):
+        answer_with(site, None)
+        answer = await site.ask("GET", "/metrics", accept="application/openmetrics-text")
+        assert answer.headers["content-type"].startswith("application/openmetrics-text")
+
+    play(scene)
+
+
+def test_a_shutdown_ends_the_server(play):
+    async def scene(site):
+        answer = await site.ask("POST", "/shutdown")
+        assert (answer.status, answer.body, site.shutdowns) == (200, b"{}", [1])
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/health-check", "/healthz", "/readyz", "/openapi.json", "/metrics"]
+)
+def test_looking_may_be_by_head_and_nothing_else(play, path):
+    async def scene(site):
+        answer_with(site, None)
+        assert (await site.ask("HEAD", path)).status == 200
+        refused = await site.ask("POST", path)
+        assert (refused.status, refused.headers["allow"]) == (405, "GET,HEAD")
+
+    play(scene)

@@ -1,0 +1,196 @@
+"""From what is raised to answers in Cog's shapes."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import pytest
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from cog_adapt.server import errors
+from cog_adapt.server.api.requests import InvalidInputs
+from cog_adapt.server.api.responses import (
+    STATUSES,
+    error_response,
+    exception_handlers,
+    json_response,
+    record_body,
+)
+from cog_adapt.server.records import Record
+from cog_adapt.server.schema.validation import Problem
+from cog_adapt.server.service.encoding import encode
+from tests.cog_adapt.server.asgi_client import asked
+
+
+def leaves(error):
+    return {
+        leaf for kind in error.__subclasses__() for leaf in (leaves(kind) or {kind})
+    }  # of the tree in errors.py alone
+
+
+def test_every_leaf_of_the_tree_has_a_status():
+    ours = {leaf for leaf in leaves(errors.RequestError) if leaf.__module__ == errors.__name__}
+    assert set(STATUSES) == ours
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.InvalidPath, 400),
+        (errors.JsonError, 400),
+        (errors.Forbidden, 403),
+        (errors.NotFound, 404),
+        (errors.NotStreamable, 406),
+        (errors.AtCapacity, 409),
+        (errors.IdInUse, 409),
+        (errors.MediaTypeError, 415),
+        (errors.InvalidRequest, 422),
+        (errors.ShapeError, 422),
+        (errors.QueueFull, 429),
+        (errors.TooManyReaders, 429),
+        (errors.SelfTestError, 500),
+        (errors.NotReady, 503),
+        (errors.NotRecorded, 503),
+        (errors.SelfTestTimeout, 504),
+    ],
+)
+def test_each_error_has_its_status_and_says_why(error, status):
+    made = error("why", 7) if error is errors.QueueFull else error("why")
+    answer = error_response(made, strict=False)
+    assert answer.status_code == status
+    body = json.loads(answer.body)
+    if status == 422:
+        assert body == {"detail": [{"loc": ["body"], "msg": "why", "type": "value_error"}]}
+    else:
+        assert body == {"error": "why"} | ({"status": "failed"} if status != 406 else {})
+    assert answer.headers.get("retry-after") == ("7" if error is errors.QueueFull else None)
+
+
+@pytest.mark.parametrize("error", [errors.MediaTypeError, errors.JsonError, errors.ShapeError])
+def test_cog_says_what_is_wrong_with_a_body_in_plain_text(error):
+    answer = error_response(error("why", ("body", "id")), strict=True)
+    assert (answer.status_code, answer.body) == (STATUSES[error], b"why")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_wrong_value_is_named_in_json_always(strict):
+    error = errors.InvalidRequest("why", ("header", "cancel-after"))
+    problem = {"loc": ["header", "cancel-after"], "msg": "why", "type": "value_error"}
+    assert json.loads(error_response(error, strict=strict).body) == {"detail": [problem]}
+
+
+def test_a_wrong_shape_has_pydantics_word():
+    error = errors.ShapeError("why", ("body", "id"), "type_error")
+    (problem,) = json.loads(error_response(error, strict=False).body)["detail"]
+    assert (problem["type"], problem["loc"]) == ("type_error", ["body", "id"])
+
+
+def test_inputs_that_do_not_fit_are_all_listed():
+    problems = [Problem(("body", "input", name), "no") for name in "ab"]
+    answer = error_response(InvalidInputs(problems), strict=True)
+    assert answer.status_code == 422
+    assert [each["loc"][2] for each in json.loads(answer.body)["detail"]] == ["a", "b"]
+
+
+def raised(error, *, strict=False, method="GET", path="/"):
+    app = FastAPI(exception_handlers=exception_handlers(strict=strict), openapi_url=None)
+
+    async def fail():
+        if error is not None:
+            raise error
+
+    app.add_api_route("/", fail, methods=["GET"])
+    app.add_api_route("/", fail, methods=["POST"])
+    return asyncio.run(asked(app, method, path))
+
+
+@pytest.mark.parametrize("error", [errors.StorageError("full"), errors.TakenOverError("full")])
+def test_a_database_that_cannot_be_used_now_is_503(error):
+    answer = raised(error)
+    assert (answer.status, answer.error) == (503, "the records cannot be used: full")
+
+
+def test_a_refusal_is_answered_in_the_manner_of_the_server():
+    assert raised(errors.JsonError("why")).headers["content-type"] == "application/json"
+    strict = raised(errors.JsonError("why"), strict=True)
+    assert strict.headers["content-type"].startswith("text/plain")
+
+
+def test_nobody_reads_the_answer_to_who_is_gone():
+    assert raised(ClientDisconnect()).status == 499
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "error"),
+    [
+        ("GET", "/no", 404, "there is no such page"),
+        ("PUT", "/", 405, "this method is not allowed here"),
+    ],
+)
+def test_where_there_is_no_route_cog_says_nothing_and_the_mirror_why(method, path, status, error):
+    answer = raised(None, method=method, path=path)
+    assert (answer.status, answer.error) == (status, error)
+    assert json.loads(answer.body)["status"] == "failed"
+    strict = raised(None, method=method, path=path, strict=True)
+    assert (strict.status, strict.body) == (status, b"")
+    for each in (answer, strict):
+        assert each.headers.get("allow") == ("GET,POST" if status == 405 else None)
+
+
+def test_another_error_of_http_has_its_own_words():
+    assert raised(HTTPException(418, "short")).error == "short"
+
+
+def test_a_fault_of_ours_is_admitted_and_logged(capfd):
+    app = FastAPI(exception_handlers=exception_handlers(strict=False))
+    handler = app.exception_handlers[Exception]
+    request = type("Request", (), {"url": type("URL", (), {"path": "/x"})})
+    answer = asyncio.run(handler(request, ZeroDivisionError()))
+    assert answer.status_code == 500
+    assert json.loads(answer.body) == {
+        "error": "the server has a fault; see its log",
+        "status": "failed",
+    }
+    assert "request failed" in capfd.readouterr().out
+
+
+def test_json_has_sorted_keys():
+    answer = json_response({"b": 1, "a": 2}, 201, {"x-more": "y"})
+    assert (answer.status_code, answer.body) == (201, b'{"a":2,"b":1}')
+    assert (answer.headers["content-type"], answer.headers["x-more"]) == ("application/json", "y")
+    assert json_response({}).status_code == 200
+
+
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def shown(**values):
+    record = Record(id="a", kind="predict", status="starting", created_at=MOMENT, **values)
+    return json.loads(encode(record_body(record)))
+
+
+def test_a_record_shows_what_is_known():
+    assert shown() == {
+        "id": "a",
+        "status": "starting",
+        "input": {},
+        "output": None,
+        "logs": "",
+        "metrics": {},
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+    whole = shown(
+        started_at=MOMENT,
+        completed_at=MOMENT,
+        input='{"a":1}',
+        output="[1]",
+        error="boom",
+        logs="x",
+        metrics='{"m":2}',
+    )
+    assert (whole["input"], whole["output"], whole["metrics"]) == ({"a": 1}, [1], {"m": 2})
+    assert (whole["error"], whole["logs"]) == ("boom", "x")
+    assert whole["started_at"] == whole["completed_at"] == whole["created_at"]

@@ -1,0 +1,166 @@
+"""The application put together: its parts, its routes, and what is left at its end."""
+
+import asyncio
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from cog_adapt.server import app as application
+from cog_adapt.server.api.dependencies import parts_in
+from cog_adapt.server.app import Launch, create_app, launch
+from cog_adapt.server.errors import ConfigError, StorageError
+from cog_adapt.server.records import Records
+from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.settings import Settings
+from cog_adapt.server.telemetry.metrics import Metrics
+from cog_adapt.server.worker.config import WorkerConfig
+from tests.cog_adapt.server.asgi_client import ask
+from tests.cog_adapt.server.routes_walk import routes_of
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch):
+    """Runs a scene while an application runs; no worker is started."""
+    monkeypatch.setattr(PredictionService, "open", lambda _: None)
+
+    def run(scene, kinds=("predict", "train"), **settings):
+        settings = Settings(data_dir=tmp_path, **settings)
+        app = create_app(settings)
+        records, metrics = Records.open(None, tmp_path), Metrics()
+        configs = {kind: WorkerConfig("x.py:X", kind) for kind in kinds}
+        shutdowns = []
+        launched = Launch(configs, kinds[0], records, metrics, lambda: shutdowns.append(1))
+        launch(app, launched)
+
+        async def story():
+            async with app.router.lifespan_context(app):
+                await scene(app, launched)
+
+        asyncio.run(asyncio.wait_for(story(), 30))
+        return app, launched, shutdowns
+
+    return run
+
+
+def test_the_parts_are_made_of_what_was_launched(started):
+    async def scene(app, launched):
+        parts = parts_in(app)
+        assert parts.service.records is launched.records
+        assert parts.metrics is launched.metrics
+        assert (parts.service.mode, set(parts.service.dispatchers)) == (
+            "predict",
+            {"predict", "train"},
+        )
+        assert parts.settings.max_queue == 7
+        assert parts.service.main.waiting.most == 7
+        assert parts.monitor._service is parts.service
+        assert parts.service.recorder._announcer._log_interval == 0.25
+        assert parts.webhooks._timeout == 30
+        parts.shut_down()
+
+    assert started(scene, max_queue=7, cog_throttle_response_interval=0.25)[2] == [1]
+
+
+def test_a_server_that_only_trains_has_one_dispatcher(started):
+    async def scene(app, _):
+        service = parts_in(app).service
+        assert (service.mode, list(service.dispatchers)) == ("train", ["train"])
+
+    started(scene, kinds=("train",))
+
+
+def test_at_its_end_all_is_drained_in_the_time_that_is_set_and_closed(started, monkeypatch):
+    calls = []
+
+    async def note(name, *values):
+        calls.append((name, *values))
+
+    async def scene(app, launched):
+        parts = parts_in(app)
+        close, drain = parts.service.close, parts.webhooks.drain
+        stop, shut = parts.webhooks.close, launched.records.close
+        parts.service.close = _after(note, "service", close)
+        parts.webhooks.drain = _after(note, "drain", drain)
+        parts.webhooks.close = _after(note, "webhooks", stop)
+        monkeypatch.setattr(launched.records, "close", _after(note, "records", shut))
+
+    started(scene, drain_seconds=2)
+    assert calls == [("service", 2), ("drain", 5.0), ("webhooks",), ("records",)]
+    calls.clear()
+    started(scene, drain_seconds=None)
+    assert calls[:2] == [("service", None), ("drain", None)]
+
+
+def _after(note, name, call):
+    async def noted(*values):
+        await note(name, *values)
+        await call(*values)
+
+    return noted
+
+
+def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
+    monkeypatch.setattr(application, "_PRUNE_SECONDS", 0.01)
+    pruned = []
+
+    async def prune(age, count):
+        pruned.append((age, count))
+        if len(pruned) == 1:
+            raise StorageError("full")
+
+    async def story():
+        settings = Settings(retention_days=3, retention_count=4)
+        task = asyncio.create_task(application._prune(SimpleNamespace(prune=prune), settings))
+        while len(pruned) < 3:
+            await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+    assert set(pruned) == {(timedelta(days=3), 4)}
+
+
+def test_records_are_pruned_while_it_runs(started, monkeypatch):
+    looks = []
+
+    async def prune(*_):
+        looks.append(1)
+
+    monkeypatch.setattr(Records, "prune", prune)
+
+    async def scene(_app, _launched):
+        await asyncio.sleep(0.05)
+
+    started(scene)
+    assert looks == [1]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_cogs_server_has_no_history(strict):
+    routes = set(routes_of(create_app(Settings(strict_cog=strict))))
+    for noun in ("predictions", "trainings"):
+        assert {("POST", f"/{noun}"), ("PUT", f"/{noun}/some-id")} <= routes
+        assert ("POST", f"/{noun}/some-id/cancel") in routes
+        assert (("GET", f"/{noun}/some-id") in routes) is not strict
+    assert {("GET", "/healthz"), ("GET", "/docs"), ("GET", "/docs/some-id")} <= routes
+    assert not {("GET", "/redoc"), ("GET", "/docs/oauth2-redirect")} & routes
+
+
+@pytest.mark.parametrize(("strict", "body"), [(True, b""), (False, b'{"error":"there is no such')])
+def test_what_is_raised_is_answered_in_the_servers_manner(strict, body):
+    app = create_app(Settings(strict_cog=strict))
+    answer = ask(app, path="/no/such")
+    assert (answer.status, answer.body[: len(body) or None]) == (404, body)
+    assert ask(app, path="/predictions/").status == 404  # no slash is added or left out
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"webhook_secret": "whsec_!"}, "WEBHOOK_SECRET"),
+        ({"egress_allow": ("300.0.0.0/8",)}, "EGRESS_ALLOW"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_refused(values, name):
+    with pytest.raises(ConfigError, match=name):
+        create_app(Settings(**values))
