@@ -405,3 +405,12 @@ def test_scoring_runs_in_eval_and_leaves_the_replica_as_it_was(loaded, monkeypat
     run(loaded, "images", Recipe(max_steps=2, hold_out=0.3), count=18)
     assert modes
     assert set(modes) == {(False, False)}
+
+
+@pytest.mark.parametrize(
+    ("max_steps", "scored"), [(11, [0, 3, 6, 9, 11]), (10, [0, 2, 4, 6, 8, 10]), (2, [0, 1, 2])]
+)
+def test_held_out_examples_are_scored_at_even_distances_and_at_the_end(loaded, max_steps, scored):
+    recipe = Recipe("head", max_steps=max_steps, hold_out=0.5, learning_rate=FAST)
+    done = run(loaded, "images", recipe, count=18)
+    assert [score.step for score in done.report.scores] == scored

@@ -101,6 +101,13 @@ def test_where_leaving_out_helps_nothing_there_is_no_place() -> None:
     assert cured(tower(spoil)) == NOWHERE
 
 
+def test_a_call_without_which_the_forward_raises_is_not_blamed() -> None:
+    def through_numpy(self: nn.Module, h: Tensor) -> Tensor:
+        return h * torch.from_numpy(h.detach().numpy())
+
+    assert cured(tower(through_numpy)) == NOWHERE
+
+
 def test_gradients_and_recorder_are_as_before() -> None:
     subject = ran(tower(cutting)).subject
     before = {name: p.grad for name, p in subject.parameters.items()}
