@@ -247,3 +247,10 @@ def test_the_last_self_test_and_the_adapters_in_memory_can_be_asked_for(make_run
     assert runner.self_test_report is report
     runner.predict(inputs("letters"), None, labels("letters"))
     assert runner.adapter_cache_entries == 1
+
+
+def test_adapters_are_stored_below_the_weights_folder(make_runner, tmp_path):
+    runner = make_runner(Letters(), weights_dir=tmp_path / "kept")
+    adapter = runner.adapt(examples("letters"), Recipe("head", max_steps=1)).adapter
+    assert runner.store.put(adapter).parent == tmp_path / "kept" / "adapters"
+    assert runner.self_test_report is None
