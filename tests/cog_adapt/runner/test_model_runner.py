@@ -255,3 +255,10 @@ def test_urls_are_read_by_the_function_that_a_server_provides(make_runner, monke
     monkeypatch.setattr(references, "download", references.download)  # put back afterwards
     make_runner(Letters()).read_urls_with(lambda url, most: f"{url} {most}".encode())
     assert references.read_url("http://host/x", 100) == b"http://host/x 100"
+
+
+def test_adapters_are_stored_below_the_weights_folder(make_runner, tmp_path):
+    runner = make_runner(Letters(), weights_dir=tmp_path / "kept")
+    adapter = runner.adapt(examples("letters"), Recipe("head", max_steps=1)).adapter
+    assert runner.store.put(adapter).parent == tmp_path / "kept" / "adapters"
+    assert runner.self_test_report is None

@@ -372,3 +372,35 @@ def test_many_callers_each_get_their_own_answer(row):
     for thread in threads:
         thread.join(30)
     assert answers == {n: n for n in range(60)}
+
+
+def test_once_closed_the_thread_has_ended():
+    scheduler = Scheduler("ending")
+    scheduler.submit_long(once(int)).wait()
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "ending"]
+    scheduler.close()
+    assert not thread.is_alive()
+
+
+def test_the_frames_of_an_error_behind_another_are_emptied_too(row):
+    class Big:
+        pass
+
+    kept = []
+
+    def failing():
+        big = Big()
+        kept.append(weakref.ref(big))
+        raise ValueError("first")
+
+    def work():
+        try:
+            failing()
+        except ValueError:
+            raise KeyError("second")  # noqa: B904 - the first is its context, not its cause
+
+    with pytest.raises(KeyError) as caught:
+        row.submit_long(once(work)).wait()
+    gc.collect()
+    assert isinstance(caught.value.__context__, ValueError)
+    assert kept[0]() is None
