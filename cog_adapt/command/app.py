@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from cog_adapt.command import USAGE_ERROR
 from cog_adapt.command.interrupts import ending_on_signals
 from cog_adapt.command.openapi import write_document
 from cog_adapt.command.session import FAILED, INTERRUPTED, Options, run_once
 from cog_adapt.server.errors import InputError, ServerError
 from cog_adapt.server.middleware.keys import make_key
 
-_USAGE = 2
 
 app = typer.Typer(
     help="Serve with `python -m server`; these commands run one thing and end.",
@@ -84,7 +84,7 @@ def _run(options: Options) -> None:
         code = INTERRUPTED
     except ServerError as error:
         typer.echo(f"error: {error}", err=True)
-        code = _USAGE if isinstance(error, InputError) else FAILED
+        code = USAGE_ERROR if isinstance(error, InputError) else FAILED
     raise typer.Exit(code)
 
 
@@ -111,5 +111,5 @@ def key(
         made, line = make_key(name, scopes or ["predict"])
     except ServerError as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(_USAGE) from error
+        raise typer.Exit(USAGE_ERROR) from error
     typer.echo(f"the key, for {name} alone:\n{made}\nthe line for API_KEYS_FILE:\n{line}")

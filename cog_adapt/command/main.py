@@ -1,11 +1,13 @@
 """The command `cog-adapt`.
 
-A model process imports the module that its parent was started with, so this one imports nothing
+A worker imports the module that its parent was started with, so this one imports nothing
 that its commands need, and nothing that a file of the user's could stand in for.
 """
 
 import os
 import sys
+
+from cog_adapt.command import USAGE_ERROR
 
 _SUMMARIES = {
     "serve": "serve the predictor of this folder: Cog's HTTP API",
@@ -17,13 +19,12 @@ _SUMMARIES = {
     "new": "write a new project into an empty folder",
 }
 COMMANDS = tuple(_SUMMARIES)
-USAGE_ERROR = 2
 
 
 def main() -> None:
     """Run the command line of this process."""
     if not sys.flags.safe_path and not _is_here():
-        # The folder of a predictor may hold a random.py: its modules are for the model process
+        # The folder of a predictor may hold a random.py: its modules are for the worker
         # alone, and Python looks there for its own too, in every process that it spawns.
         os.execv(sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]])
     run(sys.argv[1:])

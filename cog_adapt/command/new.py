@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cog_adapt.command.main import USAGE_ERROR
+from cog_adapt.command import USAGE_ERROR
 from cog_adapt.server.errors import ConfigError
 
 PACKAGE = Path(__file__).parents[1]
