@@ -12,7 +12,6 @@ from cog_adapt.command.session import FAILED, INTERRUPTED, Options, run_once
 from cog_adapt.server.errors import InputError, ServerError
 from cog_adapt.server.middleware.keys import make_key
 
-
 app = typer.Typer(
     help="Serve with `python -m server`; these commands run one thing and end.",
     add_completion=False,
