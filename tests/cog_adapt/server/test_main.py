@@ -1,16 +1,30 @@
 """What `python -m server` does before it serves; the rest is in tests/cog_adapt/contract."""
 
+import asyncio
+import gc
 import os
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import uvicorn
 
+from cog_adapt.server.app import create_app
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.main import worker_configs
+from cog_adapt.server.main import (
+    Server,
+    _listen,
+    _read_flags,
+    _take_variables_of_image,
+    worker_configs,
+)
+from cog_adapt.server.middleware.joined_writes import JoiningProtocol
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.worker.config import WorkerConfig
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -77,12 +91,6 @@ def test_nothing_to_serve_ends_with_1_and_says_what_to_set(tmp_path):
     assert "COG_PREDICT_TYPE_STUB" in ended.stderr
 
 
-def test_a_wrong_setting_ends_with_1_and_names_it(tmp_path):
-    ended = run(tmp_path, COG_PREDICT_TYPE_STUB="predict.py", MAX_QUEUE="-1")
-    assert ended.returncode == 1
-    assert "MAX_QUEUE is '-1'" in ended.stderr
-
-
 def test_a_port_in_use_ends_with_1_and_says_so(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -96,21 +104,145 @@ def test_the_version_is_coglets(tmp_path):
     assert (ended.returncode, ended.stdout) == (0, "coglet (Python) 0.23.1\n")
 
 
+@pytest.fixture
+def server(tmp_path):
+    """Makes servers that are not run."""
+
+    def make(*flags, **values):
+        settings = Settings(data_dir=tmp_path, **values)
+        arguments = _read_flags(flags, "python -m server")
+        return Server(settings, {"predict": WorkerConfig("x.py:X")}, arguments, create_app)
+
+    return make
+
+
+def test_the_flags_are_cogs():
+    flags = _read_flags([], "python -m server")
+    found = (flags.host, flags.mode, flags.upload_url, flags.version)
+    assert found == ("0.0.0.0", "predict", None, False)
+    assert not flags.await_explicit_shutdown
+    flags = _read_flags(
+        ["--x-mode", "train", "--threads", "3", "--upload-url", "http://x/", "--host", "h", "-v"]
+        + ["--await-explicit-shutdown", "true"],
+        "python -m server",
+    )
+    found = (flags.host, flags.mode, flags.upload_url, flags.version)
+    assert found == ("h", "train", "http://x/", True)
+    assert flags.await_explicit_shutdown
+
+
+@pytest.mark.parametrize(("program", "has_commands"), [("python -m server", True), ("x", False)])
+def test_the_help_names_the_commands_where_there_are_some(capsys, program, has_commands):
+    with pytest.raises(SystemExit):
+        _read_flags(["--help"], program)
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: {program} ")
+    assert ("Commands instead of flags" in text) is has_commands
+
+
+def test_a_server_launches_its_application_with_what_it_was_given(server):
+    one = server("--x-mode", "train")
+    launched = one._app.state.launch
+    assert (launched.mode, set(launched.configs)) == ("train", {"predict"})
+    launched.shut_down()
+    assert one.should_exit
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(None, None), (0.0, 1), (2.5, 4), (3.0, 4)])
+def test_open_requests_have_a_second_more_than_the_drain(server, seconds, limit):
+    config = server(drain_seconds=seconds).config
+    assert config.timeout_graceful_shutdown == limit
+    assert (config.timeout_keep_alive, config.http, config.loop) == (75, JoiningProtocol, "uvloop")
+    assert not any([config.access_log, config.server_header, config.proxy_headers])
+
+
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("flags", "number", "ends"),
     [
-        ("DATABASE_URL", "mysql://host/records"),
-        ("DATABASE_URL", "sqlite:////no/such/folder/records.db"),
-        ("EGRESS_ALLOW", "300.0.0.0/8"),
-        ("WEBHOOK_SECRET", "whsec_!"),
-        ("RATE_LIMIT", "often"),
-        ("API_KEYS_FILE", "/no/such/file"),
-        ("COG_LOG_LEVEL", "loud"),
-        ("CORS_ORIGINS", "example.com/path"),
+        ((), signal.SIGTERM, True),
+        ((), signal.SIGINT, True),
+        (("--await-explicit-shutdown", "1"), signal.SIGTERM, False),
+        (("--await-explicit-shutdown", "1"), signal.SIGINT, True),
     ],
 )
-def test_a_setting_that_cannot_be_used_ends_with_1_before_anything_is_loaded(tmp_path, name, value):
-    ended = run(tmp_path, COG_PREDICT_TYPE_STUB="predict.py", PORT="0", **{name: value})
-    assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1].startswith("ERROR: ")
-    assert name in ended.stderr
+def test_a_signal_ends_the_server_unless_it_awaits_its_shutdown(server, flags, number, ends):
+    one = server(*flags)
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+    with one.capture_signals():
+        signal.raise_signal(number)
+    assert (one.should_exit, one.ended_by) == (ends, number if ends else None)
+    assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+def test_the_end_drains_and_a_second_interrupt_gives_up(server, monkeypatch):
+    calls = []
+    monkeypatch.setattr(uvicorn.Server, "shutdown", lambda *_: asyncio.sleep(0))
+    one = server(drain_seconds=7)
+    service = SimpleNamespace(drain=calls.append, give_up=lambda: calls.append("give up"))
+    one._app.state.parts = SimpleNamespace(service=service)
+
+    async def story():
+        await one.shutdown()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            one._take(number, None)
+            await asyncio.sleep(0.01)
+
+    asyncio.run(story())
+    assert calls == [7, "give up"]
+
+
+def test_what_stays_for_ever_is_frozen(server, monkeypatch):
+    calls = []
+    monkeypatch.setattr(uvicorn.Server, "startup", lambda *_: asyncio.sleep(0))
+    monkeypatch.setattr(gc, "collect", lambda: calls.append("collect"))
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    asyncio.run(server().startup())
+    assert calls == ["collect", "freeze"]
+
+
+def test_an_address_of_either_family_is_listened_on():
+    for host, family in (("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)):
+        with _listen(host, 0) as listener:
+            assert listener.family == family
+            assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+            socket.create_connection(listener.getsockname()[:2], timeout=5).close()
+
+
+def test_variables_of_the_image_do_not_replace_those_that_are_set(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAKEN_ALREADY", "mine")
+    monkeypatch.delenv("TAKEN_FROM_FILE", raising=False)
+    before = dict(os.environ)
+    _take_variables_of_image()
+    assert dict(os.environ) == before
+    (tmp_path / "cog.yaml").write_text(
+        "environment:\n  - TAKEN_ALREADY=file\n  - TAKEN_FROM_FILE=file\n"
+    )
+    _take_variables_of_image()
+    taken = os.environ.pop("TAKEN_ALREADY"), os.environ.pop("TAKEN_FROM_FILE")
+    os.environ.clear()
+    os.environ.update(before)
+    assert taken == ("mine", "file")
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "started", "code"),
+    [(None, True, 0), (signal.SIGTERM, True, 0), (None, False, 1), (signal.SIGINT, True, -2)],
+)
+def test_the_exit_code_is_cogs(tmp_path, ended_by, started, code):
+    script = f"""
+from cog_adapt.server import main
+def run(self, sockets):
+    self.ended_by, self.started = {ended_by and int(ended_by)}, {started}
+main.Server.run = run
+main.serve(["--host", "127.0.0.1"])
+"""
+    variables = {"COG_PREDICT_TYPE_STUB": "x.py:X", "PORT": "0", "PYTHONPATH": str(REPOSITORY)}
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, **variables},
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == code

@@ -108,3 +108,15 @@ def test_the_lifespan_is_not_a_request(metrics):
 
     asyncio.run(MetricsMiddleware(app, metrics)({"type": "lifespan"}, None, None))
     assert seen == ["lifespan"]
+
+
+def test_a_route_that_has_an_endpoint_alone_is_searched_once(client, metrics):
+    app = client.app
+    for _ in range(2):
+        client.get("/predictions/a")
+        client.post("/predictions/a/cancel")
+        client.post("/alone")
+    layer = app.middleware_stack
+    while not isinstance(layer, MetricsMiddleware):
+        layer = layer.app
+    assert sorted(layer._templates.values()) == ["/alone", "/predictions/{id}"]

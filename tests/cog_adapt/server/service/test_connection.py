@@ -107,3 +107,13 @@ def test_what_waits_for_a_peer_that_breaks_is_dropped():
         link.drain()
 
     asyncio.run(scene())
+
+
+def test_a_drain_does_not_wait_for_a_peer_that_says_nothing():
+    async def scene():
+        link, theirs = link_and_peer(lambda _: None)
+        link.drain()
+        assert link._socket.fileno() == -1
+        theirs.close()
+
+    asyncio.run(scene())

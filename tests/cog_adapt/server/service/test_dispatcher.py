@@ -208,8 +208,9 @@ def test_cogs_server_keeps_no_events(play):
     play(scene)
 
 
-def test_starting_starts_every_worker(play):
+def test_starting_starts_every_worker_of_its_kind(play):
     async def scene(harness):
+        assert (harness.dispatcher.kind, harness.trainings.kind) == ("predict", "train")
         harness.model.may_start = True
         harness.dispatcher.start()
         assert harness.model.starts == 1

@@ -222,3 +222,15 @@ def test_what_is_left_of_a_dead_server_ends_as_failed_with_its_webhook(play, eve
         assert len(owed) == (events == ("completed",))
 
     play(scene)
+
+
+def test_what_waits_again_is_recorded_so(play):
+    async def scene(harness):
+        prediction, saved = await harness.submit("a", durable=False), []
+        harness.records.save = saved.append
+        harness.recorder.requeued(prediction)
+        assert [each.id for each in saved] == ["a"]
+        harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
+        assert [each.status for each in saved[1:]] == ["succeeded"]
+
+    play(scene)

@@ -164,3 +164,17 @@ def test_after_the_close_what_runs_has_failed_with_its_reason(play):
         assert harness.model.runs == ["a"]
 
     play(scene)
+
+
+def test_slots_are_filled_in_one_go_and_a_cancel_before_the_start_is_one(play):
+    async def scene(harness):
+        harness.model.takes_work = False
+        durable = [await harness.submit(name) for name in "ab"]
+        harness.dispatcher.lead.slots, harness.model.takes_work = 2, True
+        harness.dispatcher.slots.advance()
+        assert list(harness.dispatcher.lead.beginning) == ["a", "b"]
+        harness.dispatcher.cancel("a")
+        await harness.flush()
+        assert (durable[0].status, harness.model.runs) == ("canceled", ["b"])
+
+    play(scene)
