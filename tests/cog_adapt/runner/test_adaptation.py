@@ -18,8 +18,8 @@ from cog_adapt.runner.gradient_step import GradientStep
 from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
 from cog_adapt.runner.replicas import modules_in_training, training_replica
 from cog_adapt.runner.start import adamw, encode_examples, example_loss
+from tests.cog_adapt.conftest import jobs_left, process_state
 from tests.cog_adapt.models import NOTHING, SHAPES, Cancelled, examples, inputs, labels
-from tests.conftest import jobs_left, process_state
 
 FAST = 0.02
 

@@ -18,8 +18,8 @@ import torch
 
 from cog_adapt.runner.config import METHODS, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
+from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import SHAPES, Cancelled, examples, inputs, labels
-from tests.conftest import jobs_left, traces
 
 CYCLES = 200
 RUNS = [*((shape, "fp32") for shape in SHAPES), ("letters", "bf16"), ("images", "fp16")]

@@ -22,8 +22,8 @@ from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.scheduler import Scheduler, once
 from cog_adapt.runner.store import AdapterStore
+from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import Caching, Cancelled, Letters, examples, inputs, labels
-from tests.conftest import jobs_left, traces
 
 SOURCES = str(Path(runner_package.__file__).parent)
 FEW = Recipe(max_steps=2, learning_rate=0.01)

@@ -8,8 +8,8 @@ import torch
 from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.modes import casting
+from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import SHAPES, Caching, Cancelled, Letters, examples, inputs, labels
-from tests.conftest import jobs_left, traces
 
 pytestmark = [
     pytest.mark.gpu,

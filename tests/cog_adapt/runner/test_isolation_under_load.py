@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from cog_adapt.runner.config import Recipe
+from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import SHAPES, examples, inputs, labels
-from tests.conftest import jobs_left, traces
 
 ANSWERS = 1_000  # for each model
 CALLERS = 4

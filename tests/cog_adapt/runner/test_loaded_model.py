@@ -14,6 +14,7 @@ from cog_adapt.runner.errors import (
     WeightsError,
 )
 from cog_adapt.runner.loaded_model import LoadedModel
+from tests.cog_adapt.conftest import module_state
 from tests.cog_adapt.models import (
     SHAPES,
     Caching,
@@ -24,7 +25,6 @@ from tests.cog_adapt.models import (
     labels,
     seeded_module,
 )
-from tests.conftest import module_state
 
 
 def load(task, **settings):

@@ -13,8 +13,8 @@ from cog_adapt.runner import references
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError, SetupError, UnavailableError, WeightsError
 from cog_adapt.runner.model_runner import ModelRunner
+from tests.cog_adapt.conftest import traces
 from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels, seeded_module
-from tests.conftest import traces
 
 FEW = Recipe(max_steps=3, learning_rate=0.02)
 

@@ -21,8 +21,8 @@ from cog_adapt.runner.modes import (
     under_inference_mode,
     unsuspendable,
 )
+from tests.cog_adapt.conftest import thread_modes
 from tests.cog_adapt.models import Cancelled
-from tests.conftest import thread_modes
 
 CPU = torch.device("cpu")
 FP32 = Precision(CPU)

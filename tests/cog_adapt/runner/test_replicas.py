@@ -19,8 +19,8 @@ from cog_adapt.runner.replicas import (
     trained_tensors,
     training_replica,
 )
+from tests.cog_adapt.conftest import module_state
 from tests.cog_adapt.models import SHAPES, ConvNet, SpectralNet, TinyTransformer, seeded_module
-from tests.conftest import module_state
 
 
 def base_of(make, **changes):

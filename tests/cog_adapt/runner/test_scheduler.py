@@ -11,8 +11,8 @@ import torch
 
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.scheduler import Scheduler, once
+from tests.cog_adapt.conftest import thread_modes
 from tests.cog_adapt.models import Cancelled
-from tests.conftest import thread_modes
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from cog_adapt.runner.errors import ConfigError, GradientFlowError
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modes import under_inference_mode
 from cog_adapt.runner.selftest import load_task, main, run_self_test
+from tests.cog_adapt.conftest import module_state, process_state, thread_modes
 from tests.cog_adapt.models import SHAPES
-from tests.conftest import module_state, process_state, thread_modes
 
 ROOT = Path(__file__).parents[3]
 TASK = """

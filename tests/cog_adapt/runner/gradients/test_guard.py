@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn.modules import module as module_globals
 
 from cog_adapt.runner.gradients.guard import Guard
+from tests.cog_adapt.conftest import module_state, process_state
 from tests.cog_adapt.models import ConvNet, seeded_module
-from tests.conftest import module_state, process_state
 
 CPU = torch.device("cpu")
 
