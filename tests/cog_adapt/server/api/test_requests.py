@@ -10,11 +10,11 @@ from starlette.requests import ClientDisconnect, Request
 
 from cog_adapt.server.api.body import RequestBody
 from cog_adapt.server.api.preferences import Preferences
-from cog_adapt.server.api.requests import InvalidInputs, RequestParser
+from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.errors import InvalidRequest, NotReady, NotStreamable, ShapeError
 from cog_adapt.server.schema.openapi import openapi_schema
-from cog_adapt.server.schema.validation import REDACTED, InputValidator
+from cog_adapt.server.schema.validation import REDACTED, InputValidator, InvalidInputs
 
 
 def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_reason():

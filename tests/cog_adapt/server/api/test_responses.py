@@ -10,7 +10,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from cog_adapt.server import errors
-from cog_adapt.server.api.requests import InvalidInputs
 from cog_adapt.server.api.responses import (
     STATUSES,
     error_response,
@@ -19,7 +18,7 @@ from cog_adapt.server.api.responses import (
     record_body,
 )
 from cog_adapt.server.records import Record
-from cog_adapt.server.schema.validation import Problem
+from cog_adapt.server.schema.validation import InvalidInputs, Problem
 from cog_adapt.server.service.encoding import encode
 from tests.cog_adapt.server.asgi_client import asked
 
