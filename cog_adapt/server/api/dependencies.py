@@ -1,8 +1,6 @@
 """What routes are given: the parts of the server, by their types.
 
-@app.get("/queue")
-async def queue(service: ServiceDep) -> dict[str, int]:
-return {"waiting": len(service.main.waiting)}
+A route of one's own asks for them as the server's do; `server/app.py` shows one.
 """
 
 from collections.abc import Callable
