@@ -97,7 +97,8 @@ def test_it_is_started_in_a_session_of_its_own_on_the_loopback_interface(stand_i
     with local_server("train", {"COLOUR": "blue", "PORT": "1"}) as client:
         key, url = client.key, client.url
     ((command, options, line),) = calls
-    assert command[1:] == ["-m", "server", "--host", "127.0.0.1", "--x-mode", "train"]
+    assert command[1:5] == ["-P", "-m", "cog_adapt", "serve"]  # no folder's own modules
+    assert command[5:] == ["--host", "127.0.0.1", "--x-mode", "train"]
     assert options["start_new_session"] is True
     assert options["stdin"] == subprocess.DEVNULL
     assert options["stderr"] == subprocess.STDOUT
@@ -111,7 +112,7 @@ def test_it_is_started_in_a_session_of_its_own_on_the_loopback_interface(stand_i
 
 
 def test_the_port_is_free(monkeypatch):
-    with socket.create_server(("127.0.0.1", module._free_port())):
+    with socket.create_server(("127.0.0.1", module.free_port())):
         pass
 
 
