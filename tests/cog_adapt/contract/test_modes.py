@@ -100,6 +100,7 @@ def test_an_asynchronous_answer_has_a_generated_id(actions):
 
 def test_asynchronous_work_goes_on_without_its_client(actions, tmp_path):
     mark = tmp_path / "mark"
+    actions.until_idle()
     actions.start(action="mark", text=str(mark), seconds=0.3)
     assert wait_for(lambda: mark.exists() and mark.read_text() or None) == "ended"
 
