@@ -62,6 +62,24 @@ def test_the_parts_are_made_of_what_was_launched(started):
     assert started(scene, max_queue=7, cog_throttle_response_interval=0.25)[2] == [1]
 
 
+def test_it_is_registered_before_anything_runs(started, monkeypatch):
+    calls = []
+    monkeypatch.setattr(PredictionService, "open", lambda _: calls.append("open"))
+    register = Records.register
+
+    async def note(records):
+        calls.append("register")
+        await register(records)
+
+    monkeypatch.setattr(Records, "register", note)
+
+    async def scene(app, _launched):
+        assert app.title == "Cog"
+
+    started(scene)
+    assert calls == ["register", "open"]
+
+
 def test_a_server_that_only_trains_has_one_dispatcher(started):
     async def scene(app, _):
         service = parts_in(app).service

@@ -118,12 +118,14 @@ def test_a_put_of_what_runs_starts_nothing(play, strict):
         await until(lambda: len(site.model.runs) == 2)
         again = await site.ask("PUT", "/predictions/a", BODY)
         assert (again.status, read(again)["status"]) == (202, "processing")
-        without = await site.ask("PUT", "/predictions/a", {})
-        assert without.status == 202
+        assert (await site.ask("PUT", "/predictions/a", {})).status == 202
         other = await site.ask("PUT", "/predictions/a", {"input": {"text": "b"}})
         assert other.status == (202 if strict else 409)
         if not strict:
             assert "another input" in other.error
+        site.service.schema()["paths"]["/predictions"]["post"].clear()
+        mute = await site.ask("PUT", "/predictions/a", BODY, accept="text/event-stream")
+        assert mute.status == 406
         assert len(site.model.runs) == 2
         site.put_out("a")
         await first

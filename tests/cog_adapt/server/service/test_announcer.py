@@ -77,11 +77,11 @@ def test_logs_within_the_interval_are_sent_once_when_it_is_over():
         for _ in range(3):
             announcer.announce_logs(prediction)
         assert len(announcer._webhooks.events) == 1
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.4)
         assert len(announcer._webhooks.events) == 2
         for _ in range(3):
             announcer.announce_logs(prediction)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.4)
 
     assert run(scene, 0.1).events == ["logs"] * 4  # two for each three
 

@@ -1,7 +1,7 @@
 import asyncio
 
 from cog_adapt.server.protocol import Finished
-from cog_adapt.server.service.event_cache import EventCache
+from cog_adapt.server.service.event_cache import CachedEvents, EventCache
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest
 
 SIZE = 3400  # of what is kept of one below
@@ -53,3 +53,23 @@ def test_what_nobody_can_have_followed_is_not_kept():
         True,
         True,
     ]
+
+
+def test_an_eighth_of_the_whole_may_be_one():
+    prediction = ended("a", durable=True)
+    size = CachedEvents(prediction.events, prediction.completed()).size
+    assert SIZE - 200 < size < SIZE
+    for most_bytes, is_kept in ((8 * size, True), (8 * size - 1, False), (0, False)):
+        event_cache = EventCache(most_bytes)
+        event_cache.add(prediction)
+        assert (event_cache.get("a") is not None) is is_kept
+
+
+def test_what_is_forgotten_leaves_no_weight():
+    event_cache = EventCache(most_bytes=20 * SIZE)
+    for _ in range(3):
+        event_cache.add(ended("a", durable=True))
+    assert event_cache._bytes == event_cache.get("a").size
+    event_cache._forget("a")
+    event_cache._forget("a")
+    assert event_cache._bytes == 0

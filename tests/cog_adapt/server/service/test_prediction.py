@@ -193,3 +193,12 @@ def test_the_digest_is_of_the_input():
 def test_new_ids_are_in_cogs_style():
     assert new_id().startswith("pred_")
     int(new_id().removeprefix("pred_"), 16)
+
+
+@on_loop
+def test_its_close_lets_everybody_go_on_once(prediction):
+    assert (prediction.done.done(), prediction.events.is_closed) == (False, False)
+    for _ in range(2):
+        prediction.close()
+        assert prediction.done.result() is None
+        assert prediction.events.is_closed
