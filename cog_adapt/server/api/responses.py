@@ -76,7 +76,7 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
     """
     if isinstance(error, InvalidInputs):
         return json_response({"detail": error.problems}, 422)
-    status, reason = STATUSES[type(error)], str(error)
+    status, reason = _status_of(error), str(error)
     if strict and isinstance(error, errors.BodyError):
         return PlainTextResponse(reason, status)
     if isinstance(error, errors.InvalidRequest | errors.ShapeError):
@@ -88,6 +88,11 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
     if isinstance(error, errors.QueueFull):
         headers["Retry-After"] = str(error.retry_after)
     return json_response({"error": reason, "status": "failed"}, status, headers)
+
+
+def _status_of(error: errors.RequestError) -> int:
+    """Return the status of an error's class, or of the nearest one that it is derived from."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
 def exception_handlers(*, strict: bool) -> dict[int | type[Exception], _Handler]:

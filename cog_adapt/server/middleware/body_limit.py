@@ -141,7 +141,8 @@ class _Body:
 
     async def _drain(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._read_to_end(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._read_to_end()
 
     async def _read_to_end(self) -> None:
         while (await self._receive()).get("more_body", False):

@@ -193,3 +193,10 @@ def test_a_record_shows_what_is_known():
     assert (whole["input"], whole["output"], whole["metrics"]) == ({"a": 1}, [1], {"m": 2})
     assert (whole["error"], whole["logs"]) == ("boom", "x")
     assert whole["started_at"] == whole["completed_at"] == whole["created_at"]
+
+
+def test_an_error_of_ones_own_has_the_status_of_what_it_is_derived_from():
+    class Exhausted(errors.AtCapacity):
+        """One's own."""
+
+    assert error_response(Exhausted("no more today"), strict=False).status_code == 409
