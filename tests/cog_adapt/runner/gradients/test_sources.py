@@ -208,6 +208,20 @@ def test_a_switch_after_the_line_or_of_another_function_is_none() -> None:
     assert switched_off("/nowhere.py", 1) is None
 
 
+def test_only_the_function_of_a_line_is_looked_at_and_all_of_it(tmp_path) -> None:
+    path = tmp_path / "nested.py"
+    path.write_text(
+        "@torch.no_grad()\n"
+        "def outer(x):\n"
+        "    def inner(x):\n"
+        "        return x * 2\n"
+        "    with open(x):\n"
+        "        return inner(x)\n"
+    )
+    assert switched_off(str(path), 4) is None
+    assert switched_off(str(path), 6) == (str(path), 1)
+
+
 def test_the_nearest_matching_line_above() -> None:
     last = line_of("torch.set_grad_enabled(True)")
     assert above((__file__, last), r"Stack\(") == (__file__, last - 1)
