@@ -1,10 +1,13 @@
 """The start of Cog's real server, and what is asked of it."""
 
 import json
+import subprocess
+import sys
 
 import httpx2
 import pytest
 
+from cog_adapt.command import cog_server as module
 from cog_adapt.command.cog_server import CogServer, ServerStartError, cog_server
 from tests.cog_adapt.server.schema.test_openapi_enforced import PREDICT, write_project
 
@@ -39,3 +42,13 @@ def test_a_busy_server_is_asked_again_a_bounded_number_of_times(tmp_path, monkey
         assert server.post("/predictions", {}, busy_attempts=1).status_code == 409
         assert server.post("/predictions", {}, busy_attempts=2).status_code == 409
     assert list(answers) == []
+
+
+def test_it_is_asked_to_end_before_it_is_killed():
+    code = "import signal, sys\nsignal.signal(15, lambda *_: sys.exit(7))\nprint()\nsignal.pause()"
+    command = [sys.executable, "-u", "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    process.stdout.readline()
+    module._stop(process)
+    process.stdout.close()
+    assert process.returncode == 7
