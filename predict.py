@@ -3,9 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from cog import BaseModel, BaseRunner, Input, concurrent, streaming
+from cog import BaseModel, BaseRunner, Input, Path, concurrent, streaming
 
-from cog_adapt import ModelRunner, Question, Recipe, RunnerSettings, Step, answer, default_adapter
+from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
 from task import TextClassification
 
 
@@ -23,9 +23,9 @@ class Predictor(BaseRunner):
 
     def setup(self, weights: str | None = None) -> None:
         """Load the model, and prove that gradients flow on the device."""
-        self.runner = ModelRunner(TextClassification(), RunnerSettings.from_environment())
+        settings = RunnerSettings.from_environment()
+        self.runner = ModelRunner(TextClassification(), settings, weights)
         self.runner.self_test(self.run).raise_if_failed()
-        self.default = default_adapter(weights)
 
     @streaming
     @concurrent(max=8)
@@ -34,44 +34,41 @@ class Predictor(BaseRunner):
         text: str = Input(description="Text to classify", default=""),
         texts: list[str] | None = Input(description="Several texts", default=None),
         labels: list[str] | None = Input(description="Label names to score", default=None),
-        examples: str = Input(
-            description="Labelled examples: JSON, JSON Lines or CSV, or a file (@file or URL)",
-            default="",
+        examples: str | list[dict] = Input(
+            description="Rows of text and label: a list, or JSON, JSON Lines or CSV", default=""
         ),
-        adapter: str = Input(description="Earlier weights: an id, @file or URL", default=""),
+        examples_file: Path | None = Input(description="The same in a file", default=None),
+        adapter: str = Input(description="The id of an earlier adapter", default=""),
+        weights: Path | None = Input(description="An adapter's file", default=None),
         method: str = Input(
-            description="What to train: lora, head, norms, bias, all or match:REGEX",
-            default="lora",
-            regex="^(lora|head|norms|bias|all|match:.+)$",
+            description="lora, head, norms, bias, all or match:REGEX; empty: adapter's, else lora",
+            default="",
+            regex="^(|lora|head|norms|bias|all|match:.+)$",
         ),
-        rank: int = Input(description="LoRA rank", default=8, ge=1, le=64),
+        rank: int = Input(description="LoRA rank; 0: adapter's, else 8", default=0, ge=0, le=64),
         steps: int = Input(description="Steps at most", default=40, ge=1, le=2000),
         budget_seconds: float = Input(description="At most", default=60.0, ge=0.1, le=3600.0),
         learning_rate: float = Input(description="0: automatic", default=0.0, ge=0.0, le=1.0),
-        hold_out: float = Input(
-            description="Share of each label's examples kept for scoring",
-            default=0.0,
-            ge=0.0,
-            le=0.5,
-        ),
+        hold_out: float = Input(description="Share for scoring", default=0.0, ge=0.0, le=0.5),
         seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
+        strict: bool = Input(description="Refuse what is only warned about", default=False),
     ) -> Output:
         """Classify, after adapting to the examples where there are any."""
-        question = Question(
-            [*([text] if text else []), *(texts or [])], labels or (), examples, adapter
+        rate = learning_rate or None
+        recipe = Recipe(method, rank, steps, 32, rate, seed, budget_seconds, hold_out)
+        request = Request(
+            inputs=[*([text] if text else []), *(texts or [])],
+            labels=labels or (),
+            examples=examples,
+            examples_file=examples_file,
+            adapter=adapter,
+            weights=weights,
+            recipe=recipe,
+            strict=strict,
+            context=self.scope.context,
         )
-        recipe = Recipe(
-            method, rank, steps, 32, learning_rate or None, seed, budget_seconds, hold_out
-        )
-        done = await answer(self.runner, question, recipe, self.show, self.default)
-        return Output(**asdict(done))
-
-    def show(self, step: Step) -> None:
-        """Report a step, live, in the logs and as a metric."""
-        print(f"step {step.number}/{step.of} loss {step.loss:.4f}", flush=True)
-        self.record_metric("adaptation.step", step.number)
-        self.record_metric("adaptation.loss", step.loss)
+        return Output(**asdict(await answer(self.runner, request, self.record_metric)))
 
     def healthcheck(self) -> bool:
-        """False once the base changed: no answer could be trusted."""
+        """Return False once the base changed: no answer could be trusted."""
         return not self.runner.health()

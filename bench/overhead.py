@@ -61,7 +61,7 @@ def bare_prediction(task: TextClassification, precision: Precision) -> Call:
     """What a plain server would do with one text."""
     module: Any = task.load().to(precision.device).eval()
     with torch.no_grad():
-        start = task.start(module, data.LABELS)
+        start = task.start(module, data.LABELS, ())
     module.head = nn.Linear(module.head.in_features, len(data.LABELS), device=precision.device)
     module.load_state_dict(start, strict=False)
     device = precision.device
@@ -72,7 +72,7 @@ def bare_prediction(task: TextClassification, precision: Precision) -> Call:
             torch.inference_mode(),
             torch.autocast(device.type, dtype=precision.compute, enabled=precision.autocasts),
         ):
-            return task.predict(module, batch, data.LABELS)
+            return task.predict(module, batch, data.LABELS, None)
 
     return predict
 

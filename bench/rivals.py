@@ -52,12 +52,13 @@ class Base:
         """A copy of the base with LoRA pairs, and a head that starts from the labels' names."""
         module: Any = copy.deepcopy(self.module)
         with torch.no_grad():
-            start = self.task.start(module, labels)
+            start = self.task.start(module, labels, ())
         module.head = nn.Linear(module.head.in_features, len(labels), device=self.precision.device)
         module.load_state_dict(start, strict=False)
+        rank = recipe.rank or self.task.rank
         config = LoraConfig(
-            r=recipe.rank,
-            lora_alpha=_ALPHA_PER_RANK * recipe.rank,
+            r=rank,
+            lora_alpha=_ALPHA_PER_RANK * rank,
             target_modules=["query", "value"],
             modules_to_save=["head"],
         )

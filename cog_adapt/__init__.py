@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cog_adapt.runner.adapters import adapter_from_bytes as adapter_from_bytes
     from cog_adapt.runner.adapters import base_digest as base_digest
     from cog_adapt.runner.adapters import load_adapter as load_adapter
+    from cog_adapt.runner.adapters import save_adapter as save_adapter
     from cog_adapt.runner.config import Recipe as Recipe
     from cog_adapt.runner.config import RunnerSettings as RunnerSettings
     from cog_adapt.runner.errors import AdaptationError as AdaptationError
@@ -24,17 +25,20 @@ if TYPE_CHECKING:
     from cog_adapt.runner.examples import Example as Example
     from cog_adapt.runner.examples import read_examples as read_examples
     from cog_adapt.runner.few_shot import Answer as Answer
-    from cog_adapt.runner.few_shot import Question as Question
     from cog_adapt.runner.few_shot import answer as answer
-    from cog_adapt.runner.few_shot import default_adapter as default_adapter
-    from cog_adapt.runner.few_shot import train_async as train_async
+    from cog_adapt.runner.few_shot import stream as stream
     from cog_adapt.runner.gradients import GradientReport as GradientReport
     from cog_adapt.runner.gradients import check_gradients as check_gradients
+    from cog_adapt.runner.inference import Query as Query
     from cog_adapt.runner.loaded_model import Adaptation as Adaptation
     from cog_adapt.runner.model_runner import ModelRunner as ModelRunner
     from cog_adapt.runner.report import Step as Step
+    from cog_adapt.runner.request import Request as Request
     from cog_adapt.runner.task import Batch as Batch
     from cog_adapt.runner.task import Task as Task
+    from cog_adapt.runner.task import on_device as on_device
+    from cog_adapt.runner.training import Trained as Trained
+    from cog_adapt.runner.training import train as train
     from cog_adapt.server.api.dependencies import ServiceDep as ServiceDep
     from cog_adapt.server.app import create_app as create_app
     from cog_adapt.server.main import serve as serve
@@ -51,14 +55,16 @@ _MODULES = {
     "GradientReport": "runner.gradients",
     "InputError": "runner.errors",
     "ModelRunner": "runner.model_runner",
-    "Question": "runner.few_shot",
+    "Query": "runner.inference",
     "Recipe": "runner.config",
+    "Request": "runner.request",
     "RunnerError": "runner.errors",
     "RunnerSettings": "runner.config",
     "ServiceDep": "server.api.dependencies",
     "Settings": "server.settings",
     "Step": "runner.report",
     "Task": "runner.task",
+    "Trained": "runner.training",
     "WeightsError": "runner.errors",
     "adapter_from_bytes": "runner.adapters",
     "answer": "runner.few_shot",
@@ -66,22 +72,31 @@ _MODULES = {
     "check_gradients": "runner.gradients",
     "cog_server": "command.cog_server",
     "create_app": "server.app",
-    "default_adapter": "runner.few_shot",
     "load_adapter": "runner.adapters",
+    "on_device": "runner.task",
     "read_examples": "runner.examples",
     "run": "command.main",
+    "save_adapter": "runner.adapters",
     "serve": "server.main",
-    "train_async": "runner.few_shot",
+    "stream": "runner.few_shot",
+    "train": "runner.training",
     "write_schema": "command.cog_server",
 }
 __all__ = [*_MODULES]
+
+_RENAMED = {
+    "Question": "cog_adapt.Request",
+    "default_adapter": "ModelRunner(task, settings, weights)",
+    "train_async": "cog_adapt.train",
+}
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
 
     def __getattr__(name: str) -> object:
         """The public name, from its module."""
         if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            now = f"; it is {_RENAMED[name]} now" if name in _RENAMED else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{now}")
         from importlib import import_module
 
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

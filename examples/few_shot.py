@@ -33,16 +33,17 @@ def main() -> None:
     )
     parser.add_argument("--steps", type=int, default=40)
     chosen = parser.parse_args()
-    held_out = read_examples(chosen.held_out)
+    held_out = read_examples(chosen.held_out).examples
     texts = [example.input for example in held_out]
-    labels = list(dict.fromkeys(e.target for e in read_examples(chosen.examples)))
+    labels = list(dict.fromkeys(e.target for e in read_examples(chosen.examples).examples))
 
     console.print("Starting Cog's server: load the model, run the gradient self-test …")
     write_schema(ROOT, predict=PREDICTOR)
     with cog_server(ROOT, predict=PREDICTOR) as server:
         base = ask(server, {"texts": texts, "labels": labels})
         done = adapt(
-            server, {"texts": texts, "examples": as_file(chosen.examples), "steps": chosen.steps}
+            server,
+            {"texts": texts, "examples_file": as_file(chosen.examples), "steps": chosen.steps},
         )
         again = ask(server, {"texts": texts, "labels": labels})
     show_predictions(held_out, done)
@@ -93,7 +94,7 @@ def finished(prediction: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_file(path: Path) -> str:
-    """A file as `cog predict -i examples=@file` sends it."""
+    """A file as `cog predict -i examples_file=@FILE` sends it."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:application/octet-stream;base64,{content}"
 

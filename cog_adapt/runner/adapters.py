@@ -5,6 +5,7 @@ A file is safetensors, never a pickle; its metadata says which labels and which 
 
 import hashlib
 import json
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +17,12 @@ from torch import Tensor
 
 from cog_adapt.runner.census import checksums
 from cog_adapt.runner.errors import WeightsError
+from cog_adapt.runner.files import write_whole
+from cog_adapt.runner.lora import LORA_A
 
 _FORMAT = "cog-adapt/1"
+_TIMEOUT_SECONDS = 30
+_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,12 @@ class Adapter:
         """Sixteen hex digits drawn from the content: the same tensors have the same id."""
         return hashlib.sha256(self.to_bytes()).hexdigest()[:16]
 
+    @property
+    def rank(self) -> int | None:
+        """Columns of its LoRA pairs; None where it has none."""
+        pairs = (t for name, t in self.tensors.items() if name.rpartition(".")[2] == LORA_A)
+        return next((tensor.shape[0] for tensor in pairs), None)
+
     def to_bytes(self) -> bytes:
         """The adapter as a safetensors file."""
         tensors = {name: self.tensors[name].contiguous() for name in sorted(self.tensors)}
@@ -63,6 +74,31 @@ def load_adapter(path: Path) -> Adapter:
     return adapter_from_bytes(content, str(path))
 
 
+def save_adapter(adapter: Adapter, path: Path) -> None:
+    """Write an adapter as safetensors, whole or not at all (StoreError)."""
+    write_whole(path, adapter.to_bytes())
+
+
+def read_weights(reference: str) -> Adapter:
+    """Read the adapter that a process starts with: COG_WEIGHTS, a path or a URL.
+
+    The operator writes this setting, so nothing guards the way out. No caller's value comes here.
+
+    Raises:
+        WeightsError: it cannot be read, or is no adapter.
+    """
+    if not reference.startswith(("data:", "http://", "https://")):
+        return load_adapter(Path(reference))
+    try:
+        with urllib.request.urlopen(reference, timeout=_TIMEOUT_SECONDS) as answer:
+            content = answer.read()
+    except (OSError, ValueError) as error:
+        raise WeightsError(
+            f"COG_WEIGHTS {reference[:_SHOWN]!r} cannot be read: {error}. Check the address."
+        ) from error
+    return adapter_from_bytes(content, reference[:_SHOWN])
+
+
 def adapter_from_bytes(content: bytes, name: str) -> Adapter:
     """Read an adapter from a safetensors file's content; `name` is for the error's text.
 
@@ -79,7 +115,7 @@ def adapter_from_bytes(content: bytes, name: str) -> Adapter:
     except (KeyError, TypeError, ValueError) as error:
         raise WeightsError(
             f"{name} holds no adapter: its metadata lacks a sound {_FORMAT!r} entry. Use a file "
-            "that train.py or ModelRunner.save_adapter wrote."
+            "that train.py or save_adapter wrote."
         ) from error
 
 

@@ -129,8 +129,9 @@ class Recipe:
 
     Attributes:
         method: `lora`, `head`, `norms`, `bias`, `all`, or `match:REGEX` (full match of parameter
-            names). The task's own start tensors (a classifier's head) train with every method.
-        rank: columns of each LoRA pair.
+            names); "": of the adapter that the adaptation goes on from, else the task's. The
+            task's own start tensors (a classifier's head) train with every method.
+        rank: columns of each LoRA pair; 0: as for `method`.
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.
         learning_rate: None takes `adaptation.automatic_learning_rate`.
@@ -144,8 +145,8 @@ class Recipe:
         checkpointing: recompute activations in backward (non-reentrant): less memory, more time.
     """
 
-    method: str = "lora"
-    rank: int = 8
+    method: str = ""
+    rank: int = 0
     max_steps: int = 40
     batch_size: int = 32
     learning_rate: float | None = None
@@ -157,8 +158,9 @@ class Recipe:
     checkpointing: bool = False
 
     def __post_init__(self) -> None:
-        _check_method(self.method)
-        _check_range("rank", self.rank, 1, 1024)
+        if self.method:
+            _check_method(self.method)
+        _check_range("rank", self.rank, 0, 1024)
         _check_range("max_steps", self.max_steps, 1, 100_000)
         _check_range("batch_size", self.batch_size, 1, 4_096)
         _check_range("seed", self.seed, 0, 2**63 - 1)

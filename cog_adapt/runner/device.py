@@ -1,13 +1,18 @@
 """Which device, and in which precision: what was asked for, or a clear error, never less."""
 
-import torch
+from collections.abc import Iterable
 
-from cog_adapt.runner.config import PRECISIONS, Precision, RunnerSettings
-from cog_adapt.runner.errors import SetupError
+import torch
+from torch import nn
+
+from cog_adapt.runner.config import PRECISIONS, Precision, RunnerSettings, name_of
+from cog_adapt.runner.errors import ConfigError, SetupError
+
+_SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
 def choose_precision(settings: RunnerSettings) -> Precision:
-    """The device and compute dtype of these settings, after a kernel has run there.
+    """Return the device and compute dtype of these settings, after a kernel has run there.
 
     Raises:
         SetupError: CUDA was asked for and is absent or broken, or the precision is not supported.
@@ -59,3 +64,27 @@ def _prepare_cuda(device: torch.device) -> None:
         ) from error
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
+
+
+def fit_weights(precision: Precision, module: nn.Module, asked: str) -> Precision:
+    """Return the precision for a base: 16-bit weights compute in their own dtype.
+
+    Trained tensors are float32 anyway.
+
+    Raises:
+        ConfigError: another precision was asked for by name.
+    """
+    dtypes = _dtypes(module.parameters())
+    if precision.autocasts or not dtypes:
+        return precision
+    dtype = dtypes.pop()
+    if asked != "auto":
+        raise ConfigError(
+            f"PRECISION is {asked!r}, but the model's weights are {name_of(dtype)}. Load them as "
+            f"float32, or set PRECISION={name_of(dtype)}."
+        )
+    return Precision(precision.device, dtype)
+
+
+def _dtypes(parameters: Iterable[nn.Parameter]) -> set[torch.dtype]:
+    return {p.dtype for p in parameters if p.dtype in _SIXTEEN_BIT}

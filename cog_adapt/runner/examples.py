@@ -1,161 +1,191 @@
-"""Training examples: the values, their limits, and the checks of labelled texts.
+"""Training examples: the values, their limits, and what is remarkable about a set of them.
 
-Knows what a good set of examples is; does not know how it was written (`example_files`
-does) or what a model makes of it. A set is taken whole or refused whole, and a refusal names
-the first bad rows at once.
+Knows what a good set of examples is; does not know how it was written (`rows` does) or what a
+model makes of it. A set is taken whole or refused whole, and a refusal names the first bad rows
+at once.
 """
 
-import re
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.example_files import ACCEPTED, Fault, Row, brief, read_text, rows_of, utf8
+from cog_adapt.runner.files import read_text, utf8
+from cog_adapt.runner.row import ACCEPTED, INPUT_NAMES, TARGET_NAMES, Fault, Row, Rows, brief
+from cog_adapt.runner.rows import rows_of, rows_of_list
 
-_SHOWN_FAULTS = 5
-# A NUL ends a text in C code; half a surrogate pair cannot be encoded or hashed as UTF-8.
-_UNFIT = re.compile("[\0\ud800-\udfff]")
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Example:
-    """One training example: what the model is given and what it should answer.
-
-    The readers of this module make text examples, both values `str`; another task may use any
-    pair of values.
-    """
+    """One training example: what the model is given and what it should answer."""
 
     input: Any
     target: Any
 
 
+ExampleOf = Callable[[Mapping[str, Any]], Example]
+"""What a row means: `Task.example`."""
+
+Source = str | bytes | Sequence[Mapping[str, Any]]
+"""Examples as they are sent: text in one of the formats, or a list of objects."""
+
+
+@dataclass(frozen=True)
+class ExampleSet:
+    """The examples of one source, in its order, and what should be said about them.
+
+    Attributes:
+        examples: duplicates included.
+        warnings: sentences on unused columns and contradictory rows.
+    """
+
+    examples: list[Example]
+    warnings: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class ExampleLimits:
-    """The most that a set of examples may hold; texts and labels in characters."""
+    """The most that a set of examples may hold."""
 
     max_examples: int = 10_000
-    max_labels: int = 1_000
-    max_text_chars: int = 20_000
-    max_label_chars: int = 200
     max_total_bytes: int = 32 * 2**20
 
 
 DEFAULT_LIMITS = ExampleLimits()
 
 
-def parse_examples(source: str | bytes, *, limits: ExampleLimits = DEFAULT_LIMITS) -> list[Example]:
-    """Reads labelled texts from a string, or from a file's UTF-8 content.
-
-    The content decides the format: a JSON list of `{"text": ..., "label": ...}`, a JSON object
-    of label → texts, JSON Lines, or CSV with the header `text,label` (commas or tabs). White
-    space around a label is dropped; texts stay as they are, in their order, duplicates kept.
+def usual_example(row: Mapping[str, Any]) -> Example:
+    """Take the columns with the usual names, in any case: input, text or sentence; target or label.
 
     Raises:
-        InputError: the source cannot be read, breaks a limit or would not train a classifier.
+        InputError: a column is missing, or its value is empty or null.
     """
-    content = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
-    size = len(content)
-    if size > limits.max_total_bytes:
-        raise InputError(
-            f"the examples take {size} bytes, the limit is {limits.max_total_bytes}: "
-            "give fewer or shorter ones"
-        )
-    text = (utf8(content) if isinstance(source, bytes) else source).removeprefix("\ufeff")
-    if not text.strip():
-        raise InputError(f"no examples, the source is empty: {ACCEPTED}")
-    rows = rows_of(text)
-    examples, faults = _sorted_out(rows.each, limits)
+    return Example(_value(row, INPUT_NAMES), _value(row, TARGET_NAMES))
+
+
+def parse_examples(
+    source: Source, example_of: ExampleOf = usual_example, limits: ExampleLimits = DEFAULT_LIMITS
+) -> ExampleSet:
+    """Read examples from text, from a file's UTF-8 content, or from a list of objects.
+
+    The content decides the format: a JSON list of objects, a JSON object of target → inputs, JSON
+    Lines, or CSV with a header (commas, tabs or semicolons).
+
+    Args:
+        source: the rows.
+        example_of: what a row means.
+        limits: of the set as a whole.
+
+    Raises:
+        InputError: the source cannot be read, has a row that is no example, or breaks a limit.
+    """
+    rows = _rows_within(source, limits)
+    examples, faults, unused, contradictions = [], [], dict[str, None](), list[str]()
+    first_rows: dict[str, tuple[str, Any]] = {}
+    for row, checked in _read(rows.each, example_of, limits):
+        if isinstance(checked, Fault):
+            faults.append(checked)
+            continue
+        unused |= dict.fromkeys(name for name in row if name not in row.used)
+        contradictions += _contradiction(row.place, checked, first_rows)
+        examples.append(checked)
     if faults:
         raise _refusal(faults, rows.counting) from faults[0].cause
-    _require_classes(examples, limits)
-    return examples
+    if not examples:
+        raise InputError(f"no examples: {ACCEPTED}")
+    return ExampleSet(examples, (*_about_columns([*unused]), *_shortened(contradictions)))
 
 
-def read_examples(path: str | Path, *, limits: ExampleLimits = DEFAULT_LIMITS) -> list[Example]:
-    """Reads labelled texts from a UTF-8 file; the name does not matter, see `parse_examples`.
+def read_examples(
+    path: str | Path,
+    example_of: ExampleOf = usual_example,
+    limits: ExampleLimits = DEFAULT_LIMITS,
+) -> ExampleSet:
+    """Read examples from a UTF-8 file; the name does not matter, see `parse_examples`.
 
     Raises:
         InputError: the file cannot be read, or its content is refused by `parse_examples`.
     """
     try:
-        return parse_examples(read_text(Path(path), limits.max_total_bytes), limits=limits)
+        return parse_examples(read_text(Path(path), limits.max_total_bytes), example_of, limits)
     except InputError as cause:
         raise InputError(f"examples file {str(path)!r}: {cause}") from cause
 
 
-def _sorted_out(
-    rows: Iterator[Row | Fault], limits: ExampleLimits
-) -> tuple[list[Example], list[Fault]]:
-    """Parts the good rows from the bad ones."""
-    examples: list[Example] = []
-    faults: list[Fault] = []
-    first_rows: dict[str, Row] = {}
+def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
+    text = source if isinstance(source, str | bytes) else json.dumps(source, default=str)
+    content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if len(content) > limits.max_total_bytes:
+        raise InputError(
+            f"the examples take {len(content)} bytes, the limit is {limits.max_total_bytes}: "
+            "give fewer or shorter ones"
+        )
+    if not isinstance(source, str | bytes):
+        return rows_of_list(source)
+    text = (utf8(source) if isinstance(source, bytes) else source).removeprefix("\ufeff")
+    if not text.strip():
+        raise InputError(f"no examples, the source is empty: {ACCEPTED}")
+    return rows_of(text)
+
+
+def _read(
+    rows: Iterator[Row | Fault], example_of: ExampleOf, limits: ExampleLimits
+) -> Iterator[tuple[Row, Example | Fault]]:
+    """Yield each row with what it means, or with what is wrong with it."""
     for count, row in enumerate(rows):
         if count == limits.max_examples:
             raise InputError(f"more than {limits.max_examples} examples: give fewer")
-        checked = row if isinstance(row, Fault) else _checked(row, first_rows, limits)
-        if isinstance(checked, Fault):
-            faults.append(checked)
-        else:
-            examples.append(checked)
-    return examples, faults
+        if isinstance(row, Fault):
+            yield Row(row.place, {}), row
+            continue
+        try:
+            yield row, example_of(row)
+        except InputError as cause:
+            yield row, Fault(row.place, str(cause))
 
 
-def _checked(row: Row, first_rows: dict[str, Row], limits: ExampleLimits) -> Example | Fault:
-    try:
-        text = _valid("text", row.text, limits.max_text_chars)
-        label = _valid("label", row.label, limits.max_label_chars).strip()
-    except InputError as cause:
-        return Fault(row.place, str(cause))
-    first = first_rows.setdefault(text, Row(row.place, text, label))
-    if first.label != label:
-        said = f"{brief(label)} here and {brief(first.label)} in {first.place}"
-        return Fault(row.place, f"the text {brief(text)} is labelled {said}: keep one")
-    return Example(text, label)
-
-
-def _valid(name: str, value: object, max_chars: int) -> str:
-    if not isinstance(value, str):
-        raise InputError(_type_problem(name, value))
-    if len(value) > max_chars:
-        size = f"{len(value)} characters, the limit is {max_chars}"
-        raise InputError(f"the {name} {brief(value)} has {size}: shorten it")
-    if not value.strip():
+def _value(row: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401 - any of JSON
+    columns = {column.strip().casefold(): column for column in reversed([*row])}
+    name = next((columns[name] for name in names if name in columns), None)
+    if name is None:
+        known = ", ".join(map(repr, names))
+        raise InputError(f"no {names[0]} among {brief([*row])}: name its column one of {known}")
+    value = row[name]
+    if value is None:
+        raise InputError(f"the {name} is null: write a {name} or drop the row")
+    if isinstance(value, str) and not value.strip():
         raise InputError(f"the {name} is empty ({brief(value)}): write one or drop the row")
-    if unfit := _UNFIT.search(value):
-        what = f"{unfit.group()!r} (a NUL or half a surrogate pair) at {unfit.start() + 1}"
-        raise InputError(f"the {name} {brief(value)} has {what}: remove it")
     return value
 
 
-def _type_problem(name: str, value: object) -> str:
-    if value is None:
-        return f"the {name} is null: write a {name} or drop the row"
-    remedy = "give one text in quotes"
-    if isinstance(value, int | float):
-        remedy = f'write "{brief(value)}" in quotes'
-    return f"the {name} {brief(value)} is not a text: {remedy}"
+def _contradiction(
+    place: str, example: Example, first_rows: dict[str, tuple[str, Any]]
+) -> list[str]:
+    """Say that an earlier row has the same input with another target."""
+    key = example.input if isinstance(example.input, str) else repr(example.input)
+    first_place, target = first_rows.setdefault(key, (place, example.target))
+    if target == example.target:
+        return []
+    said = f"{brief(example.target)} in {place} and {brief(target)} in {first_place}"
+    return [f"{brief(example.input)} is {said}"]
+
+
+def _about_columns(unused: list[str]) -> list[str]:
+    return [f"columns not used: {brief(unused)[1:-1]}"] if unused else []
+
+
+def _shortened(contradictions: list[str]) -> list[str]:
+    more = len(contradictions) - _SHOWN
+    shown = contradictions[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+    return [f"contradictory rows: {'; '.join(shown)}"] if shown else []
 
 
 def _refusal(faults: list[Fault], counting: str) -> InputError:
-    shown = [f"{fault.place}: {fault.problem}" for fault in faults[:_SHOWN_FAULTS]]
-    if len(faults) > _SHOWN_FAULTS:
-        shown.append(f"and {len(faults) - _SHOWN_FAULTS} more")
+    shown = [f"{fault.place}: {fault.problem}" for fault in faults[:_SHOWN]]
+    if len(faults) > _SHOWN:
+        shown.append(f"and {len(faults) - _SHOWN} more")
     return InputError("\n  ".join([f"examples refused ({counting}):", *shown]))
-
-
-def _require_classes(examples: list[Example], limits: ExampleLimits) -> None:
-    labels = {example.target for example in examples}
-    if not labels:
-        raise InputError(f"no examples: {ACCEPTED}")
-    if len(labels) == 1:
-        raise InputError(
-            f"one class only: every example is labelled {brief(labels.pop())}; "
-            "at least two labels are needed: add examples of another one"
-        )
-    if len(labels) > limits.max_labels:
-        raise InputError(
-            f"{len(labels)} labels, the limit is {limits.max_labels}: give fewer labels"
-        )

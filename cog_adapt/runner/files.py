@@ -1,10 +1,11 @@
-"""Files that are there whole or not at all."""
+"""Files: written whole or not at all, read up to a limit."""
 
 import os
+import stat
 import threading
 from pathlib import Path
 
-from cog_adapt.runner.errors import StoreError
+from cog_adapt.runner.errors import InputError, StoreError
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -28,6 +29,41 @@ def write_whole(path: Path, content: bytes) -> None:
         ) from error
     finally:
         _remove(draft)
+
+
+def read_text(path: Path, max_bytes: int) -> str:
+    """Read a UTF-8 file; a byte order mark stays in the text.
+
+    Raises:
+        InputError: the file is missing, unreadable, no regular file, too big or not UTF-8.
+    """
+    try:
+        content = _first_bytes(path, max_bytes + 1)
+    except (OSError, ValueError) as cause:
+        raise InputError(f"it cannot be read ({cause}): give a file of examples") from cause
+    if len(content) > max_bytes:
+        raise InputError(f"it is bigger than {max_bytes} bytes: give fewer or shorter examples")
+    return utf8(content)
+
+
+def _first_bytes(path: Path, count: int) -> bytes:
+    # Opening a pipe would wait for a writer that may never come.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError("a folder, pipe or device, no regular file")
+    with path.open("rb") as file:
+        return file.read(count)
+
+
+def utf8(content: bytes) -> str:
+    """Decode UTF-8 bytes; others are an InputError with offset and line."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as cause:
+        line = content.count(b"\n", 0, cause.start) + 1
+        raise InputError(
+            f"it is not UTF-8: byte 0x{content[cause.start]:02x} at offset {cause.start} "
+            f"(line {line}): save the file as UTF-8"
+        ) from cause
 
 
 def _remove(draft: Path) -> None:

@@ -1,7 +1,7 @@
 """Inference: the base and adapters answer inputs. Model thread only; takes no gradient."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +9,27 @@ from torch import nn
 
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import Precision, ServeMode
+from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.replicas import serving_replica
 from cog_adapt.runner.task import Task, on_device
+
+
+@dataclass(frozen=True)
+class Query:
+    """What the model is asked.
+
+    Attributes:
+        inputs: what the task encodes.
+        adapter: of this base; None asks the base.
+        labels: for a task with labels and no adapter: the label names to score.
+        options: of the class of `Task.options`; None takes the task's.
+    """
+
+    inputs: Sequence[Any]
+    adapter: Adapter | None = None
+    labels: Sequence[str] = ()
+    options: Any = None
 
 
 @dataclass(frozen=True)
@@ -37,7 +55,7 @@ class ServedAdapters:
         self._served: OrderedDict[str, Served] = OrderedDict()
 
     def get(self, key: str, make: Callable[[], Adapter]) -> Served:
-        """The module for `key`; `make` gives the adapter where it is not ready yet."""
+        """Return the module for `key`; `make` gives the adapter where it is not ready yet."""
         if key not in self._served:
             adapter = make()
             tensors = {n: t.to(self._precision.device) for n, t in adapter.tensors.items()}
@@ -49,13 +67,96 @@ class ServedAdapters:
         return self._served[key]
 
     def __len__(self) -> int:
-        """How many are ready."""
+        """Count those that are ready."""
         return len(self._served)
 
 
+@dataclass(frozen=True)
+class Phase:
+    """How inference runs on a model.
+
+    Attributes:
+        task: what the user wrote.
+        precision: device and compute dtype.
+        serve_mode: `inference_mode` or `no_grad`.
+    """
+
+    task: Task
+    precision: Precision
+    serve_mode: ServeMode
+
+
+def options_of(task: Task, query: Query) -> Any:  # noqa: ANN401 - the task's own class
+    """Return the query's options, else the task's (InputError where the class is another)."""
+    own = task.options
+    if query.options is None:
+        return own
+    if type(query.options) is not type(own):
+        raise InputError(
+            f"options are {type(query.options).__name__}; {type(task).__name__} takes "
+            f"{type(own).__name__}. Send those."
+        )
+    return query.options
+
+
 def predict_batch(
-    task: Task, served: Served, inputs: Sequence[Any], precision: Precision, serve_mode: ServeMode
+    phase: Phase,
+    served: Served,
+    inputs: Sequence[Any],
+    options: Any,  # noqa: ANN401 - the task's own class
 ) -> list[Any]:
     """Answer one batch in one inference phase; N inputs give N plain values."""
-    batch = on_device(task.encode(inputs), precision.device)
-    return run_inference(task.predict, served.module, precision, serve_mode, batch, served.labels)
+    batch = on_device(phase.task.encode(inputs), phase.precision.device)
+    return run_inference(
+        phase.task.predict,
+        served.module,
+        phase.precision,
+        phase.serve_mode,
+        batch,
+        served.labels,
+        options,
+    )
+
+
+def generate_pieces(
+    phase: Phase,
+    served: Served,
+    inputs: Sequence[Any],
+    options: Any,  # noqa: ANN401 - the task's own class
+) -> Generator[Any, None, None]:
+    """Yield the pieces of a streamed output; each is made in an inference phase of its own."""
+    task = phase.task
+    batch = on_device(task.encode(inputs), phase.precision.device)
+
+    def begun(module: nn.Module) -> _Steps:
+        return _Steps(iter(task.generate(module, batch, options)))
+
+    steps = run_inference(begun, served.module, phase.precision, phase.serve_mode)
+    try:
+        while (
+            piece := run_inference(
+                _next_piece, served.module, phase.precision, phase.serve_mode, steps
+            )
+        ) is not _END:
+            yield piece
+    finally:
+        steps.close()
+
+
+_END = object()
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """A task's iterator, held so that its body runs inside a phase only."""
+
+    pieces: Iterator[Any]
+
+    def close(self) -> None:
+        """Drop what the iterator holds, a cache of keys and values say."""
+        if isinstance(self.pieces, Generator):
+            self.pieces.close()
+
+
+def _next_piece(_module: nn.Module, steps: _Steps) -> Any:  # noqa: ANN401 - any plain value
+    return next(steps.pieces, _END)

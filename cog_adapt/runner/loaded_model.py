@@ -6,8 +6,8 @@ work is done. This module knows no thread and no caller.
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,12 +18,20 @@ from cog_adapt.runner.adaptation import adapt, out_of_memory
 from cog_adapt.runner.adapter_fit import check_fits
 from cog_adapt.runner.adapters import Adapter, base_digest
 from cog_adapt.runner.census import Census, heal
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings, name_of
-from cog_adapt.runner.device import choose_precision
-from cog_adapt.runner.errors import ConfigError, InputError, UnavailableError
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.device import choose_precision, fit_weights
+from cog_adapt.runner.errors import InputError, UnavailableError
 from cog_adapt.runner.examples import Example
-from cog_adapt.runner.inference import ServedAdapters, predict_batch
-from cog_adapt.runner.methods import automatic_learning_rate, start_tensors
+from cog_adapt.runner.inference import (
+    Phase,
+    Query,
+    Served,
+    ServedAdapters,
+    generate_pieces,
+    options_of,
+    predict_batch,
+)
+from cog_adapt.runner.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.modes import run_inference, run_setup
 from cog_adapt.runner.replicas import freeze, make_template
 from cog_adapt.runner.report import AdaptationReport, Step
@@ -33,7 +41,6 @@ from cog_adapt.runner.training_state import TrainingState
 
 _CPU = torch.device("cpu")
 logger = logging.getLogger(__name__)
-_SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True)
@@ -74,29 +81,34 @@ class LoadedModel:
         if self.healed:
             logger.warning("tensors born in inference mode were copied: %s", self.healed)
         self.base = run_setup(self.base.to, precision.device)
-        self.precision = _fit(precision, self.base, settings.precision)
+        self.precision = fit_weights(precision, self.base, settings.precision)
         if any(is_lazy(parameter) for parameter in self.base.parameters()):
-            self._materialize()
+            _materialize(self.base, task, self.precision)
         freeze(self.base)
         self.template = make_template(self.base)
         self.census = Census.of(self.base)
         self.digest = base_digest(dict(self.base.named_parameters()))
         self.served = ServedAdapters(self.template, self.precision, settings.served_adapters)
         self.damage: tuple[str, ...] = ()
+        self._phase = Phase(task, self.precision, self.serve_mode)
 
-    def predicting(
-        self, inputs: Sequence[Any], adapter: Adapter | None, labels: Sequence[str]
-    ) -> Generator[None, None, list[Any]]:
+    def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
         """Answer inputs, a batch a tick."""
         self._refuse_when_damaged()
+        options = options_of(self.task, query)
         predictions: list[Any] = []
-        for first in range(0, len(inputs), self.batch_size):
-            served = self._serve(adapter, labels)
-            batch = inputs[first : first + self.batch_size]
-            predictions += predict_batch(self.task, served, batch, self.precision, self.serve_mode)
-            if first + self.batch_size < len(inputs):
+        for first in range(0, len(query.inputs), self.batch_size):
+            batch = query.inputs[first : first + self.batch_size]
+            predictions += predict_batch(self._phase, self._serve(query), batch, options)
+            if first + self.batch_size < len(query.inputs):
                 yield None
         return predictions
+
+    def generating(self, query: Query) -> Generator[Any, None, None]:
+        """Stream the answer to inputs, a piece a tick."""
+        self._refuse_when_damaged()
+        options = options_of(self.task, query)
+        yield from generate_pieces(self._phase, self._serve(query), query.inputs, options)
 
     def adapting(
         self,
@@ -130,8 +142,7 @@ class LoadedModel:
         """Everything the adaptation begins with; adaptations and the self-test share it."""
         if not examples:
             raise InputError("no examples: send at least one for each label.")
-        if begin is not None:
-            recipe = replace(recipe, method=begin.method)
+        recipe = resolve(recipe, self.task, begin)
         labels = begin.labels if begin else self.task.labels(examples)
         rate = recipe.learning_rate or automatic_learning_rate(
             self.template, self.task, recipe.method
@@ -139,7 +150,7 @@ class LoadedModel:
         return Start(
             task=self.task,
             template=self.template,
-            tensors=self._first_tensors(labels, recipe, begin),
+            tensors=self._first_tensors(labels, examples, recipe, begin),
             labels=labels,
             examples=examples,
             recipe=recipe,
@@ -162,26 +173,29 @@ class LoadedModel:
         return adapter
 
     def _first_tensors(
-        self, labels: Sequence[str], recipe: Recipe, begin: Adapter | None
+        self,
+        labels: Sequence[str],
+        examples: Sequence[Example],
+        recipe: Recipe,
+        begin: Adapter | None,
     ) -> dict[str, Tensor]:
         if begin is not None:
             return _moved(self.checked(begin).tensors, self.precision.device)
         own = start_tensors(self.template, self.task, recipe)
-        return own | self._label_tensors(labels)
+        return own | self._label_tensors(labels, examples)
 
-    def _label_tensors(self, labels: Sequence[str]) -> dict[str, Tensor]:
-        return run_inference(_start, self.base, self.precision, self.serve_mode, self.task, labels)
+    def _label_tensors(
+        self, labels: Sequence[str], examples: Sequence[Example] = ()
+    ) -> dict[str, Tensor]:
+        return run_inference(
+            _start, self.base, self.precision, self.serve_mode, self.task, labels, examples
+        )
 
-    def _serve(self, adapter: Adapter | None, labels: Sequence[str]) -> Any:  # noqa: ANN401
+    def _serve(self, query: Query) -> Served:
+        adapter, labels = query.adapter, query.labels
         if adapter is None:
             return self.served.get(f"start/{tuple(labels)!r}", lambda: self.start_adapter(labels))
         return self.served.get(adapter.id, lambda: self.checked(adapter))
-
-    def _materialize(self) -> None:
-        probe = self.task.probe()
-        batch = on_device(self.task.encode([e.input for e in probe]), self.precision.device)
-        labels = self.task.labels(probe)
-        run_inference(self.task.predict, self.base, self.precision, "no_grad", batch, labels)
 
     def _check_base(self) -> None:
         changes = self.census.changes(self.base)
@@ -197,27 +211,19 @@ class LoadedModel:
             )
 
 
-def _start(module: nn.Module, task: Task, labels: Sequence[str]) -> dict[str, Tensor]:
-    return task.start(module, labels)
+def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:
+    """Let lazy layers draw their shapes from one forward."""
+    probe = task.probe()
+    batch = on_device(task.encode([e.input for e in probe]), precision.device)
+    labels = task.labels(probe)
+    run_inference(task.predict, base, precision, "no_grad", batch, labels, task.options)
+
+
+def _start(
+    module: nn.Module, task: Task, labels: Sequence[str], examples: Sequence[Example]
+) -> dict[str, Tensor]:
+    return task.start(module, labels, examples)
 
 
 def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
     return {name: tensor.to(device) for name, tensor in tensors.items()}
-
-
-def _fit(precision: Precision, module: nn.Module, asked: str) -> Precision:
-    """A base of 16-bit weights computes in their dtype; trained tensors are float32 anyway."""
-    dtypes = _dtypes(module.parameters())
-    if precision.autocasts or not dtypes:
-        return precision
-    dtype = dtypes.pop()
-    if asked != "auto":
-        raise ConfigError(
-            f"PRECISION is {asked!r}, but the model's weights are {name_of(dtype)}. Load them as "
-            f"float32, or set PRECISION={name_of(dtype)}."
-        )
-    return Precision(precision.device, dtype)
-
-
-def _dtypes(parameters: Iterable[nn.Parameter]) -> set[torch.dtype]:
-    return {p.dtype for p in parameters if p.dtype in _SIXTEEN_BIT}

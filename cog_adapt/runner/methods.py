@@ -6,9 +6,11 @@ module knows no examples and takes no steps.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torch import Tensor, nn
 
+from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import MATCH_PREFIX, Recipe
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.lora import lora_tensors
@@ -30,24 +32,45 @@ def start_tensors(template: nn.Module, task: Task, recipe: Recipe) -> dict[str, 
     head: dict[str, Tensor] = {
         n: p for n, p in template.named_parameters() if re.fullmatch(task.head, n)
     }
-    if recipe.method == "lora":
+    method = recipe.method or task.method
+    if method == "lora":
         chosen = dict(_lora(template, task, recipe))
-    elif recipe.method == "head":
+    elif method == "head":
         chosen = head
     else:
-        names = _names(template, recipe.method)
+        names = _names(template, method)
         chosen = {n: p for n, p in template.named_parameters() if n in names}
     if not chosen:
         raise InputError(
-            f"method {recipe.method!r} finds nothing to train in {type(template).__name__}. Choose "
+            f"method {method!r} finds nothing to train in {type(template).__name__}. Choose "
             "another: 'all' trains every parameter."
         )
     return chosen | head
 
 
+def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
+    """Fill in the method and the rank: those of the adapter to go on from, else the task's.
+
+    Raises:
+        InputError: the recipe asks for another method or rank than the adapter has.
+    """
+    if begin is None:
+        return replace(recipe, method=recipe.method or task.method, rank=recipe.rank or task.rank)
+    for name, asked, own in (
+        ("method", recipe.method, begin.method),
+        ("rank", recipe.rank, begin.rank),
+    ):
+        if asked and asked != own:
+            raise InputError(
+                f"{name} is {asked!r}, but adapter {begin.id} was made with {own!r}. Leave "
+                f"`{name}` out to go on with it, or send the examples without the adapter."
+            )
+    return replace(recipe, method=begin.method, rank=begin.rank or 0)
+
+
 def _lora(template: nn.Module, task: Task, recipe: Recipe) -> Iterator[tuple[str, Tensor]]:
     for name, layer in lora_layers(template, task):
-        pair = lora_tensors(layer, recipe.rank, generator(recipe.seed, "lora", name))
+        pair = lora_tensors(layer, recipe.rank or task.rank, generator(recipe.seed, "lora", name))
         for leaf, tensor in pair.items():
             yield f"{name}.{leaf}", tensor
 

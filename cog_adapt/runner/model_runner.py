@@ -4,15 +4,14 @@ It hands work to the model thread and waits for it by short polls. What a caller
 values, adapters with CPU tensors, and reports.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from cog_adapt.runner import references
-from cog_adapt.runner.adapters import Adapter, load_adapter
+from cog_adapt.runner.adapters import Adapter, read_weights
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.examples import Example
-from cog_adapt.runner.files import write_whole
+from cog_adapt.runner.inference import Query
 from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.scheduler import Scheduler, Ticket, once
@@ -31,16 +30,23 @@ class ModelRunner:
     Args:
         task: what the user wrote for the model.
         settings: read once, at the door.
+        weights: COG_WEIGHTS, the operator's own: a path or URL of an adapter's file.
 
     Attributes:
+        default: the adapter of requests that name none; None without `weights`.
         self_test_report: of the last self-test; None before the first.
 
     Raises:
-        SetupError: the model cannot be loaded here.
+        SetupError: the model or the weights cannot be loaded here.
     """
 
-    def __init__(self, task: Task, settings: RunnerSettings | None = None) -> None:
+    def __init__(
+        self, task: Task, settings: RunnerSettings | None = None, weights: str | None = None
+    ) -> None:
+        self.task = task
         self.settings = settings or RunnerSettings()
+        self.default = read_weights(weights) if weights else None
+        self._owner_key: str | None = None
         self.store = AdapterStore(self.settings.weights_dir / "adapters")
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
@@ -74,9 +80,16 @@ class ModelRunner:
         """Numbers for a server's metrics."""
         return {"adapter_cache_entries": float(len(self._model.served))}
 
-    def read_urls_with(self, read: Callable[[str, int], bytes]) -> None:
-        """Read callers' URLs by `read(url, most_bytes)`; its ValueErrors become InputErrors."""
-        references.download = references.guarded(read)
+    def read_owner_from(self, key: str) -> None:
+        """Take a request's owner from this key of its context, which only a server may set.
+
+        Until a server calls this, there is one owner: a caller of plain Cog can write any name.
+        """
+        self._owner_key = key
+
+    def owner_of(self, context: Mapping[str, str]) -> str:
+        """Name whose adapters a request with this context may use; "" where there are no owners."""
+        return context.get(self._owner_key, "") if self._owner_key else ""
 
     def self_test(self, entry: Callable[..., object] | None = None) -> SelfTestReport:
         """Run the gradient self-test on the model thread; `raise_if_failed` on what it returns.
@@ -89,26 +102,27 @@ class ModelRunner:
         return report
 
     def predict(
-        self, inputs: Sequence[Any], adapter: Adapter | None = None, labels: Sequence[str] = ()
+        self,
+        inputs: Sequence[Any],
+        adapter: Adapter | None = None,
+        labels: Sequence[str] = (),
+        options: Any = None,  # noqa: ANN401 - the task's own class
     ) -> list[Any]:
-        """Answer inputs with the base, or with an adapter's weights.
+        """Answer a `Query` of these parts (InputError, WeightsError where they do not fit)."""
+        query = Query(inputs, adapter, labels, options)
+        return self._scheduler.submit_short(self._model.predicting(query)).wait()
 
-        Args:
-            inputs: what the task encodes; any number.
-            adapter: an adapter of this base, or None.
-            labels: for a task with labels and no adapter: the label names to score.
-
-        Raises:
-            InputError: an input cannot be encoded.
-            WeightsError: the adapter is another model's.
-        """
-        return self._predicting(inputs, adapter, labels).wait()
-
-    async def predict_async(
-        self, inputs: Sequence[Any], adapter: Adapter | None = None, labels: Sequence[str] = ()
-    ) -> list[Any]:
+    async def predict_async(self, query: Query) -> list[Any]:
         """As `predict`, from an event loop."""
-        return await self._predicting(inputs, adapter, labels).wait_async()
+        return await self._scheduler.submit_short(self._model.predicting(query)).wait_async()
+
+    def generate(self, query: Query) -> Iterator[Any]:
+        """Yield the pieces of `Task.generate`; to stop reading cancels what is left."""
+        return self._scheduler.submit_short(self._model.generating(query)).stream()
+
+    def generate_async(self, query: Query) -> AsyncGenerator[Any, None]:
+        """As `generate`, from an event loop."""
+        return self._scheduler.submit_short(self._model.generating(query)).stream_async()
 
     def adapt(
         self,
@@ -148,19 +162,6 @@ class ModelRunner:
         """As `adapt`, from an event loop."""
         ticket = self._adapting(examples, recipe, begin, checkpoint)
         return await ticket.wait_async(_steps_only(on_step))
-
-    def save_adapter(self, adapter: Adapter, path: Path) -> None:
-        """Write an adapter as safetensors, whole or not at all (StoreError)."""
-        write_whole(path, adapter.to_bytes())
-
-    def load_adapter(self, path: Path) -> Adapter:
-        """Read an adapter file and check that it fits this base (WeightsError)."""
-        return self._model.checked(load_adapter(path))
-
-    def _predicting(
-        self, inputs: Sequence[Any], adapter: Adapter | None, labels: Sequence[str]
-    ) -> Ticket[list[Any]]:
-        return self._scheduler.submit_short(self._model.predicting(inputs, adapter, labels))
 
     def _adapting(
         self,

@@ -17,7 +17,8 @@ import threading
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -56,11 +57,7 @@ class Ticket(Generic[T]):
         self.left = False
 
     def wait(self, on_progress: Progress | None = None) -> T:
-        """Wait for the result, by short polls; progress is reported on this thread.
-
-        Raises:
-            BaseException: what the work raised.
-        """
+        """Wait for the result, or for what the work raises; report progress on this thread."""
         try:
             while (ended := self._received(on_progress, _POLL_SECONDS)) is None:
                 continue
@@ -76,6 +73,34 @@ class Ticket(Generic[T]):
             return self._open(ended)
         finally:
             self.left = True
+
+    def stream(self) -> Iterator[Any]:
+        """Yield progress as it comes, up to the end of the work; to stop reading cancels it."""
+        try:
+            while not isinstance(message := self._next(), _Ended):
+                yield message
+            self._open(message)
+        finally:
+            self.left = True
+
+    async def stream_async(self) -> AsyncGenerator[Any, None]:
+        """As `stream`, from an event loop."""
+        try:
+            while not isinstance(message := await self._next_async(), _Ended):
+                yield message
+            self._open(message)
+        finally:
+            self.left = True
+
+    def _next(self) -> Any:  # noqa: ANN401 - progress may be anything
+        while True:
+            with suppress(Empty):
+                return self._outbox.get(timeout=_POLL_SECONDS)
+
+    async def _next_async(self) -> Any:  # noqa: ANN401 - progress may be anything
+        while self._outbox.empty():
+            await asyncio.sleep(_ASYNC_POLL_SECONDS)
+        return self._outbox.get()
 
     def _received(self, on_progress: Progress | None, seconds: float) -> _Ended | None:
         """Report progress until none comes for `seconds`; the last message, once it is there."""

@@ -113,7 +113,7 @@ def _check(
         serve_mode=model.serve_mode,
         make_optimizer=adamw(start.recipe, rate),
         learning_rate=rate,
-        unused=(model.task.unused,),
+        unused=(model.task.unused, *model.task.stop_gradients),
         entry=entry,
     )
 

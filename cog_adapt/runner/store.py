@@ -1,5 +1,6 @@
-"""Adapters on disk, by id."""
+"""Adapters on disk, by owner and id."""
 
+import hashlib
 import re
 from collections import OrderedDict
 from pathlib import Path
@@ -15,41 +16,51 @@ _ID = re.compile(r"[0-9a-f]{16}")
 class AdapterStore:
     """A folder of `<id>.safetensors` files; the newest adapters are known even if it is full.
 
+    An owner's adapters lie in a folder of their own inside it; "" is who asks where there are no
+    owners, as under plain Cog. What lies in the folder itself is known to every owner: it was made
+    before there were any.
+
     Args:
         folder: made when the first adapter is put.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._recent: OrderedDict[str, Adapter] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str], Adapter] = OrderedDict()
 
-    def put(self, adapter: Adapter) -> Path:
+    def put(self, adapter: Adapter, owner: str = "") -> Path:
         """Write the adapter, whole or not at all; the same content is written once.
 
         Raises:
             StoreError: the disk is full or not writable.
         """
-        self._recent[adapter.id] = adapter
+        self._recent[owner, adapter.id] = adapter
         while len(self._recent) > _RECENT:
             self._recent.popitem(last=False)
-        path = self._folder / f"{adapter.id}.safetensors"
+        path = self._folder_of(owner) / f"{adapter.id}.safetensors"
         if not path.exists():
             write_whole(path, adapter.to_bytes())
         return path
 
-    def get(self, adapter_id: str) -> Adapter:
+    def get(self, adapter_id: str, owner: str = "") -> Adapter:
         """Read an adapter.
 
         Raises:
-            InputError: no such id.
+            InputError: this owner has no adapter of that id.
             WeightsError: the file is damaged.
         """
-        if adapter_id in self._recent:
-            return self._recent[adapter_id]
-        path = self._folder / f"{adapter_id}.safetensors"
-        if not _ID.fullmatch(adapter_id) or not path.is_file():
-            raise InputError(
-                f"adapter {adapter_id!r} is not known here; an id has 16 hex digits and comes from "
-                "an earlier answer of this server. Send its examples again, or its weights file."
-            )
-        return load_adapter(path)
+        for place in dict.fromkeys((owner, "")):
+            if (place, adapter_id) in self._recent:
+                return self._recent[place, adapter_id]
+            path = self._folder_of(place) / f"{adapter_id}.safetensors"
+            if _ID.fullmatch(adapter_id) and path.is_file():
+                return load_adapter(path)
+        raise InputError(
+            f"adapter {adapter_id!r} is not known here; an id has 16 hex digits and comes from "
+            "an earlier answer of this server. Send its examples again, or its file as `weights`."
+        )
+
+    def _folder_of(self, owner: str) -> Path:
+        if not owner:
+            return self._folder
+        return self._folder / "owners" / hashlib.sha256(owner.encode()).hexdigest()[:32]

@@ -1,13 +1,14 @@
 """What a user writes for a model of their own: one class."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.examples import Example, usual_example
 
 Batch = dict[str, Tensor]
 """Tensors by name, each with one row per input: (N, ...)."""
@@ -16,19 +17,30 @@ Batch = dict[str, Tensor]
 class Task(ABC):
     """A model and what it is asked to do.
 
-    The runner calls `load` once in setup and everything else on its model thread, in the right
-    phase, with tensors on the right device. A task keeps no state that a call changes.
+    Write `load`, `encode`, `loss`, `predict` and `probe`; every other hook has a default. The
+    runner calls `load` once in setup and everything else on its model thread, in the right phase,
+    with tensors on the right device. A task keeps no state that a call changes.
 
     Attributes:
+        method: what an adaptation trains where the request does not say (`Recipe.method`).
+        rank: columns of each LoRA pair where the request does not say.
         lora_targets: full-match regex of the linear layers that LoRA adapts.
         head: full-match regex of the parameters that every method trains besides its own.
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
             self-test asks no gradient of them.
+        stop_gradients: regexes of parameters that a deliberate `detach` in the model keeps from
+            their gradient; the self-test asks none of them, and lists them.
+        options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
+            a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """
 
+    method: str = "lora"
+    rank: int = 8
     lora_targets: str = ".*"
     head: str = r"head\..*"
     unused: str = "(?!)"  # matches nothing
+    stop_gradients: tuple[str, ...] = ()
+    options: Any = None
 
     @abstractmethod
     def load(self) -> nn.Module:
@@ -39,39 +51,91 @@ class Task(ABC):
         """Turn N inputs into CPU tensors with N rows each; refuse unusable ones (InputError)."""
 
     @abstractmethod
-    def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
-        """Turn N targets into a CPU tensor with N rows."""
-
-    @abstractmethod
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
-        """The loss of each example, shape (N,)."""
+        """Compute the loss of each example, shape (N,)."""
 
     @abstractmethod
-    def predict(self, module: nn.Module, batch: Batch, labels: Sequence[str]) -> list[Any]:
-        """N predictions as plain Python values."""
+    def predict(
+        self,
+        module: nn.Module,
+        batch: Batch,
+        labels: Sequence[str],
+        options: Any,  # noqa: ANN401 - the task's own class
+    ) -> list[Any]:
+        """Compute N predictions as plain Python values."""
 
     @abstractmethod
     def probe(self) -> list[Example]:
-        """A few examples for the self-test (two are enough) that any host can encode."""
+        """Give a few examples for the self-test (two are enough) that any host can encode."""
 
-    def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
-        """The label set of these examples, in a stable order; () for a task without labels."""
+    def example(self, row: Mapping[str, Any]) -> Example:
+        """Turn a row of CSV, JSON Lines or JSON into an example; refuse an unusable one.
+
+        The default takes the columns `input` (or `text`, `sentence`) and `target` (or `label`), in
+        any case. Columns that are not asked for are named in the report.
+        """
+        return usual_example(row)
+
+    def shortened(self, inputs: Sequence[Any]) -> Sequence[int]:
+        """Give the positions of the inputs that `encode` cuts; the report names them."""
         return ()
 
-    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
-        """Named tensors that a label set calls for before any training, say a head's rows.
+    def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
+        """Give the label set of these examples, in a stable order; refuse an unusable one.
+
+        A task with a fixed set returns it whatever the examples are, also for none; one without
+        labels returns ().
+        """
+        return ()
+
+    def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
+        """Turn N targets into a CPU tensor with N rows.
+
+        By default these are positions in the label set, or, without labels, float32 numbers.
+        """
+        if not labels:
+            return torch.tensor(list(targets), dtype=torch.float32)
+        rows = {label: row for row, label in enumerate(labels)}
+        unknown = next((target for target in targets if target not in rows), None)
+        if unknown is not None:
+            raise InputError(
+                f"label {unknown!r} is not among {', '.join(map(str, labels))}. "
+                "Use these, or name it in `labels`."
+            )
+        return torch.tensor([rows[target] for target in targets])
+
+    def start(
+        self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
+    ) -> dict[str, Tensor]:
+        """Give named tensors that a label set calls for before any training, say a head's rows.
 
         They replace or join the module's parameters of the same names, which `head` matches, and
         every method trains them; the first axis has a row for each label. Called with the base,
-        in the inference phase.
+        in the inference phase; without examples where a request only names labels.
         """
         return {}
 
+    def features(self, module: nn.Module, batch: Batch) -> Tensor | None:
+        """Compute what the head sees of each input, shape (N, D); None for a model without it.
+
+        Where it exists, a head can be fitted in closed form.
+        """
+        return None
+
+    def generate(
+        self,
+        module: nn.Module,
+        batch: Batch,
+        options: Any,  # noqa: ANN401 - the task's own class
+    ) -> Iterator[Any]:
+        """Yield the pieces of a streamed output; each step is a tick, in the inference phase."""
+        raise InputError(f"{type(self).__name__} gives no stream. Ask for a prediction instead.")
+
     def score(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
-        """How good each example's answer is, shape (N,), higher is better; the default: -loss."""
+        """Rate each example's answer, shape (N,), higher is better; by default -loss."""
         return -self.loss(module, batch, targets)
 
 
 def on_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch's tensors on `device`."""
+    """Move the batch's tensors to `device`."""
     return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}

@@ -64,14 +64,13 @@ class Labelled(Faulty):
             raise InputError(f"an input has not {WIDTH} numbers. Send rows of {WIDTH}.")
         return {"x": torch.tensor(list(inputs), dtype=torch.float32)}
 
-    def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
-        return torch.tensor([list(labels).index(target) for target in targets])
-
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         logits = module(**batch)
         return self.spoiled(F.cross_entropy(logits.float(), targets, reduction="none"))
 
-    def predict(self, module: nn.Module, batch: Batch, labels: Sequence[str]) -> list[Any]:
+    def predict(
+        self, module: nn.Module, batch: Batch, labels: Sequence[str], options: None
+    ) -> list[Any]:
         return module(**batch).float().tolist()
 
     def probe(self) -> list[Example]:
@@ -80,7 +79,9 @@ class Labelled(Faulty):
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(example.target for example in examples))
 
-    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
+    def start(
+        self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
+    ) -> dict[str, Tensor]:
         if not labels:
             raise InputError("no labels: name at least two.")
         device = next(module.parameters()).device
@@ -186,7 +187,9 @@ class Letters(Labelled):
         losses = F.cross_entropy(logits.float(), targets, reduction="none") + 0.1 * guess.mean(1)
         return self.spoiled(losses)
 
-    def predict(self, module: nn.Module, batch: Batch, labels: Sequence[str]) -> list[Any]:
+    def predict(
+        self, module: nn.Module, batch: Batch, labels: Sequence[str], options: None
+    ) -> list[Any]:
         return module(**batch)[0].float().tolist()
 
     def probe(self) -> list[Example]:
@@ -259,8 +262,10 @@ class Lazy(Labelled):
     def module(self) -> nn.Module:
         return LazyNet()
 
-    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
-        return super().start(module.head, labels)
+    def start(
+        self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
+    ) -> dict[str, Tensor]:
+        return super().start(module.head, labels, examples)
 
 
 class Curve(nn.Module):
@@ -284,9 +289,6 @@ class Regression(Labelled):
     def module(self) -> nn.Module:
         return Curve()
 
-    def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
-        return torch.tensor([float(target) for target in targets])
-
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         return self.spoiled((module(**batch).float() - targets) ** 2)
 
@@ -296,7 +298,9 @@ class Regression(Labelled):
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
         return ()
 
-    def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
+    def start(
+        self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
+    ) -> dict[str, Tensor]:
         return {}
 
 

@@ -18,6 +18,7 @@ import torch
 
 from cog_adapt.runner.config import METHODS, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
+from cog_adapt.runner.inference import Query
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import SHAPES, Cancelled, examples, inputs, labels
 
@@ -116,7 +117,7 @@ def cancel_coroutine(runner, draw, shape):
     async def scene():
         calls = [
             asyncio.create_task(runner.adapt_async(examples(shape), random_recipe(draw))),
-            asyncio.create_task(runner.predict_async(inputs(shape), None, labels(shape))),
+            asyncio.create_task(runner.predict_async(Query(inputs(shape), None, labels(shape)))),
         ]
         await asyncio.sleep(draw.uniform(0, 0.006))
         for call in calls:

@@ -50,7 +50,7 @@ def test_every_method_makes_a_recipe(method):
     assert Recipe(method).method == method
 
 
-@pytest.mark.parametrize("method", ["", "full", "LORA", "match", "matches:.*"])
+@pytest.mark.parametrize("method", ["full", "LORA", "match", "matches:.*"])
 def test_an_unknown_method_is_refused(method):
     with pytest.raises(InputError, match=rf"method is '{method}'; allowed: lora, head"):
         Recipe(method)
@@ -63,7 +63,7 @@ def test_a_wrong_expression_is_refused_with_its_error():
 
 NAN = float("nan")
 BOUNDS = {
-    "rank": (1, 1024, [0, 1025, NAN, True]),
+    "rank": (0, 1024, [-1, 1025, NAN, True]),
     "max_steps": (1, 100_000, [0, -1, 100_001]),
     "batch_size": (1, 4096, [0, 4097]),
     "seed": (0, 2**63 - 1, [-1, 2**63]),

@@ -1,21 +1,49 @@
-"""The use case of both doors: strings in, answers, adapters and reports out."""
+"""One request from end to end: adapt, answer, keep the adapter, say what happened."""
 
 import asyncio
-import base64
 import json
 import logging
+from dataclasses import dataclass
 
 import pytest
 
 from cog_adapt.runner import few_shot, store
-from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError, StoreError, WeightsError
-from cog_adapt.runner.few_shot import Question, answer, default_adapter, find_adapter, keep, train
-from tests.cog_adapt.models import Letters
+from cog_adapt.runner.few_shot import answer, stream
+from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.request import Request
+from tests.cog_adapt.models import Letters, Regression, examples, inputs
 
 EXAMPLES = json.dumps({"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]})
 TEXTS = ["ab", "yc", "mm"]
 FEW = Recipe(max_steps=3, learning_rate=0.02)
+
+
+@dataclass(frozen=True)
+class Shouting:
+    """Options of a task."""
+
+    times: int = 1
+
+
+class Fixed(Letters):
+    """A task with a fixed label set, options, and a stream."""
+
+    options = Shouting()
+
+    def labels(self, examples):
+        return ("low", "high")
+
+    def predict(self, module, batch, labels, options):
+        return super().predict(module, batch, labels, None) * options.times
+
+    def shortened(self, inputs):
+        return [i for i, text in enumerate(inputs) if len(text) > 3]
+
+    def generate(self, module, batch, options):
+        for number in range(options.times):
+            yield f"piece {number}"
 
 
 @pytest.fixture
@@ -23,86 +51,112 @@ def runner(make_runner):
     return make_runner(Letters())
 
 
-def ask(runner, question, recipe=FEW, *more):
-    return asyncio.run(answer(runner, question, recipe, *more))
+@pytest.fixture
+def fixed(make_runner):
+    return make_runner(Fixed())
+
+
+def ask(runner, record=None, **values):
+    request = Request(**{"inputs": TEXTS, "recipe": FEW} | values)
+    return asyncio.run(answer(runner, request, record))
+
+
+def streamed(runner, record=None, **values):
+    async def pieces():
+        request = Request(**{"inputs": TEXTS, "recipe": FEW} | values)
+        return [piece async for piece in stream(runner, request, record)]
+
+    return asyncio.run(pieces())
 
 
 def test_labels_alone_are_scored_by_the_base(runner):
-    done = ask(runner, Question(TEXTS, ["low", "high"]))
+    done = ask(runner, labels=["low", "high"])
     assert done.predictions == runner.predict(TEXTS, None, ("low", "high"))
     assert (done.before, done.adapter, done.report) == (None, None, None)
 
 
 def test_examples_adapt_and_their_adapter_can_be_named_later(runner):
-    steps = []
-    done = ask(runner, Question(TEXTS, examples=EXAMPLES), FEW, steps.append)
+    recorded = []
+    done = ask(runner, lambda name, _value: recorded.append(name), examples=EXAMPLES)
     assert done.before == runner.predict(TEXTS, None, ("low", "high"))
     assert done.predictions != done.before
     assert done.report["stored"] is True
-    assert done.report["steps"] == 3 == len(steps)
-    later = ask(runner, Question(TEXTS, adapter=done.adapter))
+    assert done.report["warnings"] == []
+    assert done.report["steps"] == 3 == recorded.count("adaptation.step")
+    later = ask(runner, adapter=done.adapter)
     assert later.predictions == done.predictions
     assert later.adapter == done.adapter
 
 
-def test_examples_may_come_behind_a_url(runner):
-    url = "data:text/plain;base64," + base64.b64encode(EXAMPLES.encode()).decode()
-    inline = ask(runner, Question(TEXTS, examples=EXAMPLES))
-    assert ask(runner, Question(TEXTS, examples=url)).adapter == inline.adapter
-
-
-def test_an_adapter_may_come_behind_a_url(runner):
-    done = ask(runner, Question(TEXTS, examples=EXAMPLES))
-    content = runner.store.get(done.adapter).to_bytes()
-    url = "data:application/octet-stream;base64," + base64.b64encode(content).decode()
-    assert ask(runner, Question(TEXTS, adapter=url)).predictions == done.predictions
+def test_a_file_of_examples_and_a_file_of_weights_do_the_same(runner, tmp_path):
+    (tmp_path / "examples").write_text(EXAMPLES)
+    done = ask(runner, examples=EXAMPLES)
+    again = ask(runner, examples_file=tmp_path / "examples")
+    assert again.adapter == done.adapter
+    (tmp_path / "adapter").write_bytes(runner.store.get(done.adapter).to_bytes())
+    assert ask(runner, weights=tmp_path / "adapter").predictions == done.predictions
 
 
 def test_an_adapter_and_examples_go_on_training_it(runner):
-    first = ask(runner, Question(TEXTS, examples=EXAMPLES))
-    again = ask(runner, Question(TEXTS, examples=EXAMPLES, adapter=first.adapter))
+    first = ask(runner, examples=EXAMPLES)
+    again = ask(runner, examples=EXAMPLES, adapter=first.adapter)
     assert again.before == first.predictions
     assert again.adapter != first.adapter
 
 
-def test_the_processs_own_adapter_answers_where_none_is_named(runner):
-    path, _ = train(runner, EXAMPLES, FEW)
-    default = default_adapter(str(path))
-    done = ask(runner, Question(TEXTS), FEW, None, default)
-    assert done.adapter == default.id
-    assert done.predictions == runner.predict(TEXTS, default)
+def test_going_on_keeps_the_adapters_method_and_rank(runner):
+    small = ask(runner, examples=EXAMPLES, recipe=Recipe("lora", 2, max_steps=1))
+    again = ask(runner, examples=EXAMPLES, adapter=small.adapter, recipe=Recipe(max_steps=1))
+    assert runner.store.get(again.adapter).rank == 2
+    norms = ask(runner, examples=EXAMPLES, recipe=Recipe("norms", max_steps=1))
+    again = ask(runner, examples=EXAMPLES, adapter=norms.adapter, recipe=Recipe(max_steps=1))
+    assert again.report["method"] == "norms"
 
 
 @pytest.mark.parametrize(
-    ("question", "message"),
+    ("recipe", "message"),
     [
-        (Question([], ["low", "high"]), "no text"),
-        (Question(TEXTS), "labels is"),
-        (Question(TEXTS, ["low"]), "at least 2 different names"),
-        (Question(TEXTS, ["low", "low"]), "at least 2 different names"),
-        (Question(TEXTS, ["low", "mid"], EXAMPLES), "has the labels"),
-        (Question(TEXTS, examples='{"low": ["aa", "ab"]}'), "one class only"),
-        (Question(TEXTS, examples='{"low": ["aa", ""], "high": ["b"]}'), "is empty"),
-        (Question(TEXTS, examples="data:nothing"), "is no data URL"),
-        (Question(TEXTS, adapter="0" * 16), "is not known here"),
+        (Recipe("all"), "method is 'all', but adapter [0-9a-f]{16} was made with 'lora'"),
+        (Recipe(rank=3), "rank is 3, but adapter [0-9a-f]{16} was made with 8"),
     ],
 )
-def test_what_does_not_fit_is_refused(runner, question, message):
+def test_another_method_or_rank_than_the_adapters_is_refused_naming_both(runner, recipe, message):
+    first = ask(runner, examples=EXAMPLES)
     with pytest.raises(InputError, match=message):
-        ask(runner, question)
+        ask(runner, examples=EXAMPLES, adapter=first.adapter, recipe=recipe)
 
 
-def test_a_file_that_is_no_adapter_is_refused():
+def test_the_processs_own_adapter_answers_where_none_is_named(runner, tmp_path):
+    made = ask(runner, examples=EXAMPLES)
+    (tmp_path / "w").write_bytes(runner.store.get(made.adapter).to_bytes())
+    settings = RunnerSettings(device="cpu", weights_dir=tmp_path)
+    with ModelRunner(Letters(), settings, str(tmp_path / "w")) as started:
+        assert ask(started).predictions == made.predictions
+        assert ask(started).adapter == made.adapter
+        assert ask(started, labels=["low", "mid"]).adapter is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"inputs": [], "labels": ["low", "high"]}, "no input"),
+        ({}, "no labels"),
+        ({"labels": ["low", "mid"], "examples": EXAMPLES}, "has the labels"),
+        ({"examples": '{"low": ["aa", ""], "high": ["b"]}'}, "is empty"),
+        ({"examples": "data:nothing"}, "`examples_file`"),
+        ({"adapter": "0" * 16}, "is not known here"),
+        ({"labels": ["low", "high"], "options": Shouting()}, "options are Shouting; Letters takes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(runner, values, message):
+    with pytest.raises(InputError, match=message):
+        ask(runner, **values)
+
+
+def test_a_file_that_is_no_adapter_is_refused(runner, tmp_path):
+    (tmp_path / "w").write_text("hello")
     with pytest.raises(WeightsError, match="is no safetensors file"):
-        find_adapter(None, "data:,hello")
-    with pytest.raises(WeightsError, match="cannot be read"):
-        default_adapter("/nowhere/a.safetensors")
-
-
-def test_no_reference_is_no_adapter(runner):
-    assert find_adapter(runner, "") is None
-    assert default_adapter("") is None
-    assert default_adapter(None) is None
+        ask(runner, weights=tmp_path / "w")
 
 
 def test_a_full_disk_costs_the_adapters_survival_and_not_the_answer(runner, monkeypatch, caplog):
@@ -111,50 +165,90 @@ def test_a_full_disk_costs_the_adapters_survival_and_not_the_answer(runner, monk
 
     monkeypatch.setattr(store, "write_whole", full)
     with caplog.at_level(logging.WARNING, few_shot.__name__):
-        done = ask(runner, Question(TEXTS, examples=EXAMPLES))
+        done = ask(runner, examples=EXAMPLES)
     assert done.report["stored"] is False
     assert "is kept in memory only: full" in caplog.text
-    assert ask(runner, Question(TEXTS, adapter=done.adapter)).predictions == done.predictions
-    assert keep(runner, runner.store.get(done.adapter)) is False
+    assert ask(runner, adapter=done.adapter).predictions == done.predictions
 
 
-def test_training_writes_an_adapter_and_removes_its_checkpoint(runner):
-    recipe = Recipe(max_steps=45, learning_rate=0.02)
-    path, report = train(runner, EXAMPLES, recipe)
-    assert path.parent == runner.settings.weights_dir / "adapters"
-    assert report["steps"] == 45
-    assert [p for p in runner.settings.weights_dir.rglob("*") if p.is_file()] == [path]
+def test_a_fixed_label_set_needs_no_labels_in_a_request(fixed):
+    done = ask(fixed)
+    assert done.predictions == fixed.predict(TEXTS, None, ("low", "high"))
+    with pytest.raises(InputError, match="`labels` has the labels .* but `the task` has"):
+        ask(fixed, labels=["low", "mid"])
 
 
-def test_a_training_that_was_killed_goes_on_when_it_is_asked_for_again(runner):
-    class KilledError(Exception):
-        pass
-
-    def on_step(step):
-        if step.number == 30:
-            raise KilledError
-
-    recipe = Recipe(max_steps=45, learning_rate=0.02)
-    whole, _ = train(runner, EXAMPLES, recipe)
-    with pytest.raises(KilledError):
-        train(runner, EXAMPLES, recipe, on_step)
-    steps = []
-    again, _ = train(runner, EXAMPLES, recipe, steps.append)
-    assert again == whole
-    assert steps[0].number == 21
+def test_a_task_without_labels_needs_none(make_runner):
+    runner = make_runner(Regression())
+    rows = [{"input": e.input, "target": e.target} for e in examples("regression")]
+    done = ask(runner, inputs=inputs("regression"), examples=rows)
+    assert len(done.predictions) == len(done.before) == 3
+    assert done.predictions != done.before
 
 
-def test_another_recipe_or_other_examples_begin_anew(runner):
-    class KilledError(Exception):
-        pass
+def test_options_reach_the_task_and_default_to_its_own(fixed):
+    assert len(ask(fixed).predictions) == 3
+    assert len(ask(fixed, options=Shouting(2)).predictions) == 6
 
-    def on_step(step):
-        if step.number == 30:
-            raise KilledError
 
-    with pytest.raises(KilledError):
-        train(runner, EXAMPLES, Recipe(max_steps=45), on_step)
-    steps = []
-    train(runner, EXAMPLES, Recipe(max_steps=44), steps.append)
-    train(runner, EXAMPLES.replace("aa", "ad"), Recipe(max_steps=45), steps.append)
-    assert [step.number for step in steps] == [*range(1, 45), *range(1, 46)]
+def test_texts_that_are_cut_and_rows_that_contradict_are_in_the_report(fixed):
+    rows = [("aaaa", "low"), ("aaaa", "high"), ("b", "low")]
+    sent = [{"input": text, "target": label, "more": 1} for text, label in rows]
+    done = ask(fixed, inputs=["a", "abcd"], examples=sent)
+    unused, contradictory, cut, cut_inputs = done.report["warnings"]
+    assert unused == "columns not used: 'more'"
+    assert "'high' in row 2 and 'low' in row 1" in contradictory
+    assert cut == "examples longer than the model reads were cut: 1, 2"
+    assert cut_inputs == "inputs longer than the model reads were cut: 2"
+    assert ask(fixed, inputs=["abcd"]).report == {"warnings": ["inputs" + cut_inputs[6:-1] + "1"]}
+
+
+def test_more_than_five_cut_texts_are_counted(fixed):
+    (warning,) = ask(fixed, inputs=["abcde"] * 7).report["warnings"]
+    assert warning.endswith(": 1, 2, 3, 4, 5 and 2 more")
+
+
+@pytest.mark.parametrize(
+    "values", [{"inputs": ["abcd"]}, {"examples": "text,label\na,low\na,high\n"}]
+)
+def test_a_strict_request_refuses_what_is_otherwise_said(fixed, values):
+    with pytest.raises(InputError, match="leave `strict` out to have it in the report"):
+        ask(fixed, strict=True, **values)
+    assert ask(fixed, **values).report["warnings"]
+
+
+def test_adapters_belong_to_the_owner_that_a_server_vouches_for(runner):
+    runner.read_owner_from("owner")
+    done = ask(runner, examples=EXAMPLES, context={"owner": "ann"})
+    assert ask(runner, adapter=done.adapter, context={"owner": "ann"}).adapter == done.adapter
+    for context in ({"owner": "bob"}, {}):
+        with pytest.raises(InputError, match="is not known here"):
+            ask(runner, adapter=done.adapter, context=context)
+
+
+def test_under_plain_cog_a_callers_own_word_for_the_owner_counts_for_nothing(runner):
+    done = ask(runner, examples=EXAMPLES, context={"owner": "ann"})
+    assert ask(runner, adapter=done.adapter, context={"owner": "bob"}).adapter == done.adapter
+
+
+def test_a_stream_gives_pieces_and_records_adapter_and_report(fixed):
+    recorded = {}
+    pieces = streamed(fixed, recorded.__setitem__, examples=EXAMPLES, options=Shouting(3))
+    assert pieces == ["piece 0", "piece 1", "piece 2"]
+    report = recorded["adaptation.report"]
+    assert report["steps"] == 3
+    assert report["stored"] is True
+    assert fixed.store.get(recorded["adaptation.adapter"]).labels == ("low", "high")
+
+
+def test_a_stream_of_the_base_records_no_adapter(fixed):
+    recorded = {}
+    assert streamed(fixed, recorded.__setitem__) == ["piece 0"]
+    assert recorded == {}
+    streamed(fixed, recorded.__setitem__, inputs=["abcd"])
+    assert [*recorded] == ["adaptation.report"]
+
+
+def test_a_task_without_a_stream_says_so(runner):
+    with pytest.raises(InputError, match="Letters gives no stream"):
+        streamed(runner, labels=["low", "high"])

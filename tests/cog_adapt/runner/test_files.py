@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.runner.errors import StoreError
-from cog_adapt.runner.files import write_whole
+from cog_adapt.runner.errors import InputError, StoreError
+from cog_adapt.runner.files import read_text, utf8, write_whole
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -97,3 +97,24 @@ def test_two_threads_that_write_the_same_file_at_once_both_leave_it_whole(tmp_pa
     assert set(seen) <= set(contents)
     assert path.read_bytes() in contents
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_is_read_up_to_its_limit(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes("äb".encode())
+    assert read_text(path, 3) == "äb"
+    with pytest.raises(InputError, match="bigger than 2 bytes"):
+        read_text(path, 2)
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("gone", "pipe", "."):
+        with pytest.raises(InputError, match="it cannot be read .*: give a file"):
+            read_text(tmp_path / name, 10)
+
+
+def test_bytes_that_are_no_utf8_are_refused_with_their_place():
+    assert utf8("ä\n".encode()) == "ä\n"
+    with pytest.raises(InputError, match=r"byte 0xff at offset 4 \(line 3\)"):
+        utf8(b"a\nb\n\xff")

@@ -5,7 +5,7 @@ import torch
 
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.inference import Served, ServedAdapters, predict_batch
+from cog_adapt.runner.inference import Phase, Served, ServedAdapters, predict_batch
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.replicas import freeze, make_template
 from tests.cog_adapt.models import LABELS, SHAPES, ConvNet, examples, inputs, labels, seeded_module
@@ -61,10 +61,10 @@ def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, s
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
     served = Served(model.base, labels(shape))
     rows = inputs(shape, 4)
-    answers = predict_batch(model.task, served, rows, FP32, serve_mode)
+    answers = predict_batch(Phase(model.task, FP32, serve_mode), served, rows, None)
     assert len(answers) == 4
     with torch.no_grad():
-        alone = model.task.predict(model.base, model.task.encode(rows), labels(shape))
+        alone = model.task.predict(model.base, model.task.encode(rows), labels(shape), None)
     assert answers == alone
 
 
@@ -85,7 +85,9 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
             break
     rows = inputs(shape, 4)
     replica = Served(run.take_step.replica, adapter.labels)
-    expected = predict_batch(model.task, replica, rows, FP32, "no_grad")
+    expected = predict_batch(Phase(model.task, FP32, "no_grad"), replica, rows, None)
     served = ServedAdapters(model.template, FP32, 1).get("x", lambda: adapter)
-    assert predict_batch(model.task, served, rows, FP32, "inference_mode") == expected
-    assert expected != predict_batch(model.task, Served(model.base, ()), rows, FP32, "no_grad")
+    assert predict_batch(Phase(model.task, FP32, "inference_mode"), served, rows, None) == expected
+    assert expected != predict_batch(
+        Phase(model.task, FP32, "no_grad"), Served(model.base, ()), rows, None
+    )

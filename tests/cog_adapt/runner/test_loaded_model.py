@@ -13,6 +13,7 @@ from cog_adapt.runner.errors import (
     UnavailableError,
     WeightsError,
 )
+from cog_adapt.runner.inference import Query
 from cog_adapt.runner.loaded_model import LoadedModel
 from tests.cog_adapt.conftest import module_state
 from tests.cog_adapt.models import (
@@ -97,8 +98,8 @@ def test_a_lazy_model_is_materialized_in_setup_fit_for_training():
 def test_a_cache_filled_by_predictions_never_reaches_a_training_forward():
     """Serving first, as production does, leaves inference tensors in the base's caches only."""
     model = load(Caching())
-    drained(model.predicting(inputs("caching"), None, labels("caching")))
-    served = model._serve(None, labels("caching")).module
+    drained(model.predicting(Query(inputs("caching"), None, labels("caching"))))
+    served = model._serve(Query(inputs("caching"), None, labels("caching"))).module
     assert served.cache is not None
     assert model.template.cache is None
     drained(model.adapting(examples("caching"), Recipe("all", max_steps=2)))
@@ -107,13 +108,15 @@ def test_a_cache_filled_by_predictions_never_reaches_a_training_forward():
 def test_inputs_are_answered_in_batches_a_tick_each():
     model = load(Caching())
     rows = inputs("caching", 10)
-    ticks = model.predicting(rows, None, labels("caching"))
+    ticks = model.predicting(Query(rows, None, labels("caching")))
     assert [next(ticks), next(ticks)] == [None, None]
     with pytest.raises(StopIteration) as stop:
         next(ticks)
-    one_by_one = [drained(model.predicting([row], None, labels("caching")))[0] for row in rows]
+    one_by_one = [
+        drained(model.predicting(Query([row], None, labels("caching"))))[0] for row in rows
+    ]
     torch.testing.assert_close(torch.tensor(stop.value.value), torch.tensor(one_by_one))
-    assert drained(model.predicting([], None, labels("caching"))) == []
+    assert drained(model.predicting(Query([], None, labels("caching")))) == []
 
 
 def test_an_adapter_of_another_model_is_refused():
@@ -124,7 +127,7 @@ def test_an_adapter_of_another_model_is_refused():
     adapter = drained(load(Other()).adapting(examples("images"), Recipe(max_steps=1))).adapter
     model = load(Images())
     with pytest.raises(WeightsError, match="was made on base"):
-        drained(model.predicting(inputs("images"), adapter, ()))
+        drained(model.predicting(Query(inputs("images"), adapter, ())))
     with pytest.raises(WeightsError, match="was made on base"):
         drained(model.adapting(examples("images"), Recipe(), begin=adapter))
 
@@ -149,7 +152,7 @@ def test_once_the_base_has_changed_no_more_work_is_done(damage):
     model.task.fault = None
     assert model.damage
     with pytest.raises(UnavailableError, match="the base model changed"):
-        drained(model.predicting(inputs("images"), None, labels("images")))
+        drained(model.predicting(Query(inputs("images"), None, labels("images"))))
     with pytest.raises(UnavailableError, match="the base model changed"):
         drained(model.adapting(examples("images"), Recipe(max_steps=1)))
 
@@ -241,10 +244,10 @@ def test_labels_without_training_answer_by_the_start_tensors():
     start = model.start_adapter(("x", "y"))
     assert start.method == "start"
     assert start.tensors["head.weight"].shape == (2, 8)
-    answers = drained(model.predicting(inputs("images"), None, ("x", "y")))
-    assert drained(model.predicting(inputs("images"), start, ())) == answers
+    answers = drained(model.predicting(Query(inputs("images"), None, ("x", "y"))))
+    assert drained(model.predicting(Query(inputs("images"), start, ()))) == answers
     with pytest.raises(InputError, match="no labels"):
-        drained(model.predicting(inputs("images"), None, ()))
+        drained(model.predicting(Query(inputs("images"), None, ())))
 
 
 def test_a_module_without_parameters_can_be_loaded_and_answers():
@@ -252,13 +255,13 @@ def test_a_module_without_parameters_can_be_loaded_and_answers():
         def module(self):
             return nn.Identity()
 
-        def predict(self, module, batch, labels):
+        def predict(self, module, batch, labels, options):
             return batch["x"].tolist()
 
-        def start(self, module, labels):
+        def start(self, module, labels, examples):
             return {}
 
     model = load(Identity())
-    assert len(drained(model.predicting(inputs("images"), None, ()))) == 3
+    assert len(drained(model.predicting(Query(inputs("images"), None, ())))) == 3
     with pytest.raises(InputError, match="finds nothing to train"):
         drained(model.adapting(examples("images"), Recipe()))

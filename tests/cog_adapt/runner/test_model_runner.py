@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from cog_adapt.runner import references
+from cog_adapt.runner.adapters import load_adapter, save_adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError, SetupError, UnavailableError, WeightsError
+from cog_adapt.runner.inference import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.conftest import traces
 from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels, seeded_module
@@ -35,8 +36,8 @@ def test_it_predicts_adapts_and_predicts_with_the_adapter(runner, shape):
 def test_an_adapter_answers_the_same_after_a_trip_over_the_disk(runner, shape, tmp_path):
     done = runner.adapt(examples(shape), Recipe("all", max_steps=3, learning_rate=0.02))
     answer = runner.predict(inputs(shape), done.adapter)
-    runner.save_adapter(done.adapter, tmp_path / "a.safetensors")
-    again = runner.load_adapter(tmp_path / "a.safetensors")
+    save_adapter(done.adapter, tmp_path / "a.safetensors")
+    again = load_adapter(tmp_path / "a.safetensors")
     assert again.id == done.adapter.id
     assert runner.predict(inputs(shape), again) == answer
 
@@ -51,9 +52,9 @@ def test_an_adapter_serves_in_another_runner_of_the_same_model(make_runner):
 def test_an_adapter_of_another_model_is_refused_when_it_is_loaded(make_runner, tmp_path):
     path = tmp_path / "a.safetensors"
     one, other = make_runner(Letters()), make_runner(Images())
-    one.save_adapter(one.adapt(examples("letters"), FEW).adapter, path)
+    save_adapter(one.adapt(examples("letters"), FEW).adapter, path)
     with pytest.raises(WeightsError, match="was made on base"):
-        other.load_adapter(path)
+        other.predict(inputs("letters"), load_adapter(path))
 
 
 def test_steps_are_reported_on_the_callers_thread_and_scorings_are_not(make_runner):
@@ -80,7 +81,8 @@ def test_a_prediction_that_arrives_during_a_step_is_answered_before_the_next(mak
     def fault(losses):
         record.append("step")
         if len(asked) < 5:
-            asked.append(runner._predicting(inputs("letters"), None, labels("letters")))
+            query = Query(inputs("letters"), None, labels("letters"))
+            asked.append(runner._scheduler.submit_short(runner._model.predicting(query)))
         return losses
 
     runner._model.task.predict, runner._model.task.fault = watched, fault
@@ -109,7 +111,7 @@ def test_the_async_calls_give_what_the_others_give(make_runner):
 
     async def scene():
         done = await runner.adapt_async(examples("letters"), FEW, steps.append)
-        return done, await runner.predict_async(inputs("letters"), done.adapter)
+        return done, await runner.predict_async(Query(inputs("letters"), done.adapter))
 
     done, answer = asyncio.run(scene())
     assert done.adapter.id == runner.adapt(examples("letters"), FEW).adapter.id
@@ -207,8 +209,9 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_end(make_runner, tmp_path
 
 FIRST_ADAPTATION = """
 import sys
-from cog_adapt.runner import references
+from cog_adapt.runner.adapters import load_adapter, save_adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.inference import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.models import Letters, examples
 
@@ -251,10 +254,24 @@ def test_the_last_self_test_and_the_adapters_in_memory_can_be_asked_for(make_run
     assert runner.gauges() == {"adapter_cache_entries": 1.0}
 
 
-def test_urls_are_read_by_the_function_that_a_server_provides(make_runner, monkeypatch):
-    monkeypatch.setattr(references, "download", references.download)  # put back afterwards
-    make_runner(Letters()).read_urls_with(lambda url, most: f"{url} {most}".encode())
-    assert references.read_url("http://host/x", 100) == b"http://host/x 100"
+def test_the_owner_is_read_from_the_context_once_a_server_vouches_for_it(make_runner):
+    runner = make_runner(Letters())
+    context = {"owner": "ann", "other": "x"}
+    assert runner.owner_of(context) == ""
+    runner.read_owner_from("owner")
+    assert runner.owner_of(context) == "ann"
+    assert runner.owner_of({}) == ""
+
+
+def test_weights_named_at_the_start_are_the_default(make_runner, tmp_path):
+    adapter = make_runner(Letters()).adapt(examples("letters"), FEW).adapter
+    file = tmp_path / "a.safetensors"
+    file.write_bytes(adapter.to_bytes())
+    with ModelRunner(Letters(), RunnerSettings(device="cpu"), str(file)) as runner:
+        assert runner.default.id == adapter.id
+    assert make_runner(Letters()).default is None
+    with pytest.raises(WeightsError, match="cannot be read"):
+        ModelRunner(Letters(), RunnerSettings(device="cpu"), "/nowhere/a.safetensors")
 
 
 def test_adapters_are_stored_below_the_weights_folder(make_runner, tmp_path):

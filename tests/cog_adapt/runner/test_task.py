@@ -5,6 +5,8 @@ import re
 import pytest
 import torch
 
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.examples import Example
 from cog_adapt.runner.task import Task, on_device
 from tests.cog_adapt.models import Curve, Labelled, Regression, examples, seeded_module
 
@@ -17,13 +19,38 @@ class Bare(Regression):
     score = Task.score
     head = Task.head
     unused = Task.unused
+    encode_targets = Task.encode_targets
     lora_targets = Task.lora_targets
 
 
 def test_a_task_without_labels_has_none_and_starts_from_nothing():
     task = Bare()
     assert task.labels(examples("regression")) == ()
-    assert task.start(seeded_module(Curve), ()) == {}
+    assert task.start(seeded_module(Curve), (), ()) == {}
+
+
+def test_targets_are_places_in_the_label_set_or_numbers():
+    task = Bare()
+    assert task.encode_targets(["b", "a", "b"], ("a", "b")).tolist() == [1, 0, 1]
+    numbers = task.encode_targets([1, 2.5], ())
+    assert numbers.tolist() == [1.0, 2.5]
+    assert numbers.dtype is torch.float32
+    with pytest.raises(InputError, match="label 'c' is not among a, b. Use these"):
+        task.encode_targets(["a", "c"], ("a", "b"))
+
+
+def test_a_row_has_the_usual_names_and_no_input_is_cut():
+    task = Bare()
+    assert task.example({"Sentence": [1], "label": 2}) == Example([1], 2)
+    assert [*task.shortened(["a" * 100_000])] == []
+
+
+def test_a_task_has_no_features_no_stream_and_no_options_until_it_says_so():
+    task = Bare()
+    assert task.features(seeded_module(Curve), {}) is None
+    assert (task.options, task.stop_gradients) == (None, ())
+    with pytest.raises(InputError, match="Bare gives no stream. Ask for a prediction"):
+        task.generate(seeded_module(Curve), {}, None)
 
 
 def test_a_lower_loss_is_a_higher_score():
@@ -45,7 +72,7 @@ def test_by_default_every_linear_layer_is_adapted_and_no_parameter_is_unused():
     assert not any(re.fullmatch(Task.unused, name) for name in ("", "pooler.weight"))
 
 
-@pytest.mark.parametrize("method", ["load", "encode", "encode_targets", "loss", "predict", "probe"])
+@pytest.mark.parametrize("method", ["load", "encode", "loss", "predict", "probe"])
 def test_what_has_no_default_must_be_written(method):
     kind = type("Incomplete", (Labelled,), {method: getattr(Task, method)})
     with pytest.raises(TypeError, match=rf"abstract method '?{method}"):

@@ -1,0 +1,124 @@
+"""What one request carries for the model, whatever the task: inputs, examples, an adapter."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cog_adapt.runner.adapters import Adapter, adapter_from_bytes
+from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.errors import InputError, WeightsError
+from cog_adapt.runner.examples import (
+    DEFAULT_LIMITS,
+    ExampleOf,
+    ExampleSet,
+    Source,
+    parse_examples,
+)
+from cog_adapt.runner.files import read_text
+from cog_adapt.runner.store import AdapterStore
+
+_URL = ("data:", "http://", "https://")
+_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one request carries; a door fills in what it has inputs for.
+
+    Attributes:
+        inputs: to answer.
+        labels: the label names to score, for a task that has labels and no fixed set.
+        examples: rows to adapt to, as text in one of the formats or as a list of objects.
+        examples_file: the same in a file that the server has fetched.
+        adapter: the id of an adapter of this owner.
+        weights: an adapter's file that the server has fetched.
+        recipe: how to adapt.
+        options: the request's own parameters, of the class of `Task.options`.
+        strict: refuse examples that would only be warned about in the report.
+        context: Cog's `current_scope().context`; the runner reads the owner from it.
+    """
+
+    inputs: Sequence[Any] = ()
+    labels: Sequence[str] = ()
+    examples: str | Sequence[Mapping[str, Any]] = ""
+    examples_file: Path | None = None
+    adapter: str = ""
+    weights: Path | None = None
+    recipe: Recipe = field(default_factory=Recipe)
+    options: Any = None
+    strict: bool = False
+    context: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_request_examples(request: Request, example_of: ExampleOf) -> ExampleSet:
+    """Read the examples of a request; an empty set where it has none.
+
+    Raises:
+        InputError: they cannot be read, come twice, or lie in a file that nobody fetched.
+    """
+    if request.examples and request.examples_file:
+        raise InputError("`examples` and `examples_file` are both set. Send one of them.")
+    if isinstance(request.examples, str) and request.examples.startswith(_URL):
+        raise InputError(
+            f"`examples` is the URL {request.examples[:_SHOWN]!r}; it takes rows. Send a file or "
+            "a URL as `examples_file`."
+        )
+    if not request.examples and not request.examples_file:
+        return ExampleSet([])
+    name = "examples_file" if request.examples_file else "examples"
+    try:
+        return parse_examples(_source(request), example_of)
+    except InputError as error:
+        raise InputError(f"`{name}`: {error}") from error
+
+
+def _source(request: Request) -> Source:
+    """Return the rows as they came; a caller need not know where a fetched file lies."""
+    if not request.examples_file:
+        return request.examples
+    return read_text(fetched(request.examples_file), DEFAULT_LIMITS.max_total_bytes)
+
+
+def find_adapter(request: Request, store: AdapterStore, owner: str) -> Adapter | None:
+    """Find the adapter that a request names by id or sends as a file; None where it has none.
+
+    Raises:
+        InputError: no such id, or a file that nobody fetched.
+        WeightsError: the file is no adapter.
+    """
+    if request.adapter and request.weights:
+        raise InputError("`adapter` and `weights` are both set. Send one of them.")
+    if request.adapter.startswith(_URL):
+        raise InputError(
+            f"`adapter` is the URL {request.adapter[:_SHOWN]!r}; it takes an id. Send a file or a "
+            "URL as `weights`."
+        )
+    if request.weights:
+        return _sent_adapter(request.weights)
+    return store.get(request.adapter, owner) if request.adapter else None
+
+
+def _sent_adapter(weights: object) -> Adapter:
+    try:
+        return adapter_from_bytes(fetched(weights).read_bytes(), "the file")
+    except (InputError, WeightsError) as error:
+        raise type(error)(f"`weights`: {error}") from error
+
+
+def fetched(value: object) -> Path:
+    """Return the path of a file that the server has fetched for this request.
+
+    Cog hands a fetched file over as a `Path`, and any other text as it came: that text would be a
+    path of this machine, chosen by the caller.
+
+    Raises:
+        InputError: the value is no fetched file.
+    """
+    if not isinstance(value, os.PathLike):
+        raise InputError(
+            f"{str(value)[:_SHOWN]!r} is no file that this server has fetched. Send a file, or an "
+            "http(s):// or data: URL."
+        )
+    return Path(value)

@@ -1,0 +1,70 @@
+"""One row of a source of examples: what it holds, where it stands, what is wrong with it."""
+
+import reprlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+INPUT_NAMES = ("input", "text", "sentence")
+TARGET_NAMES = ("target", "label")
+ACCEPTED = (
+    'give a JSON list of {"input": ..., "target": ...}, a JSON object {target: [inputs]}, '
+    "JSON Lines, or CSV whose first line is input,target"
+)
+
+_shortener = reprlib.Repr()
+_shortener.maxstring = _shortener.maxlong = _shortener.maxother = 60
+_shortener.maxlevel, _shortener.maxlist, _shortener.maxdict = 1, 2, 2
+
+
+class Row(Mapping[str, Any]):
+    """One row as the source has it, which remembers the columns that were asked for.
+
+    Attributes:
+        place: where the row stands, for messages.
+        used: the columns that were read; the others are extra ones.
+    """
+
+    def __init__(self, place: str, values: Mapping[str, Any]) -> None:
+        self.place = place
+        self.used: set[str] = set()
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - any value of JSON
+        value = self._values[name]
+        self.used.add(name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Row({self.place!r}, {dict(self._values)!r})"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row that cannot be an example: where it stands and what to do about it."""
+
+    place: str
+    problem: str
+    cause: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one source, read as they are asked for, and what their numbers count."""
+
+    each: Iterator[Row | Fault]
+    counting: str
+
+
+def brief(value: object) -> str:
+    """Show any value in a few dozen characters, unprintable ones escaped."""
+    return _shortener.repr(value)

@@ -1,0 +1,100 @@
+"""What a request carries is read once; files are those that the server has fetched."""
+
+import pytest
+
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.errors import InputError, WeightsError
+from cog_adapt.runner.examples import Example, usual_example
+from cog_adapt.runner.request import Request, fetched, find_adapter, read_request_examples
+from cog_adapt.runner.store import AdapterStore
+
+ROWS = [{"input": "a", "target": "x"}, {"input": "b", "target": "y"}]
+EXAMPLES = [Example("a", "x"), Example("b", "y")]
+CSV = "input,target\na,x\nb,y\n"
+
+
+def examples_of(**values):
+    return read_request_examples(Request(**values), usual_example).examples
+
+
+@pytest.fixture
+def store(tmp_path):
+    return AdapterStore(tmp_path / "adapters")
+
+
+@pytest.fixture
+def adapter():
+    return Adapter({}, ("x", "y"), "head", "0" * 16)
+
+
+def found(store, owner="", **values):
+    return find_adapter(Request(**values), store, owner)
+
+
+def test_examples_come_as_text_as_objects_or_in_a_file(tmp_path):
+    file = tmp_path / "file.bin"
+    file.write_text(CSV)
+    assert examples_of(examples=CSV) == EXAMPLES
+    assert examples_of(examples=ROWS) == EXAMPLES
+    assert examples_of(examples_file=file) == EXAMPLES
+    assert examples_of() == examples_of(examples=[]) == []
+
+
+def test_an_adapter_is_named_by_id_or_sent_as_a_file(tmp_path, store, adapter):
+    store.put(adapter)
+    file = tmp_path / "file.bin"
+    file.write_bytes(adapter.to_bytes())
+    assert found(store, adapter=adapter.id).id == adapter.id
+    assert found(store, weights=file).id == adapter.id
+    assert found(store) is None
+
+
+def test_an_id_is_looked_up_among_its_owners_adapters(store, adapter):
+    store.put(adapter, "ann")
+    assert found(store, "ann", adapter=adapter.id).id == adapter.id
+    with pytest.raises(InputError, match="is not known here"):
+        found(store, "bob", adapter=adapter.id)
+
+
+@pytest.mark.parametrize("value", ["/etc/passwd", "file:///etc/passwd", "../secret", "a.csv"])
+def test_a_path_that_the_server_did_not_fetch_is_refused(store, value):
+    """Cog hands a local path over as the text that the caller sent."""
+    for refused in (
+        lambda: examples_of(examples_file=value),
+        lambda: found(store, weights=value),
+        lambda: fetched(value),
+    ):
+        with pytest.raises(InputError, match=f"{value}.* is no file that this server has fetched"):
+            refused()
+
+
+def test_a_very_long_value_is_shown_in_short():
+    with pytest.raises(InputError) as caught:
+        fetched("a" * 10_000)
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("url", ["data:text/plain,x", "http://host/x", "https://host/x"])
+def test_the_old_place_of_a_url_names_the_new_one(store, url):
+    with pytest.raises(InputError, match=f"URL '{url}'; it takes rows. .* `examples_file`"):
+        examples_of(examples=url)
+    with pytest.raises(InputError, match=f"URL '{url}'; it takes an id. .* `weights`"):
+        found(store, adapter=url)
+
+
+def test_one_thing_is_not_sent_twice(tmp_path, store):
+    with pytest.raises(InputError, match="`examples` and `examples_file` are both set"):
+        examples_of(examples=CSV, examples_file=tmp_path)
+    with pytest.raises(InputError, match="`adapter` and `weights` are both set"):
+        found(store, adapter="0" * 16, weights=tmp_path)
+
+
+def test_unusable_examples_and_files_say_where_they_came_from(tmp_path, store):
+    file = tmp_path / "file.bin"
+    file.write_text("input,target\n,x\n")
+    with pytest.raises(InputError, match="^`examples`: examples refused"):
+        examples_of(examples=file.read_text())
+    with pytest.raises(InputError, match=r"^`examples_file`: [^/]*\n  row 2: the input is empty"):
+        examples_of(examples_file=file)
+    with pytest.raises(WeightsError, match="^`weights`: the file is no safetensors file"):
+        found(store, weights=file)

@@ -1,0 +1,108 @@
+"""A training gives an adapter's file, and survives being killed."""
+
+import asyncio
+import json
+
+import pytest
+
+from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.request import Request
+from cog_adapt.runner.training import train
+from tests.cog_adapt.models import Letters
+
+EXAMPLES = json.dumps({"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]})
+RECIPE = Recipe(max_steps=45, learning_rate=0.02)
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.fixture
+def runner(make_runner):
+    return make_runner(Letters())
+
+
+@pytest.fixture
+def steps():
+    return []
+
+
+def trained(runner, steps, recipe=RECIPE, examples=EXAMPLES, killed_at=None, **more):
+    def record(name, value):
+        if name == "adaptation.step":
+            steps.append(value)
+            if value == killed_at:
+                raise KilledError
+
+    return asyncio.run(train(runner, Request(examples=examples, recipe=recipe, **more), record))
+
+
+def files(runner):
+    return [path for path in runner.settings.weights_dir.rglob("*") if path.is_file()]
+
+
+def test_it_writes_an_adapter_and_removes_its_checkpoint(runner, steps):
+    done = trained(runner, steps)
+    assert done.weights.parent == runner.settings.weights_dir / "adapters"
+    assert done.weights.stem == done.report["adapter"]
+    assert done.report["steps"] == 45
+    assert done.report["warnings"] == []
+    assert steps == [*range(1, 46)]
+    assert files(runner) == [done.weights]
+
+
+def test_one_that_was_killed_goes_on_when_it_is_asked_for_again(runner, steps):
+    whole = trained(runner, steps)
+    with pytest.raises(KilledError):
+        trained(runner, steps, killed_at=30)
+    steps.clear()
+    assert trained(runner, steps).weights == whole.weights
+    assert steps[0] == 21
+
+
+def test_what_the_task_would_choose_is_the_same_training_said_aloud(runner, steps):
+    with pytest.raises(KilledError):
+        trained(runner, steps, killed_at=30)
+    steps.clear()
+    trained(runner, steps, Recipe("lora", 8, max_steps=45, learning_rate=0.02))
+    assert steps[0] == 21
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"recipe": Recipe(max_steps=44, learning_rate=0.02)},
+        {"examples": EXAMPLES.replace("aa", "ad")},
+        {"context": {"owner": "ann"}},
+    ],
+)
+def test_another_recipe_other_examples_or_another_owner_begin_anew(runner, steps, other):
+    runner.read_owner_from("owner")
+    with pytest.raises(KilledError):
+        trained(runner, steps, killed_at=30)
+    steps.clear()
+    trained(runner, steps, **other)
+    assert steps[0] == 1
+
+
+def test_an_owners_adapter_is_the_owners(runner, steps):
+    runner.read_owner_from("owner")
+    done = trained(runner, steps, context={"owner": "ann"})
+    assert runner.store.get(done.report["adapter"], "ann").id == done.report["adapter"]
+    with pytest.raises(InputError, match="is not known here"):
+        runner.store.get(done.report["adapter"], "bob")
+
+
+def test_without_examples_there_is_nothing_to_train_on(runner, steps):
+    with pytest.raises(InputError, match="no examples: send `examples` or `examples_file`"):
+        trained(runner, steps, examples="")
+
+
+def test_what_is_remarkable_is_in_the_report_or_refused(runner, steps):
+    rows = "text,label,mood\naa,low,x\nya,high,x\n"
+    done = trained(runner, steps, Recipe(max_steps=1), rows)
+    assert done.report["warnings"] == ["columns not used: 'mood'"]
+    with pytest.raises(InputError, match="columns not used: 'mood'. Mend this, or leave `strict`"):
+        trained(runner, steps, Recipe(max_steps=1), rows, strict=True)
