@@ -1,4 +1,6 @@
 # One word each; `make` alone lists them.
+# Tests run in two processes at a time: with two threads each they would wait for one another.
+TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -26,7 +28,7 @@ serve: $(ENV)  ## serve predictions and trainings over HTTP (PORT=5000), with cu
 	@$(BIN)/python -m examples.serve
 
 test: $(ENV)  ## the tests of the model and its doors
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/cog_adapt
+	@$(TESTS) --dist loadfile --ignore=tests/cog_adapt
 
 lint: $(ENV)  ## format, lint and types
 	@$(BIN)/ruff format --check .

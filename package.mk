@@ -5,8 +5,8 @@ FAULTY = tests/cog_adapt/runner/gradients/test_check.py
 .PHONY: test-all gpu contracts bench quick container faults fuzz
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=$(FAULTY)
-	@$(BIN)/python -m pytest -n 2 --dist load $(FAULTY)
+	@$(TESTS) --dist loadfile --ignore=$(FAULTY)
+	@$(TESTS) --dist load $(FAULTY)
 
 gpu: $(ENV)  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -m gpu

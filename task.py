@@ -105,7 +105,7 @@ class TextClassification(Task):
         """Take a text and a label; a whole number does for a label too."""
         example = super().example(row)
         target = example.target
-        label = str(target) if isinstance(target, int) and target not in (True, False) else target
+        label = str(target) if type(target) is int else target
         _check_text("text", example.input, _MAX_CHARACTERS)
         _check_text("label", label, _MAX_LABEL_CHARACTERS)
         return Example(example.input, label.strip())

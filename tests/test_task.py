@@ -51,11 +51,11 @@ def test_the_packaged_model_passes_with_every_parameter_but_its_pooler(task, tmp
 
 
 def test_groups_of_similar_length_give_the_same_losses_and_gradients(task, module):
-    examples = read_examples(TICKETS)
+    examples = read_examples(TICKETS, task.example).examples
     labels = task.labels(examples)
     batch = task.encode([example.input for example in examples])
     targets = task.encode_targets([example.target for example in examples], labels)
-    for name, tensor in task.start(module, labels).items():
+    for name, tensor in task.start(module, labels, ()).items():
         module.head.register_parameter(name.partition(".")[2], torch.nn.Parameter(tensor.detach()))
     results = []
     for groups in (1, 4):
@@ -91,7 +91,7 @@ def test_groups_run_fewer_tokens(task, module):
 
 
 def test_a_label_is_scored_by_its_name(task, module):
-    rows = task.start(module, ("sports", "cooking"))
+    rows = task.start(module, ("sports", "cooking"), ())
     assert isinstance(module, SentenceClassifier)
     vectors = module.embed(task.encode(["The striker scored twice.", "Stir the sauce slowly."]))
     assert (vectors @ rows["head.weight"].T).argmax(-1).tolist() == [0, 1]
@@ -100,16 +100,37 @@ def test_a_label_is_scored_by_its_name(task, module):
 def test_long_texts_are_cut_at_128_tokens(task):
     assert task.encode(["word " * 500])["input_ids"].shape == (1, 128)
 
+    long, short = "word " * 500, "word " * 50
+    assert task.shortened([short, long, "a" * 300, long]) == [1, 3]
 
-@pytest.mark.parametrize(("text", "reason"), [("", "empty"), (7, "int"), ("x" * 20_001, "20,001")])
-def test_unusable_texts_are_refused_by_number(task, text, reason):
+
+UNFIT = [("", "empty"), (7, "int"), ("x" * 20_001, "20,001"), ("a\0", "NUL"), ("\ud83d", "at 1")]
+
+
+@pytest.mark.parametrize(("text", "reason"), UNFIT)
+def test_unusable_texts_are_refused_by_number_and_in_rows(task, text, reason):
     with pytest.raises(InputError, match=f"text 2.*{reason}"):
         task.encode(["fine", text])
+    with pytest.raises(InputError, match=reason if text else "text is empty"):
+        task.example({"text": text, "label": "x"})
 
 
-def test_an_unknown_label_is_refused(task):
-    with pytest.raises(InputError, match="'c' is not among a, b"):
-        task.encode_targets(["a", "c"], ("a", "b"))
+def test_a_label_is_a_short_text_or_a_whole_number(task):
+    assert task.example({"sentence": "a", "Label": " x "}) == Example("a", "x")
+    assert task.example({"text": "a", "label": 3}) == Example("a", "3")
+    for label, reason in ((1.5, "float"), (True, "bool"), ([1], "list"), ("x" * 201, "201")):
+        with pytest.raises(InputError, match=f"label .*{reason}"):
+            task.example({"text": "a", "label": label})
+
+
+def test_a_label_set_has_two_labels_at_least_and_a_thousand_at_most(task, module):
+    with pytest.raises(InputError, match="one class only: every example is labelled 'x'"):
+        task.labels([Example("a", "x"), Example("b", "x")])
+    with pytest.raises(InputError, match="1001 labels, the limit is 1000"):
+        task.labels([Example("a", str(n)) for n in range(1001)])
+    for labels in ((), ("x",)):
+        with pytest.raises(InputError, match="at least 2 different names"):
+            task.start(module, labels, ())
 
 
 def test_labels_keep_their_order_of_appearance(task):

@@ -50,7 +50,7 @@ def test_a_training_reports_its_held_out_score(trained):
     assert report["held_out_after"] >= report["held_out_before"]
 
 
-def test_predict_answers_with_the_weights_by_cog_weights_and_by_adapter(folder, trained, tmp_path):
+def test_predict_answers_with_the_weights_by_cog_weights_and_as_an_input(folder, trained, tmp_path):
     content, _ = trained
     path = tmp_path / "made.safetensors"
     path.write_bytes(content)
@@ -58,7 +58,7 @@ def test_predict_answers_with_the_weights_by_cog_weights_and_by_adapter(folder, 
     with cog_server(folder, predict=PREDICTOR, env=env) as server:
         started = server.post("/predictions", {"input": {"texts": TEXTS}}).json()["output"]
         url = "data:application/octet-stream;base64," + base64.b64encode(content).decode()
-        named = server.post("/predictions", {"input": {"texts": TEXTS, "adapter": url}}).json()
+        named = server.post("/predictions", {"input": {"texts": TEXTS, "weights": url}}).json()
     assert started["adapter"] == adapter_from_bytes(content, "made").id
     assert [answer["label"] for answer in started["predictions"]] == ["delivery", "access"]
     assert named["output"] == started

@@ -39,20 +39,17 @@ class Letters(Task):
         rows = [[word.count(chr(97 + n)) / len(word) for n in range(26)] for word in inputs]
         return {"counts": torch.tensor(rows)}
 
-    def encode_targets(self, targets, labels):
-        return torch.tensor([labels.index(target) for target in targets])
-
     def labels(self, examples):
         return tuple(dict.fromkeys(example.target for example in examples))
 
-    def start(self, module, labels):
+    def start(self, module, labels, examples):
         rows = torch.linspace(-1, 1, len(labels) * 32).reshape(-1, 32)
         return {"head.weight": rows, "head.bias": torch.zeros(len(labels))}
 
     def loss(self, module, batch, targets):
         return F.cross_entropy(module(batch["counts"]), targets, reduction="none")
 
-    def predict(self, module, batch, labels):
+    def predict(self, module, batch, labels, options):
         return [labels[row] for row in module(batch["counts"]).argmax(-1).tolist()]
 
     def probe(self):

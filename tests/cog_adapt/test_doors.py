@@ -1,0 +1,157 @@
+"""The shipped doors under Cog's real server, where they lean on the package's own promises."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+from cog_adapt import cog_server, write_schema
+
+ROOT = Path(__file__).parents[2]
+PREDICTOR = "predict.py:Predictor"
+TICKETS = ROOT / "examples" / "tickets.jsonl"
+LABELS = ["refund", "delivery", "access", "defect", "idea", "billing"]
+TEXTS = ["My parcel has not come.", "I cannot log in any more.", "Please add a dark theme."]
+BASE = {"texts": TEXTS, "labels": LABELS}
+
+
+def two_classes(*rows):
+    return json.dumps([{"text": text, "label": label} for text, label in rows])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cog")
+    (folder / "predict.py").symlink_to(ROOT / "predict.py")
+    write_schema(folder, predict=PREDICTOR)
+    env = {"WEIGHTS_DIR": str(folder), "COG_MAX_CONCURRENCY": "4"}
+    with cog_server(folder, predict=PREDICTOR, env=env) as running:
+        yield running
+
+
+def ask(server, **values):
+    body = server.post("/predictions", {"input": values}).json()
+    assert body["status"] == "succeeded", body
+    return body["output"]
+
+
+def test_concurrent_requests_with_different_examples_each_get_their_own_answer(server):
+    requests = [
+        {"texts": TEXTS, "steps": 4, "seed": seed, "examples": TICKETS.read_text()}
+        for seed in range(3)
+    ] + [BASE]
+    alone = [ask(server, **values) for values in requests]
+    with ThreadPoolExecutor(len(requests)) as pool:
+        together = list(pool.map(lambda values: ask(server, **values), requests))
+    for one, other in zip(alone, together, strict=True):
+        assert other["predictions"] == one["predictions"]
+        assert other["adapter"] == one["adapter"]
+    assert len({output["adapter"] for output in together}) == 4
+
+
+def test_held_out_examples_are_scored_before_and_after(server):
+    output = ask(server, text=TEXTS[0], examples=TICKETS.read_text(), steps=6, hold_out=0.2)
+    report = output["report"]
+    assert report["held_out_examples"] == 12
+    assert report["examples"] == 36
+    assert report["held_out_before"] == report["held_out_curve"][0]["score"]
+    assert report["held_out_after"] >= report["held_out_before"]
+
+
+BROKEN = """
+import predict
+from task import TextClassification
+
+
+class Cut(TextClassification):
+    def loss(self, module, batch, targets):
+        import torch
+        logits = module.head(module.embed(batch).detach())
+        return torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+
+
+class Predictor(predict.Predictor):
+    run = predict.Predictor.run
+
+
+predict.TextClassification = Cut
+"""
+
+
+def test_a_failing_self_test_is_a_setup_failure_that_names_the_line(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    reference = "broken.py:Predictor"
+    write_schema(tmp_path, predict=reference)
+    with cog_server(tmp_path, predict=reference, until="SETUP_FAILED") as server:
+        health = server.health()
+        assert health["status"] == "SETUP_FAILED"
+        logs = health["setup"]["logs"]
+        assert "graph-cut" in logs
+        assert ".detach()" in logs
+        assert "broken.py" in logs
+        answer = server.post("/predictions", {"input": BASE})
+        assert answer.status_code == 503
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_demanded_device_that_is_absent_is_a_setup_failure_not_a_fallback(tmp_path):
+    (tmp_path / "predict.py").symlink_to(ROOT / "predict.py")
+    env = {"DEVICE": "cuda"}
+    with cog_server(tmp_path, predict=PREDICTOR, env=env, until="SETUP_FAILED") as server:
+        logs = server.health()["setup"]["logs"]
+        assert "SetupError" in logs
+        assert "DEVICE is 'cuda'" in logs
+        assert "DEVICE=cpu" in logs
+
+
+WRITING = """
+import predict
+from task import TextClassification
+
+
+class Writing(TextClassification):
+    def load(self):
+        self.base = super().load()
+        return self.base
+
+    def loss(self, module, batch, targets):
+        if len(targets) == 7:  # no batch of the self-test
+            self.base.head.bias.data.add_(1)
+        return super().loss(module, batch, targets)
+
+
+class Predictor(predict.Predictor):
+    run = predict.Predictor.run
+    healthcheck = predict.Predictor.healthcheck
+
+
+predict.TextClassification = Writing
+"""
+
+
+def settled_status(server):
+    """The health once coglet has its slot back, which may be after the answer."""
+    deadline = time.monotonic() + 30
+    while (status := server.health()["status"]) == "BUSY" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return status
+
+
+def test_a_base_that_was_written_to_fails_health_and_every_later_prediction(tmp_path):
+    (tmp_path / "writing.py").write_text(WRITING)
+    reference = "writing.py:Predictor"
+    write_schema(tmp_path, predict=reference)
+    rows = two_classes(*((f"text {number}", "xy"[number % 2]) for number in range(7)))
+    env = {"WEIGHTS_DIR": str(tmp_path)}
+    with cog_server(tmp_path, predict=reference, env=env) as server:
+        ask(server, **BASE)
+        assert settled_status(server) == "READY"
+        done = server.post("/predictions", {"input": {"text": "a", "examples": rows, "steps": 1}})
+        assert done.json()["status"] == "failed"
+        assert "tensor head.bias (checksum)" in done.json()["error"]
+        assert settled_status(server) == "UNHEALTHY"
+        deferred = server.post("/predictions", {"input": BASE}).json()
+        assert "the base model changed" in deferred["error"]
