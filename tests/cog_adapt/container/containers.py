@@ -130,6 +130,6 @@ def volume(engine: Engine) -> Iterator[str]:
 
 
 def example_file(name: str) -> str:
-    """A file of examples/, as `cog predict -i examples=@file` sends it."""
+    """A file of examples/, as `cog predict -i examples_file=@FILE` sends it."""
     content = base64.b64encode((ROOT / "examples" / name).read_bytes()).decode()
     return f"data:application/octet-stream;base64,{content}"

@@ -61,7 +61,7 @@ def test_cog_runs_in_it_and_checks_inputs(cog):
 
 
 def test_cog_predict_adapts_to_a_file_of_examples(cog):
-    values = {"text": "Where is my parcel?", "examples": example_file("tickets.jsonl")}
+    values = {"text": "Where is my parcel?", "examples_file": example_file("tickets.jsonl")}
     output = cog.succeed("/predictions", values | {"steps": 10})
     losses = output["report"]["losses"]
     assert losses[-1] < losses[0]
@@ -69,8 +69,8 @@ def test_cog_predict_adapts_to_a_file_of_examples(cog):
 
 def test_cog_train_gives_weights_that_cog_predict_takes(engine, cog, cog_image):
     with running(engine, cog_image, *OPTIONS, command=TRAIN) as trainer:
-        values = {"examples": example_file("tickets_train.jsonl"), "steps": 10}
+        values = {"examples_file": example_file("tickets_train.jsonl"), "steps": 10}
         weights = trainer.succeed("/trainings", values)["weights"]
     assert base64.b64decode(weights.partition(",")[2])
-    output = cog.succeed("/predictions", {"text": "Where is my parcel?", "adapter": weights})
+    output = cog.succeed("/predictions", {"text": "Where is my parcel?", "weights": weights})
     assert output["predictions"][0]["label"]

@@ -55,7 +55,7 @@ def test_the_self_test_passed(server):
 
 
 def test_a_prediction_adapts_to_the_examples_it_carries(server):
-    values = {"text": "Where is my parcel?", "examples": example_file("tickets.jsonl")}
+    values = {"text": "Where is my parcel?", "examples_file": example_file("tickets.jsonl")}
     output = server.succeed("/predictions", values | {"steps": 10})
     assert output["adapter"]
     losses = output["report"]["losses"]
@@ -64,7 +64,7 @@ def test_a_prediction_adapts_to_the_examples_it_carries(server):
 
 def test_a_prediction_names_the_adapter_that_a_training_made(server):
     examples = example_file("tickets_train.jsonl")
-    trained = server.succeed("/trainings", {"examples": examples, "steps": 10})
+    trained = server.succeed("/trainings", {"examples_file": examples, "steps": 10})
     adapter = trained["report"]["adapter"]
     output = server.succeed("/predictions", {"text": "Where is my parcel?", "adapter": adapter})
     assert output["adapter"] == adapter
@@ -88,7 +88,7 @@ def test_stopping_drains_and_the_record_outlives_the_container(engine, image):
     with volume(engine) as data:
         options = (*HARDENED, "-v", f"{data}:/data")
         with running(engine, image, *options) as first:
-            values = {"text": "Where is my parcel?", "examples": example_file("tickets.jsonl")}
+            values = {"text": "Where is my parcel?", "examples_file": example_file("tickets.jsonl")}
             accepted = first.post("/predictions", values | LONG, {"Prefer": "respond-async"})
             path = f"/predictions/{accepted['id']}"
             first.wait_until(lambda: first.get(path)["status"] == "processing")
