@@ -1,4 +1,4 @@
-"""Which device, and in which precision: what was asked for, or a clear error, never less."""
+"""Chooses the device and the precision: those that the settings ask for, or an error."""
 
 import torch
 
@@ -7,7 +7,7 @@ from cog_adapt.runner.errors import SetupError
 
 
 def choose_precision(settings: RunnerSettings) -> Precision:
-    """The device and compute dtype of these settings, after a kernel has run there.
+    """Return the device and compute dtype of these settings, after running a kernel there.
 
     Raises:
         SetupError: CUDA was asked for and is absent or broken, or the precision is not supported.
@@ -47,7 +47,7 @@ def _choose_device(name: str) -> torch.device:
 
 
 def _prepare_cuda(device: torch.device) -> None:
-    """Run one kernel, and ask for algorithms that repeat bit for bit."""
+    """Run one kernel, and select algorithms that repeat bit for bit."""
     try:
         (torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)).sum().item()
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Writes files atomically."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from cog_adapt.runner.errors import StoreError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader finds all of it or nothing.
+    """Write a file atomically: a reader finds all of it or nothing.
 
     Raises:
         StoreError: the disk is full or not writable.
