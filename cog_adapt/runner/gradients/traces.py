@@ -38,7 +38,7 @@ class Traces:
         return {"kept nodes": len(alive)}
 
     def _marked_forward(self) -> list[tuple[str, "weakref.ref[_Mark]"]]:
-        """Run a forward; return its graph's node names, each with a mark that dies with the node."""
+        """Run a forward; return its graph's node names, and a mark on each that dies with it."""
         marks: list[tuple[str, weakref.ref[_Mark]]] = []
 
         def mark(losses: Tensor) -> None:

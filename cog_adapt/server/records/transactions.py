@@ -49,7 +49,7 @@ class Transactions:
             failure = to_storage_error(error)
             self.error = str(failure)
             return None, failure
-        except Exception as error:  # noqa: BLE001 - goes to the caller; the thread lives on
+        except Exception as error:  # noqa: BLE001 - the caller gets it; the thread must survive
             return None, error
         self.error = None
         return result, None
@@ -78,7 +78,7 @@ class Transactions:
                 return {}, error
             else:
                 self.lost += 1
-                self.error = None  # the database is well
+                self.error = None  # the database itself works
                 _log.error("record %s is lost, the database does not take it: %s", key, error)
                 refused[key] = StorageError(f"{key[0]} {key[1]!r} cannot be stored: {error}")
         return refused, None
