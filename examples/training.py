@@ -1,7 +1,7 @@
 """The round trip of a training, through Cog's real server.
 
-`train.py` makes an adapter from a larger file; a second server starts with it as COG_WEIGHTS, and
-a request to a third way names it as its `adapter`.
+`train.py` makes an adapter from a larger file. A second server starts with it as COG_WEIGHTS, and a
+request to a third names it as its `adapter`.
 """
 
 import argparse
@@ -15,7 +15,7 @@ TRAINER = "train.py:Trainer"
 
 
 def main() -> None:
-    """Run it."""
+    """Train an adapter, and serve it in two ways."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--examples", type=Path, default=ROOT / "examples" / "tickets_train.jsonl")
     parser.add_argument(
