@@ -260,7 +260,7 @@ class Lazy(Labelled):
         return LazyNet()
 
     def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
-        return super().start(module.head, labels)
+        return super().start(module.get_submodule("head"), labels)
 
 
 class Curve(nn.Module):
