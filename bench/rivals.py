@@ -30,7 +30,8 @@ Answer = Callable[[Sequence[str]], list[str]]
 
 _ALPHA_PER_RANK = 2
 _PREDICT_BATCH = 32
-_SCRATCH = Path(tempfile.gettempdir()) / "cog-adapt-trainer"  # Trainer needs one
+# Trainer needs a folder, although nothing is saved.
+_SCRATCH = Path(tempfile.gettempdir()) / "cog-adapt-trainer"
 
 
 @dataclass(frozen=True)

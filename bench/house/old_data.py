@@ -34,7 +34,7 @@ from typing import Any
 
 from bench.house.tree_server import Client, Server, wait_for
 
-OWED = "http://127.0.0.1:21877"  # below the ports that systems give to whoever asks for any
+OWED = "http://127.0.0.1:21877"  # below the ephemeral ports of common systems
 LARGE = "large " * 20_000
 TEXTS = ["My parcel has not come.", "I cannot log in any more."]
 PUT = {"input": {"text": "chosen"}}

@@ -119,7 +119,7 @@ def _ask_all(
     for case in cases:
         answer = server.ask(case.method, case.path, case.body, {**case.headers, **headers})
         _note(answers, normal(case.name, known), summary(answer, known), who)
-        if answer.status == 202:  # lest the next one find it busy
+        if answer.status == 202:  # else the next request would find it busy
             server.until(lambda: _is_idle(server, headers))
 
 

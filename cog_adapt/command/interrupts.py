@@ -11,7 +11,7 @@ _PAUSE = 0.1  # s until a run that the server does not know yet is canceled agai
 
 
 class Interrupted:
-    """Whether Ctrl-C was pressed."""
+    """Records whether Ctrl-C was pressed."""
 
     def __init__(self) -> None:
         self.once = False

@@ -56,7 +56,8 @@ def run_once(options: Options) -> int:
         UnavailableError: no server can run it.
         StorageError: a result cannot be written.
     """
-    from cog_adapt.command.display import Display  # rich: `openapi` must not import it
+    # Imported here because of rich, without which `openapi` runs the user's code.
+    from cog_adapt.command.display import Display
 
     flags = read_flags(options.flags)
     target = OutputPath(options.output, "weights" if options.kind == "train" else "output")

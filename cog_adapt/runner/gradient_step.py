@@ -22,7 +22,7 @@ Loss = Callable[[nn.Module, Any], Tensor]
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
-_MOST_SKIPS = 30  # a float16 scale halves at each skip: 30 of them take any scale to nothing
+_MOST_SKIPS = 30  # a float16 scale begins at 2**16 and halves at each skip
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Progress = Callable[[Any], None]
 
-_POLL_SECONDS = 0.01  # Cog's cancellation could not interrupt one blocking wait
+_POLL_SECONDS = 0.01  # short, because Cog's cancellation cannot interrupt a blocking wait
 _ASYNC_POLL_SECONDS = 0.002
 
 

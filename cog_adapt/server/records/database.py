@@ -83,7 +83,8 @@ def _create_engine(address: URL) -> Engine:
 
 
 def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite3's connection
-    connection.isolation_level = None  # `_begin_sqlite` says how each begins
+    # `_begin_sqlite` sends BEGIN; sqlite3's own way would turn reads into writes half-way.
+    connection.isolation_level = None
     connection.execute("PRAGMA synchronous=NORMAL")
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         connection.execute("PRAGMA journal_mode=WAL")

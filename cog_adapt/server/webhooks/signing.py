@@ -60,7 +60,8 @@ def _fits_header(value: str) -> bool:
 
 def _read_secret(secret: str) -> Webhook:
     try:
-        base64.b64decode(secret.removeprefix("whsec_"), validate=True)  # Webhook accepts bad ones
+        # Webhook itself skips characters that are not base64.
+        base64.b64decode(secret.removeprefix("whsec_"), validate=True)
         return Webhook(secret)
     except (binascii.Error, ValueError, EmptyWebhookSecretError) as error:
         raise ConfigError(
