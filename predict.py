@@ -73,5 +73,5 @@ class Predictor(BaseRunner):
         self.record_metric("adaptation.loss", step.loss)
 
     def healthcheck(self) -> bool:
-        """False once the base changed: no answer could be trusted."""
+        """Return False once the base has changed, because then no answer can be trusted."""
         return not self.runner.health()

@@ -41,7 +41,7 @@ class SentenceClassifier(nn.Module):
         self.length_groups = length_groups
 
     def embed(self, batch: Batch) -> Tensor:
-        """Unit vectors (N, width), the mean over each sentence's tokens."""
+        """Return unit vectors (N, width), the mean over each sentence's tokens."""
         mask = batch["attention_mask"]
         if mask.device.type != "cpu" or len(mask) < 2 * self.length_groups:
             return self._embed(batch)
@@ -137,11 +137,11 @@ class TextClassification(Task):
         ]
 
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
-        """The labels in order of first appearance."""
+        """Return the labels in order of first appearance."""
         return tuple(dict.fromkeys(example.target for example in examples))
 
     def start(self, module: nn.Module, labels: Sequence[str]) -> dict[str, Tensor]:
-        """A head row for each label: the embedding of its name."""
+        """Make a head row for each label: the embedding of its name."""
         if not isinstance(module, SentenceClassifier) or not labels:
             raise InputError("no labels: name at least two in `labels`, or send examples.")
         device = next(module.parameters()).device

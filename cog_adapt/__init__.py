@@ -79,7 +79,7 @@ __all__ = [*_MODULES]
 if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
 
     def __getattr__(name: str) -> object:
-        """The public name, from its module."""
+        """Return the public name, imported from its module."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

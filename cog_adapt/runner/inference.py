@@ -37,7 +37,7 @@ class ServedAdapters:
         self._served: OrderedDict[str, Served] = OrderedDict()
 
     def get(self, key: str, make: Callable[[], Adapter]) -> Served:
-        """The module for `key`; `make` gives the adapter where it is not ready yet."""
+        """Return the module for `key`; `make` gives the adapter if it is not ready yet."""
         if key not in self._served:
             adapter = make()
             tensors = {n: t.to(self._precision.device) for n, t in adapter.tensors.items()}

@@ -151,13 +151,13 @@ class LoadedModel:
         )
 
     def start_adapter(self, labels: Sequence[str]) -> Adapter:
-        """The adapter of a label set without any training."""
+        """Make the adapter of a label set without any training."""
         return Adapter(
             _moved(self._label_tensors(labels), _CPU), tuple(labels), "start", self.digest
         )
 
     def checked(self, adapter: Adapter) -> Adapter:
-        """The adapter itself, if it fits this base (else WeightsError)."""
+        """Return the adapter if it fits this base (else WeightsError)."""
         check_fits(adapter, self.digest, self.template, self.task.head)
         return adapter
 
@@ -206,7 +206,7 @@ def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Ten
 
 
 def _fit(precision: Precision, module: nn.Module, asked: str) -> Precision:
-    """A base of 16-bit weights computes in their dtype; trained tensors are float32 anyway."""
+    """Compute in the dtype of 16-bit weights; trained tensors are float32 anyway."""
     dtypes = _dtypes(module.parameters())
     if precision.autocasts or not dtypes:
         return precision
