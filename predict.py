@@ -70,5 +70,5 @@ class Predictor(BaseRunner):
         return Output(**asdict(await answer(self.runner, request, self.record_metric)))
 
     def healthcheck(self) -> bool:
-        """Return False once the base changed: no answer could be trusted."""
+        """Return False once the base has changed, because then no answer can be trusted."""
         return not self.runner.health()

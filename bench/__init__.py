@@ -1,1 +1,1 @@
-"""What the project claims, measured: each script prints one table and can write its numbers."""
+"""Measures the project's claims: each script prints one table and can write its numbers."""

@@ -1,7 +1,7 @@
 """Held-out accuracy: label names alone, a few examples in a request, a training run.
 
-The training run is the runner's `train`, as train.py calls it: a tenth of the examples is held
-out, and the adapter that scored best on them is returned.
+The training run calls the runner's `train` as train.py does: a tenth of the examples is held out,
+and the adapter with the best score on them is returned.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Scored = tuple[float, float]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much data, and how long `train` runs."""
+    """The amount of data, and the steps of each run."""
 
     few: int = 8
     few_steps: int = Recipe().max_steps
@@ -45,7 +45,7 @@ QUICK = Sizes(few=2, few_steps=3, full=10, full_steps=3, test=3)
 
 
 class Accuracy:
-    """The three ways to weights, each on the splits of a seed."""
+    """Scores the three ways to get weights, each on the splits of a seed."""
 
     def __init__(self, runner: ModelRunner, sizes: Sizes) -> None:
         self.runner = runner
@@ -53,18 +53,18 @@ class Accuracy:
         self.device = choose_precision(runner.settings).device
 
     def zero_shot(self, seed: int) -> Scored:
-        """The similarity of the gloss and each label's name."""
+        """Score the similarity of the gloss and each label's name."""
         return 0.0, self._accuracy(seed, None)
 
     def few_shot(self, seed: int) -> Scored:
-        """A request with a few examples of each label, and the default recipe."""
+        """Score a request with a few examples of each label, and the default recipe."""
         began = clock(self.device)
         recipe = Recipe(max_steps=self.sizes.few_steps, seed=seed)
         adapter = self.runner.adapt(data.split(self.sizes.few, seed).train, recipe).adapter
         return clock(self.device) - began, self._accuracy(seed, adapter)
 
     def trained(self, seed: int) -> Scored:
-        """`train` on the full split."""
+        """Score `train` on the full split."""
         examples = _json_lines(data.split(self.sizes.full, seed).train)
         recipe = Recipe(max_steps=self.sizes.full_steps, hold_out=0.1, seed=seed)
         began = clock(self.device)
@@ -111,7 +111,7 @@ def main() -> None:
     """Measure held-out accuracy on WordNet's noun glosses."""
     chosen = arguments(main.__doc__)
     sizes, seeds = (QUICK, 1) if chosen.quick else (Sizes(), SEEDS)
-    with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run may be found
+    with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run must be reused
         settings = dataclasses.replace(RunnerSettings.from_environment(), weights_dir=Path(folder))
         report = measure(settings, sizes, seeds)
     report.publish(choose_precision(settings), chosen.output)

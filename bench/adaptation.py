@@ -1,9 +1,9 @@
-"""Adapt and predict, against the two ways in which it is usually written (bench/rivals.py).
+"""Adapt and predict, compared with the two usual implementations (bench/rivals.py).
 
 All take the same steps: the same batches, LoRA of the same layers, rank and scale, the head from
-the labels' names, the same optimizer, rate and clipping. Dropout is where each way puts it:
-everywhere in the rivals (`model.train()`), round the trained tensors in the runner. A round is one
-seed of the data and of the draws; who begins it, rotates.
+the labels' names, the same optimizer, rate and clipping. Dropout is where each puts it: everywhere
+in the rivals (`model.train()`), around the trained tensors in the runner. A round uses one seed for
+the data and all draws; the contestants take turns in beginning a round.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ Adapt = Callable[[Sequence[Example], Recipe], Answer]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one contestant did with one seed; both times in seconds."""
+    """The result of one contestant with one seed; both times in seconds."""
 
     adapt: float
     predict: float
@@ -74,7 +74,7 @@ class Race:
 
 
 def runner_way(runner: ModelRunner) -> Adapt:
-    """The runner as a request uses it."""
+    """Make a contestant of the runner, used as a request uses it."""
 
     def adapt(examples: Sequence[Example], recipe: Recipe) -> Answer:
         adapter = runner.adapt(examples, recipe).adapter
@@ -84,7 +84,7 @@ def runner_way(runner: ModelRunner) -> Adapt:
 
 
 def contestants(runner: ModelRunner, precision: Precision) -> dict[str, Adapt]:
-    """All at the rate that the runner chooses for this model."""
+    """Make all contestants, with the learning rate that the runner chooses for this model."""
     task = TextClassification()
     base = Base.load(task, precision)
     one_step = Recipe(max_steps=1)
@@ -97,7 +97,7 @@ def contestants(runner: ModelRunner, precision: Precision) -> dict[str, Adapt]:
 
 
 def race(settings: RunnerSettings, steps: int, rounds: int, per_label: int) -> Report:
-    """Warm everybody up with two steps, then run the rounds."""
+    """Warm up every contestant with two steps, then run the rounds."""
     precision = choose_precision(settings)
     warm_up, measured = Race(precision, 2, 1), Race(precision, steps, per_label)
     with ModelRunner(TextClassification(), settings) as runner:
@@ -116,7 +116,7 @@ def race(settings: RunnerSettings, steps: int, rounds: int, per_label: int) -> R
 
 
 def rows(outcomes: Mapping[str, list[Outcome]]) -> list[dict[str, Any]]:
-    """A row for each contestant; comparisons are made within each round."""
+    """Make a row for each contestant; comparisons are made within each round."""
     table = []
     for name, results in outcomes.items():
         pairs = list(zip(results, outcomes[PLAIN], strict=True))

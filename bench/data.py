@@ -39,7 +39,7 @@ _CACHE = Path(__file__).parent.parent / ".data" / "wordnet"
 
 @dataclass(frozen=True)
 class Split:
-    """Examples to learn from and examples to be judged by; no gloss is in both."""
+    """Examples for training and for testing; no gloss is in both."""
 
     train: list[Example]
     test: list[Example]
@@ -50,13 +50,13 @@ class Split:
         return [example.input for example in self.test]
 
     def accuracy(self, answers: list[str]) -> float:
-        """The share of test glosses whose label is the answer at their place."""
+        """Return the share of test glosses whose label equals the answer."""
         pairs = zip(self.test, answers, strict=True)
         return statistics.fmean(example.target == answer for example, answer in pairs)
 
 
 def split(per_label: int, seed: int, test_per_label: int = TEST_PER_LABEL) -> Split:
-    """Draw glosses of each label: those of a smaller `per_label` are among those of a larger."""
+    """Draw glosses of each label; a smaller `per_label` draws a subset of a larger one."""
     train, test = [], []
     for label, texts in _glosses().items():
         drawn = [Example(text, label) for text in texts]
@@ -67,7 +67,7 @@ def split(per_label: int, seed: int, test_per_label: int = TEST_PER_LABEL) -> Sp
 
 
 def facts() -> dict[str, str]:
-    """What results have to say about their data."""
+    """Return the facts about the data that results must state."""
     digest = hashlib.sha256(_nouns().read_bytes()).hexdigest()
     return {"labels": " ".join(LABELS), "data.noun sha256": digest}
 
@@ -84,7 +84,7 @@ def _glosses() -> dict[str, list[str]]:
 
 
 def _parsed(line: str) -> tuple[str, str]:
-    """Lexicographer file number and gloss of a line of `data.noun` (wordnet/wndb(5))."""
+    """Return lexicographer file number and gloss of a line of `data.noun` (wordnet/wndb(5))."""
     fields, _, gloss = line.partition("| ")
     return fields.split(" ", 2)[1], gloss.partition('; "')[0].strip()
 
@@ -100,7 +100,7 @@ def _nouns() -> Path:
 def _download() -> None:
     _CACHE.mkdir(parents=True, exist_ok=True)
     try:
-        # a fresh machine has no lists yet; where they cannot be renewed, old ones may do
+        # a fresh machine has no package lists yet; if they cannot be renewed, old ones may do
         subprocess.run(["apt-get", "--quiet", "update"], stdout=subprocess.DEVNULL, check=False)
         subprocess.run(["apt-get", "--quiet", "download", _PACKAGE], cwd=_CACHE, check=True)
         archive = next(_CACHE.glob(f"{_PACKAGE}_*.deb"))

@@ -1,8 +1,8 @@
-"""How fast the server says how it is while its model adapts.
+"""Measures how fast the server answers health requests while its model adapts.
 
-One request carries the examples of `examples/tickets.jsonl` and adapts for as long as it is
-watched; meanwhile the health check (which asks the predictor's own `healthcheck()`), liveness and
-readiness are asked in turn.
+One request carries the examples of `examples/tickets.jsonl` and adapts for as long as the
+measurement takes. Meanwhile the client asks in turn for the health check (which calls the
+predictor's own `healthcheck()`), liveness and readiness.
 """
 
 import statistics
@@ -26,7 +26,7 @@ READY_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """How long to watch, in seconds, idle and during the adaptation."""
+    """How long to measure, in seconds, both idle and during the adaptation."""
 
     seconds: float = 20.0
     pause: float = 0.02
@@ -42,7 +42,7 @@ COLUMNS: Columns = {
 
 
 def measure(sizes: Sizes) -> list[dict[str, Any]]:
-    """The rows: each path while the model rests, and while it adapts."""
+    """Return rows for each path, idle and during the adaptation."""
     with local_server("predict", {}) as server:
         headers = {"Authorization": f"Bearer {server.key}"}
         client = httpx2.Client(base_url=server.url, headers=headers, timeout=600.0)
@@ -94,7 +94,7 @@ def _watch(client: httpx2.Client, sizes: Sizes, model: str) -> list[dict[str, An
 
 
 def _ask(client: httpx2.Client, path: str) -> float:
-    """Milliseconds until the answer."""
+    """Return the milliseconds until the answer."""
     began = time.perf_counter()
     answer = client.get(path)
     elapsed = (time.perf_counter() - began) * 1000

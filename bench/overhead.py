@@ -1,8 +1,8 @@
-"""What the runner's care costs: plain prediction, mode switches, replicas, the tripwire.
+"""Measures the overhead of the runner: plain prediction, mode switches, replicas, the tripwire.
 
-Contestants take turns of several calls; the first call of a turn is not counted, for it pays for
-the change of threads and caches. The bare prediction is the same encoding, forward and softmax in
-inference mode, called directly on a module of its own.
+Contestants take turns of several calls. The first call of a turn is not counted, because it pays
+for the change of threads and caches. The bare prediction is the same encoding, forward and softmax
+in inference mode, called directly on a separate module.
 """
 
 import itertools
@@ -47,7 +47,7 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How often everything is measured."""
+    """The number of rounds, calls and steps."""
 
     rounds: int = 40
     calls: int = 10
@@ -58,7 +58,7 @@ QUICK = Sizes(rounds=3, calls=3, steps=2)
 
 
 def bare_prediction(task: TextClassification, precision: Precision) -> Call:
-    """What a plain server would do with one text."""
+    """Make the call that a plain server would run for one text."""
     module: Any = task.load().to(precision.device).eval()
     with torch.no_grad():
         start = task.start(module, data.LABELS, ())
@@ -78,7 +78,7 @@ def bare_prediction(task: TextClassification, precision: Precision) -> Call:
 
 
 def parts(loaded: LoadedModel, settings: RunnerSettings) -> dict[str, Call]:
-    """The runner's own work, each piece round nothing."""
+    """Return calls of the runner's own work, each without a model's work inside."""
     examples = data.split(EXAMPLES_PER_LABEL, 0).train
     base, template = loaded.base, loaded.template
     tensors = loaded.start(examples, Recipe()).tensors
@@ -95,11 +95,11 @@ def parts(loaded: LoadedModel, settings: RunnerSettings) -> dict[str, Call]:
 
 
 def _nothing(module: nn.Module) -> None:
-    """What is called inside a switched mode."""
+    """Do nothing, inside a switched mode."""
 
 
 def timed(call: Call, device: torch.device, calls: int) -> Callable[[int], list[float]]:
-    """A contestant for `interleave`: milliseconds of each call of a turn but the first."""
+    """Make a contestant for `interleave`: the milliseconds of a turn's calls after the first."""
 
     def turn(_: int) -> list[float]:
         times = []
@@ -113,7 +113,7 @@ def timed(call: Call, device: torch.device, calls: int) -> Callable[[int], list[
 
 
 def step_times(runner: ModelRunner, steps: int) -> Spread:
-    """Milliseconds of each step of an adaptation with the default recipe."""
+    """Measure the milliseconds of each step of an adaptation with the default recipe."""
     examples = data.split(EXAMPLES_PER_LABEL, 0).train
     taken = runner.adapt(examples, Recipe(max_steps=steps)).report.steps
     ends = [step.seconds * 1000 for step in taken]
@@ -121,20 +121,20 @@ def step_times(runner: ModelRunner, steps: int) -> Spread:
 
 
 def self_test_times(loaded: LoadedModel) -> Spread:
-    """Milliseconds of a warm self-test."""
+    """Measure the milliseconds of warm self-tests."""
     run_self_test(loaded)
     return Spread.of([run_timed(loaded) for _ in range(SELF_TESTS)])
 
 
 def run_timed(loaded: LoadedModel) -> float:
-    """Milliseconds of one self-test."""
+    """Measure the milliseconds of one self-test."""
     began = clock(loaded.precision.device)
     run_self_test(loaded).raise_if_failed()
     return (clock(loaded.precision.device) - began) * 1000
 
 
 def measure(settings: RunnerSettings, sizes: Sizes) -> Report:
-    """Let the calls take turns, then put each beside the work that it is part of."""
+    """Let the calls take turns, then compare each with the work that it is part of."""
     task, precision = TextClassification(), choose_precision(settings)
     loaded = LoadedModel(task, settings)
     with ModelRunner(task, settings) as runner:
@@ -155,7 +155,7 @@ def measure(settings: RunnerSettings, sizes: Sizes) -> Report:
 
 
 def rows(times: Mapping[str, list[list[float]]], step: Spread) -> list[dict[str, Any]]:
-    """A row for each call, with its share of the work that it is part of."""
+    """Make a row for each call, with its share of the work that it is part of."""
     spreads = {name: Spread.of([*itertools.chain(*turns)]) for name, turns in times.items()}
     bare, adaptation = spreads[BARE].median, step.median * Recipe().max_steps
     whole = {
@@ -173,7 +173,7 @@ def rows(times: Mapping[str, list[list[float]]], step: Spread) -> list[dict[str,
 
 
 def added(times: Mapping[str, list[list[float]]]) -> Spread:
-    """What the runner adds to a bare prediction, compared within each round."""
+    """Return the time that the runner adds to a bare prediction, compared within each round."""
     medians = {name: [statistics.median(turn) for turn in times[name]] for name in (BARE, RUNNER)}
     pairs = zip(medians[RUNNER], medians[BARE], strict=True)
     return Spread.of([ours / bare - 1 for ours, bare in pairs])

@@ -1,7 +1,7 @@
-"""How soon the server is ready again after its model process was killed.
+"""Measures how soon the server is ready again after its model process was killed.
 
-Each time a prediction is in flight, which has to fail at once. `overhead` is the time to readiness
-less the set-up that health tells; the goal is 2 s at most.
+At each kill a prediction is in flight, which must fail immediately. `overhead` is the time until
+readiness minus the set-up time that health reports; the goal is 2 s at most.
 """
 
 import os
@@ -27,7 +27,7 @@ PAUSE = 0.002
 
 @dataclass(frozen=True)
 class Sizes:
-    """How often to kill."""
+    """The number of kills."""
 
     kills: int = 20
 
@@ -40,7 +40,7 @@ COLUMNS: Columns = {
 
 
 def measure(sizes: Sizes) -> list[Row]:
-    """The rows: until what ran has failed, until ready, and that less the set-up."""
+    """Return rows for the time until the prediction failed, until ready, and without set-up."""
     with tempfile.TemporaryDirectory() as folder, mirror(Path(folder), "Slow") as served:
         url = f"http://127.0.0.1:{served.port}"
         with httpx2.Client(base_url=url, timeout=MOST_SECONDS) as client:
@@ -53,7 +53,7 @@ def measure(sizes: Sizes) -> list[Row]:
 
 
 def _kill_once(client: httpx2.Client, server: int) -> dict[str, float]:
-    _predict(client, 0.0)  # it works: earlier crashes do not count
+    _predict(client, 0.0)  # a success resets the count of crashes
     ended: list[float] = []
     waiting = threading.Thread(target=lambda: ended.append(_predict(client, MOST_SECONDS)))
     waiting.start()

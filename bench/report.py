@@ -1,7 +1,7 @@
-"""What the benchmarks share: arguments, interleaved rounds, spreads, a table, a file of numbers.
+"""Common parts of the benchmarks: arguments, interleaved rounds, spreads, a table, a result file.
 
-Contestants take turns within one run and the order rotates, so that a busy machine is unfair to
-all alike. A file of results names versions and hardware, never a host or a path.
+Contestants take turns within one run and the order rotates, so that a busy machine slows all of
+them alike. A result file names versions and hardware, never a host or a path.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from cog_adapt.runner.config import Precision
 T = TypeVar("T")
 Row = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Any], str]]
-"""Titles, which are the keys of the rows, and how each value is shown."""
+"""Titles, which are the keys of the rows, and functions that format the values."""
 
 _PACKAGES = ("torch", "transformers", "peft", "accelerate")
 console = Console(width=None if os.environ.get("COLUMNS") else 110)
@@ -47,7 +47,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Of one value or more; the deviation of a single one is 0."""
+        """Compute the spread of one or more values; the deviation of a single one is 0."""
         quartiles = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
         return cls(
             median=statistics.median(values),
@@ -62,27 +62,27 @@ class Spread:
 
 
 def seconds(spread: Spread) -> str:
-    """Median and range of times."""
+    """Format the median and range of times."""
     return f"{spread.median:.2f} ({spread.low:.2f}–{spread.high:.2f})"
 
 
 def milliseconds(spread: Spread) -> str:
-    """Median and quartiles of short times, which are kept in milliseconds."""
+    """Format the median and quartiles of short times, given in milliseconds."""
     return f"{spread.median:.3f} ({spread.lower_quartile:.3f}–{spread.upper_quartile:.3f})"
 
 
 def share(spread: Spread) -> str:
-    """Mean and deviation of accuracies."""
+    """Format the mean and deviation of accuracies."""
     return f"{spread.mean:.3f} ± {spread.sd:.3f}"
 
 
 def ratio(spread: Spread) -> str:
-    """The median of the rounds' ratios."""
+    """Format the median of the rounds' ratios."""
     return f"{spread.median:.2f}"
 
 
 def percent(part: Spread) -> str:
-    """A share of one: the median, and the quartiles where there is more than one value."""
+    """Format the median of shares, and their quartiles if there is more than one value."""
     if part.count == 1:
         return f"{part.median:.2%}"
     return f"{part.median:.2%} ({part.lower_quartile:.1%}–{part.upper_quartile:.1%})"
@@ -91,7 +91,7 @@ def percent(part: Spread) -> str:
 def arguments(
     description: str | None, add_options: Callable[[argparse.ArgumentParser], None] | None = None
 ) -> argparse.Namespace:
-    """Read `--quick`, `--output`, `--threads` and what is added; set this process's threads."""
+    """Parse `--quick`, `--output`, `--threads` and added options; set this process's threads."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes, for CI")
     parser.add_argument("--output", type=Path, help="write the numbers here as JSON")
@@ -105,14 +105,14 @@ def arguments(
 
 
 def clock(device: torch.device) -> float:
-    """The time at which everything that was started on `device` is done."""
+    """Wait for all work on `device`, and return the time."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 def interleave(contestants: Mapping[str, Callable[[int], T]], rounds: int) -> dict[str, list[T]]:
-    """Call each contestant once a round, with the round's number; who begins, rotates."""
+    """Call each contestant once a round, with the round's number, in rotating order."""
     names = list(contestants)
     results: dict[str, list[T]] = {name: [] for name in names}
     for number in range(rounds):
@@ -124,7 +124,7 @@ def interleave(contestants: Mapping[str, Callable[[int], T]], rounds: int) -> di
 
 @dataclass(frozen=True)
 class Report:
-    """One table, and what has to be known to repeat it."""
+    """One table, and the settings needed to repeat it."""
 
     title: str
     columns: Columns
@@ -132,7 +132,7 @@ class Report:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def publish(self, precision: Precision, output: Path | None) -> None:
-        """Print the table, and write the numbers where `output` says."""
+        """Print the table, and write the numbers to `output`."""
         table = Table(title=self.title, title_justify="left", highlight=False)
         for number, title in enumerate(self.columns):
             table.add_column(title, justify="right" if number else "left")
@@ -158,7 +158,7 @@ class Report:
 
 
 def environment(precision: Precision) -> dict[str, Any]:
-    """Versions and hardware; the load tells how many others wanted the cores meanwhile."""
+    """Return versions and hardware, and the load, which shows how busy the machine was."""
     device = precision.device
     return {
         "python": platform.python_version(),

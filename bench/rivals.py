@@ -1,9 +1,9 @@
 """The two usual ways to fine-tune a few-shot classifier, written as a good practitioner would.
 
-Each starts from a loaded base that must stay as it is (a server has the next request to answer),
-so each copies it. They share the runner's batches, encoding and hyperparameters, and for the rest
-keep to their libraries' idioms: `model.train()`, peft's draw of LoRA's A, the fused AdamW, a rate
-that falls linearly to zero, clipping by norm.
+Each copies a loaded base, which must not change because a server has other requests to answer.
+Both use the runner's batches, encoding and hyperparameters, and otherwise follow the idioms of
+their libraries: `model.train()`, peft's initialisation of LoRA's A, the fused AdamW, a rate that
+falls linearly to zero, clipping by norm.
 """
 
 import copy
@@ -26,16 +26,17 @@ from cog_adapt.runner.task import on_device
 from task import TextClassification
 
 Answer = Callable[[Sequence[str]], list[str]]
-"""An adapted model: texts to labels."""
+"""An adapted model, which maps texts to labels."""
 
 _ALPHA_PER_RANK = 2
 _PREDICT_BATCH = 32
-_SCRATCH = Path(tempfile.gettempdir()) / "cog-adapt-trainer"  # Trainer insists; nothing is saved
+# Trainer needs a folder, although nothing is saved.
+_SCRATCH = Path(tempfile.gettempdir()) / "cog-adapt-trainer"
 
 
 @dataclass(frozen=True)
 class Base:
-    """What a server has at hand when a request arrives: the model on its device."""
+    """The model on its device, as a server holds it when a request arrives."""
 
     task: TextClassification
     module: nn.Module
@@ -43,13 +44,13 @@ class Base:
 
     @classmethod
     def load(cls, task: TextClassification, precision: Precision) -> "Base":
-        """Read the same weights as the runner does."""
+        """Load the same weights as the runner."""
         module: Any = task.load().to(precision.device).eval()
         module.length_groups = 1  # a batch is padded to its longest text, as is usual
         return cls(task, module, precision)
 
     def with_lora(self, labels: Sequence[str], recipe: Recipe) -> Any:  # noqa: ANN401 - a PeftModel
-        """A copy of the base with LoRA pairs, and a head that starts from the labels' names."""
+        """Copy the base, with LoRA pairs and a head that starts from the labels' names."""
         module: Any = copy.deepcopy(self.module)
         with torch.no_grad():
             start = self.task.start(module, labels, ())
@@ -65,7 +66,7 @@ class Base:
         return get_peft_model(module, config)
 
     def logits(self, model: nn.Module, texts: Sequence[str]) -> Tensor:
-        """One batch, padded to its longest text, in the runner's precision."""
+        """Compute one batch, padded to its longest text, in the runner's precision."""
         precision = self.precision
         batch = on_device(self.task.encode(texts), precision.device)
         with torch.autocast(
@@ -75,7 +76,7 @@ class Base:
 
 
 def batches(examples: Sequence[Example], recipe: Recipe) -> list[list[Example]]:
-    """The runner's own batches, so that all learn from the same texts in the same order."""
+    """Return the runner's own batches, so that all learn from the same texts in the same order."""
     count = len(examples)
     size = min(recipe.batch_size, count)
     rows = (batch_indices(count, size, step, recipe.seed) for step in range(recipe.max_steps))
@@ -83,12 +84,12 @@ def batches(examples: Sequence[Example], recipe: Recipe) -> list[list[Example]]:
 
 
 def labels_of(examples: Sequence[Example]) -> list[str]:
-    """In order of first appearance, as the runner has them."""
+    """Return the labels in order of first appearance, as the runner does."""
     return list(dict.fromkeys(example.target for example in examples))
 
 
 def plain_loop(base: Base, examples: Sequence[Example], recipe: Recipe, rate: float) -> Answer:
-    """PyTorch and peft."""
+    """Adapt with a plain PyTorch loop and peft."""
     torch.manual_seed(recipe.seed)
     labels = labels_of(examples)
     model = base.with_lora(labels, recipe)
@@ -121,7 +122,7 @@ def plain_loop(base: Base, examples: Sequence[Example], recipe: Recipe, rate: fl
 
 
 class _WithLoss(nn.Module):
-    """The signature that `Trainer` wants; by name, for it passes more to a `**kwargs`."""
+    """Has the signature that `Trainer` wants, without `**kwargs`, to which it would pass more."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -134,7 +135,7 @@ class _WithLoss(nn.Module):
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Logits, and the loss where there are labels."""
+        """Return logits, and the loss if there are labels."""
         tokens = {"input_ids": input_ids, "attention_mask": attention_mask}
         if token_type_ids is not None:
             tokens["token_type_ids"] = token_type_ids
@@ -144,7 +145,7 @@ class _WithLoss(nn.Module):
 
 
 def trainer(base: Base, examples: Sequence[Example], recipe: Recipe, rate: float) -> Answer:
-    """Hugging Face's `Trainer` and peft."""
+    """Adapt with Hugging Face's `Trainer` and peft."""
     labels = labels_of(examples)
 
     def collate(rows: Sequence[Example]) -> dict[str, Tensor]:

@@ -1,11 +1,11 @@
-"""What serving a no-op costs: this project's server, coglet, plain FastAPI, LitServe, mosec.
+"""Measures serving a no-op: this project's server, coglet, plain FastAPI, LitServe, mosec.
 
-All servers are up all the time and take turns (`bench.serving_turns`). Latencies of a round become
-its percentiles, and the table shows the median and quartiles of these over the rounds. "CPU ms" is
-the time that the server's threads computed for each answer with a 2xx status; other work on the
-machine disturbs it least. A stream that lacks items counts as an answer without a 2xx status.
+All servers run all the time and take turns (`bench.serving_turns`). The latencies of a round give
+percentiles, and the table shows their medians and quartiles over the rounds. "CPU ms" is the CPU
+time of the server's threads for each answer with a 2xx status; other work on the machine disturbs
+it least. A stream that lacks items counts as an answer without a 2xx status.
 
-With `--tree NAME=DIR`, twice, this project's server is compared with itself: of the sources in
+With `--tree NAME=DIR`, given twice, this project's server is compared with itself: the sources of
 two folders, beside plain FastAPI (`bench.serving_trees`).
 """
 
@@ -26,7 +26,7 @@ MIRROR, COGLET, FLOOR = "mirror", "coglet", "FastAPI"
 
 
 def short(spread: Spread) -> str:
-    """Median and quartiles of something of any size."""
+    """Format the median and quartiles of values of any size."""
     median, low, high = spread.median, spread.lower_quartile, spread.upper_quartile
     digits = 0 if median >= 100 else 3
     return f"{median:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
@@ -45,7 +45,7 @@ COLUMNS: Columns = {
 
 
 def starts(sizes: Sizes) -> list[Start]:
-    """Everything that is to be started."""
+    """Return the servers to start."""
     cogs = product((servers.mirror, servers.coglet), PREDICTORS)
     rivals = [servers.litserve, servers.mosec] if sizes.rivals else []
     return [
@@ -56,7 +56,7 @@ def starts(sizes: Sizes) -> list[Start]:
 
 
 def rows(results: Results) -> list[Row]:
-    """A row for each server, case and placement."""
+    """Make a row for each server, case and placement."""
     ordered = sorted(results, key=lambda key: (key[2] != PINNED, CASES.index(key[1])))
     table: list[Row] = []
     for key in ordered:
@@ -67,7 +67,7 @@ def rows(results: Results) -> list[Row]:
 
 
 def goals(results: Results) -> dict[str, str]:
-    """The goals and what came out; differences are taken within each round."""
+    """Return the goals and the results; differences are taken within each round."""
 
     def numbers(server: str, case: str, what: str) -> list[float]:
         return [turn[what] for turn in results[server, case, PINNED]]
@@ -104,7 +104,7 @@ def goals(results: Results) -> dict[str, str]:
 
 
 def beside_others(chosen: argparse.Namespace) -> Report:
-    """This project's server and those of others."""
+    """Compare this project's server with other servers."""
     sizes = QUICK if chosen.quick else Sizes()
     results = measure(starts(sizes), sizes)
     rivals = list(RIVALS.values()) if sizes.rivals else []

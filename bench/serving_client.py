@@ -1,7 +1,7 @@
-"""A closed loop of requests over kept connections, lean enough to sit on one core.
+"""A closed loop of requests over kept connections, lean enough for one core.
 
-It speaks as much HTTP as the compared servers answer with, so that the client costs each of them
-the same few microseconds.
+The client understands just the HTTP that the compared servers answer with, so that its own cost is
+the same few microseconds for each of them.
 """
 
 import re
@@ -24,12 +24,13 @@ class ConnectionEndedError(Exception):
 
 @dataclass
 class Tally:
-    """What one turn has seen.
+    """The results of one turn.
 
     Attributes:
-        milliseconds: of each answer with a 2xx status, from the first byte sent to the last read.
-        refused: answers with another status.
-        seconds: that the turn took.
+        milliseconds: time of each answer with a 2xx status, from the first byte sent to the last
+            one read.
+        refused: number of answers with another status.
+        seconds: duration of the turn.
     """
 
     milliseconds: list[float] = field(default_factory=list)
@@ -38,30 +39,30 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Requests with a 2xx answer, a second."""
+        """Requests with a 2xx answer a second."""
         return len(self.milliseconds) / self.seconds
 
     @property
     def refused_share(self) -> float:
-        """Of all answers, those without a 2xx status."""
+        """The share of answers without a 2xx status."""
         return self.refused / max(1, len(self.milliseconds) + self.refused)
 
     def percentile(self, share: float) -> float:
-        """Milliseconds that this share of the answers did not exceed; not a number for none."""
+        """Return the milliseconds that this share of the answers did not exceed; NaN for none."""
         ordered = sorted(self.milliseconds)
         place = min(len(ordered) - 1, int(share * len(ordered)))
         return ordered[place] if ordered else float("nan")
 
 
 def to_request(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-    """The bytes of a POST of JSON."""
+    """Return the bytes of a POST of JSON."""
     lines = [f"POST {path} HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"]
     lines += [f"content-length: {len(body)}", *(f"{k}: {v}" for k, v in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 class _Connection:
-    """One request after the other."""
+    """A connection that carries one request after the other."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE)
@@ -79,7 +80,7 @@ class _Connection:
         self.socket.sendall(request)
 
     def read(self, tally: Tally) -> bool:
-        """Read what is there; whether the answer is whole, which is then counted."""
+        """Read the available bytes. Return whether the answer is complete, and then count it."""
         data = self.socket.recv(_READ)
         if not data:
             raise ConnectionEndedError
@@ -108,7 +109,7 @@ class _Connection:
 
 
 def ask_for_a_while(port: int, request: bytes, *, connections: int, seconds: float) -> Tally:
-    """Keep a request in flight on each connection for some time."""
+    """Keep a request in flight on each connection for `seconds`."""
     with ExitStack() as stack:
         lines = [stack.enter_context(closing(_Connection(port))) for _ in range(connections)]
         selector = stack.enter_context(selectors.DefaultSelector())
@@ -139,7 +140,7 @@ def _ask(
 
 
 def _readable(selector: selectors.BaseSelector) -> Iterator[_Connection]:
-    """Each connection when there is something to read, until none is registered."""
+    """Yield each connection that has something to read, until none is registered."""
     while selector.get_map():
         ready = selector.select(_PATIENCE)
         if not ready:
@@ -148,10 +149,10 @@ def _readable(selector: selectors.BaseSelector) -> Iterator[_Connection]:
 
 
 def read_stream(port: int, request: bytes) -> tuple[bytes, float]:
-    """The body of a chunked answer, and the seconds that it took.
+    """Return the body of a chunked answer, and the seconds that it took.
 
     Raises:
-        ConnectionEndedError: it is not whole.
+        ConnectionEndedError: the answer is incomplete.
     """
     with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as connection:
         began = time.perf_counter()

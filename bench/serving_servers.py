@@ -1,6 +1,6 @@
 """Starts the servers that `bench.serving` compares, and moves them from core to core.
 
-The rivals get an environment each below `.data/bench/venvs`, made once with pip.
+Each rival has its own environment below `.data/bench/venvs`, made once with pip.
 """
 
 import contextlib
@@ -34,12 +34,12 @@ class Served:
     """A running server.
 
     Attributes:
-        name: in the table.
-        port: on loopback.
-        pid: of its first process.
-        predict: path of the no-op; None: this one only streams.
-        stream: path of the stream; None: this one does not.
-        mark: what each event of an item contains once.
+        name: name in the table.
+        port: port on loopback.
+        pid: id of its first process.
+        predict: path of the no-op; None if this server only streams.
+        stream: path of the stream; None if this server does not stream.
+        mark: bytes that occur once in each event of an item.
     """
 
     name: str
@@ -50,13 +50,13 @@ class Served:
     mark: bytes = b"data: "
 
     def pin(self, cores: set[int]) -> None:
-        """Let every thread of it, and of its descendants, run on these cores only."""
+        """Pin every thread of the server and its descendants to these cores."""
         for _, task in _threads(self.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.sched_setaffinity(task, cores)
 
     def cpu_seconds(self) -> float:
-        """What all its threads have computed so far."""
+        """Return the CPU time of all its threads so far."""
         return sum(_cpu_seconds(process, task) for process, task in _threads(self.pid))
 
 
@@ -68,7 +68,7 @@ def _cpu_seconds(process: int, task: int) -> float:
 
 
 def _threads(process: int) -> Iterator[tuple[int, int]]:
-    """Each thread of a process and of its descendants, with the process it is of."""
+    """Yield each thread of a process and of its descendants, with its process."""
     tasks = _tasks(process)
     yield from ((process, task) for task in tasks)
     for child in itertools.chain.from_iterable(_children(process, task) for task in tasks):
@@ -93,7 +93,7 @@ def _children(process: int, task: int) -> list[int]:
 def mirror(
     folder: Path, predictor: str, name: str = "mirror", tree: Path = REPOSITORY
 ) -> Iterator[Served]:
-    """This project's server, of these sources or of another tree's."""
+    """Start this project's server, from these sources or another tree's."""
     shutil.copy(NOOP / "cog_noop.py", folder)
     environment = {
         "COG_PREDICT_TYPE_STUB": f"cog_noop.py:{predictor}",
@@ -108,7 +108,7 @@ def mirror(
 
 @contextlib.contextmanager
 def coglet(folder: Path, predictor: str) -> Iterator[Served]:
-    """Cog's server."""
+    """Start Cog's server."""
     shutil.copy(NOOP / "cog_noop.py", folder)
     reference, slots = f"cog_noop.py:{predictor}", str(_slots(predictor))
     write_schema(folder, predict=reference)
@@ -129,7 +129,7 @@ def _with_cogs_paths(name: str, predictor: str, port: int, pid: int) -> Served:
 
 @contextlib.contextmanager
 def floor(folder: Path) -> Iterator[Served]:
-    """Plain FastAPI."""
+    """Start plain FastAPI."""
     port = _free_port()
     command = [sys.executable, "-m", "uvicorn", "fastapi_noop:app", "--app-dir", str(NOOP)]
     command += ["--port", str(port), "--loop", "uvloop", "--http", "httptools"]
@@ -140,7 +140,7 @@ def floor(folder: Path) -> Iterator[Served]:
 
 @contextlib.contextmanager
 def litserve(folder: Path) -> Iterator[Served]:
-    """LitServe."""
+    """Start LitServe."""
     port = _free_port()
     command = [_python("litserve"), str(NOOP / "litserve_noop.py"), str(port)]
     with _running(command, folder, {}, port, "/health") as pid:
@@ -149,7 +149,7 @@ def litserve(folder: Path) -> Iterator[Served]:
 
 @contextlib.contextmanager
 def mosec(folder: Path) -> Iterator[Served]:
-    """Mosec."""
+    """Start mosec."""
     port = _free_port()
     command = [_python("mosec"), str(NOOP / "mosec_noop.py")]
     command += ["--port", str(port), "--address", "127.0.0.1", "--log-level", "warning"]
@@ -158,7 +158,7 @@ def mosec(folder: Path) -> Iterator[Served]:
 
 
 def _python(rival: str) -> str:
-    """The interpreter of a rival's environment, which is made when it is not there."""
+    """Return the interpreter of a rival's environment; make the environment if it is missing."""
     folder = VENVS / RIVALS[rival].replace("==", "-")
     python = folder / "bin" / "python"
     if not (folder / "made").exists():
@@ -180,7 +180,7 @@ def _free_port() -> int:
 def _running(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], port: int, ready: str
 ) -> Iterator[int]:
-    """A process in a session of its own, from its readiness to the end of all of it."""
+    """Run a server in its own session; yield when it is ready, and end all its processes."""
     log = folder / "server.log"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
     with log.open("wb") as output:

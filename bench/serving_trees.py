@@ -1,13 +1,13 @@
-"""This project's server of two trees of sources, interleaved in one run beside plain FastAPI.
+"""Compares this project's server from two source trees, interleaved in one run with plain FastAPI.
 
     python -m bench.serving --tree before=DIR --tree after=. --output FILE
 
-Each tree is served by this interpreter with the tree on its PYTHONPATH. A row compares one measure
-of one case: "change" is the second tree less the first within each round, as a share of the
-first's median (median and quartiles over the rounds); "spread" is the first tree's own
-interquartile range over the rounds, as the same share. A row is worse when its median change for
-the worse is more than its spread; "worse in" counts the rounds, in the file of numbers. Two rounds,
-as of `--quick`, say nothing about this.
+This interpreter serves each tree, with the tree on its PYTHONPATH. A row compares one measure of
+one case. "change" is the second tree minus the first within each round, as a share of the first's
+median (median and quartiles over the rounds). "spread" is the first tree's own interquartile range
+over the rounds, as the same share. A row is worse if its median change for the worse exceeds its
+spread; "worse in" counts the rounds with such a change, in the result file. The two rounds of
+`--quick` are too few for this.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from bench.serving_turns import CASES, PINNED, QUICK, Results, Sizes, Start, mea
 ROUNDS = 16
 FLOOR = "FastAPI"
 MEASURES = {"per second": -1, "p50 ms": 1, "CPU ms": 1}
-"""What is judged; 1: more is worse, -1: less is worse."""
+"""The measures; 1: more is worse, -1: less is worse."""
 
 _NAME = re.compile("[A-Za-z0-9-]+")
 _FIXED = ("what", "cores", "measure", FLOOR, "change", "spread", "worse in", "worse")
@@ -39,8 +39,8 @@ class Tree:
     """Sources that hold a `server/`.
 
     Attributes:
-        name: in the table.
-        folder: absolute.
+        name: name in the table.
+        folder: absolute path.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Tree:
         """Read `NAME=DIR`.
 
         Raises:
-            ArgumentTypeError: it is none, or the folder has no server.
+            ArgumentTypeError: the text has another form, or the folder has no server.
         """
         name, _, folder = text.partition("=")
         tree = cls(name, Path(folder).resolve())
@@ -62,7 +62,7 @@ class Tree:
         return tree
 
     def commit(self) -> str:
-        """What is checked out there, and whether it was edited."""
+        """Return the tree's commit, and whether files were edited."""
         head = self._git("rev-parse", "--short=12", "HEAD") or "no commit"
         is_edited = bool(self._git("status", "--porcelain", "--untracked-files=no"))
         return f"{head}, edited" if is_edited else head
@@ -74,7 +74,7 @@ class Tree:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of a comparison of trees."""
+    """Add the options of a comparison of trees."""
     parser.add_argument(
         "--tree",
         type=Tree.of,
@@ -89,7 +89,7 @@ def compare(chosen: argparse.Namespace) -> Report:
     """Measure both trees.
 
     Raises:
-        SystemExit: there are not two, or both have one name.
+        SystemExit: the trees are not two, or have the same name.
     """
     trees: list[Tree] = chosen.tree
     if len({tree.name for tree in trees}) != 2 or len(trees) != 2:
@@ -106,7 +106,7 @@ def compare(chosen: argparse.Namespace) -> Report:
 
 
 def starts(trees: list[Tree]) -> list[Start]:
-    """A server of each tree for each predictor, and the floor."""
+    """Return a server of each tree for each predictor, and plain FastAPI."""
     ours = [
         partial(servers.mirror, predictor=predictor, name=tree.name, tree=tree.folder)
         for tree, predictor in product(trees, PREDICTORS)
@@ -115,7 +115,7 @@ def starts(trees: list[Tree]) -> list[Start]:
 
 
 def columns(first: str, second: str) -> Columns:
-    """The titles, with those of the trees."""
+    """Return the columns, with those of the trees."""
     return {
         **{"what": str, "cores": str, "measure": str},
         **{FLOOR: _median, first: _median, second: _median},
@@ -137,7 +137,7 @@ def _yes_or_no(value: bool) -> str:
 
 
 def rows(results: Results, first: str, second: str) -> list[Row]:
-    """A row for each placement, case and measure of a server that both trees have."""
+    """Make a row for each placement, case and measure of a server that both trees have."""
     keys = [key for key in results if key[0].partition(",")[0] == first]
     ordered = sorted(keys, key=lambda key: (key[2] != PINNED, CASES.index(key[1]), key[0]))
     table: list[Row] = []
@@ -168,7 +168,7 @@ def _compared(worse: int, before: Sequence[float], after: Sequence[float]) -> Ro
 
 
 def verdict(table: Sequence[Row], results: Results) -> dict[str, Any]:
-    """The rows that got worse, and how many answers had no 2xx status."""
+    """Return the rows that got worse, and the share of answers without a 2xx status."""
     worse = [f"{row['what']}, {row['cores']}: {row['measure']}" for row in table if row["worse"]]
     shares = [turn["non-2xx"] for turns in results.values() for turn in turns]
     return {

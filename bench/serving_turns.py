@@ -1,8 +1,8 @@
-"""Turns of servers that are all up: each is measured in each case, once a round.
+"""Measures running servers in turns: each server in each case, once a round.
 
-A round takes case by case, in an order that is drawn anew; within a case the servers follow one
-another, so that a difference between two of them is taken within seconds. Pinned, a server with
-all its processes has core 0 and the client core 1; free, the kernel decides.
+A round goes from case to case in random order. Within a case the servers follow one another, so
+the difference between two of them is taken within seconds. "Pinned" gives core 0 to a server with
+all its processes and core 1 to the client; "free" leaves the cores to the kernel.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ Start = Callable[[Path], AbstractContextManager[Served]]
 Key = tuple[str, str, str]
 """Server, case, placement."""
 Measured = Mapping[str, float]
-"""By the columns' titles; of one turn."""
+"""The numbers of one turn, by the columns' titles."""
 Results = Mapping[Key, Sequence[Measured]]
-"""A value a round."""
+"""One value a round."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How often everything is measured."""
+    """The number and the length of the measurements."""
 
     rounds: int = 6
     seconds: float = 0.4
@@ -48,7 +48,7 @@ class Sizes:
     rivals: bool = True
 
     def facts(self) -> dict[str, Any]:
-        """What has to be known to repeat it."""
+        """Return the facts needed to repeat the measurements."""
         return {
             "rounds": self.rounds,
             "seconds a turn": self.seconds,
@@ -66,8 +66,8 @@ class Load:
     """Requests in a closed loop.
 
     Attributes:
-        connections: that each have one request in flight.
-        letters: of the text that is sent, and given back.
+        connections: number of connections, each with one request in flight.
+        letters: length of the text that is sent and returned.
     """
 
     connections: int
@@ -85,7 +85,7 @@ CASES = (*LOADS, STREAM)
 
 @dataclass(frozen=True)
 class Turn:
-    """What is measured at one go."""
+    """One server measured once in one case."""
 
     server: Served
     case: str
@@ -94,11 +94,11 @@ class Turn:
 
     @property
     def key(self) -> Key:
-        """Of its results."""
+        """The key of its results."""
         return self.server.name, self.case, self.placement
 
     def take(self, cores: set[int]) -> Measured:
-        """Place server and client on their cores, of all that there are, and measure."""
+        """Pin server and client to their cores, or to all `cores`, and measure."""
         is_pinned = self.placement == PINNED
         self.server.pin(SERVER_CORE if is_pinned else cores)
         os.sched_setaffinity(0, CLIENT_CORE if is_pinned else cores)
@@ -109,7 +109,7 @@ def measure(starts: Sequence[Start], sizes: Sizes) -> Results:
     """Let the servers take turns, in every case and placement.
 
     Raises:
-        SystemExit: there is one core only.
+        SystemExit: the machine has only one core.
     """
     cores = os.sched_getaffinity(0)
     if len(cores) < 2:
@@ -143,7 +143,7 @@ def _case_of(turn: Turn) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _all_started(starts: Sequence[Start]) -> Iterator[list[Served]]:
-    """Every server, started at once, each in a folder of its own."""
+    """Start all servers concurrently, each in its own folder."""
     with contextlib.ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-serving-")))
         with ThreadPoolExecutor() as pool:

@@ -93,7 +93,7 @@ _RENAMED = {
 if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
 
     def __getattr__(name: str) -> object:
-        """The public name, from its module."""
+        """Return the public name, imported from its module."""
         if name not in _MODULES:
             now = f"; it is {_RENAMED[name]} now" if name in _RENAMED else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{now}")

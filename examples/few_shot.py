@@ -1,7 +1,7 @@
 """The main job: a prediction that carries examples, through Cog's real server.
 
-Starts `python -m cog.server.http`, asks the base, then sends one request that carries the
-examples of `examples/tickets.jsonl`, shows the adaptation live, and asks the base again.
+The program starts `python -m cog.server.http` and asks the base model. Then it sends one request
+with the examples of `examples/tickets.jsonl`, shows the adaptation live, and asks the base again.
 """
 
 import argparse
@@ -25,7 +25,7 @@ console = Console()
 
 
 def main() -> None:
-    """Run it."""
+    """Send a prediction with examples to Cog's server, and show its effect."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--examples", type=Path, default=ROOT / "examples" / "tickets.jsonl")
     parser.add_argument(
@@ -54,12 +54,12 @@ def main() -> None:
 
 
 def ask(server: CogServer, values: dict[str, Any]) -> dict[str, Any]:
-    """One prediction; its output."""
+    """Run a prediction, and return its output."""
     return finished(server.post("/predictions", {"input": values}).json())
 
 
 def adapt(server: CogServer, values: dict[str, Any]) -> dict[str, Any]:
-    """One prediction that adapts, its steps shown as they are taken; its output."""
+    """Run a prediction that adapts, show its steps live, and return its output."""
     columns = (
         "[progress.description]{task.description}",
         BarColumn(),
@@ -78,7 +78,7 @@ def adapt(server: CogServer, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def progress(event: str, data: dict[str, Any]) -> dict[str, Any]:
-    """What a line such as `step 3/40 loss 0.512` says for the bar; nothing for another event."""
+    """Return the bar's update for a log line such as `step 3/40 loss 0.512`, else an empty one."""
     if event != "log" or not data["data"].startswith("step "):
         return {}
     _, count, _, loss = data["data"].split()[:4]
@@ -86,7 +86,7 @@ def progress(event: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def finished(prediction: dict[str, Any]) -> dict[str, Any]:
-    """The output of a prediction that succeeded; else say why it did not."""
+    """Return the output of a prediction, or exit with the reason if it did not succeed."""
     if prediction.get("status") != "succeeded":
         raise SystemExit(f"the prediction failed: {json.dumps(prediction, indent=2)}")
     output: dict[str, Any] = prediction["output"]
@@ -94,13 +94,13 @@ def finished(prediction: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_file(path: Path) -> str:
-    """A file as `cog predict -i examples_file=@FILE` sends it."""
+    """Return a file as `cog predict -i examples_file=@FILE` sends it."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:application/octet-stream;base64,{content}"
 
 
 def show_predictions(held_out: Sequence[Example], done: dict[str, Any]) -> None:
-    """Some held-out texts with their label before and after."""
+    """Print some held-out texts with their labels before and after."""
     table = Table("text", "label", "before", "after", title="Held-out texts")
     rows = list(zip(held_out, done["before"], done["predictions"], strict=True))
     for example, before, after in rows[:SHOWN]:
@@ -114,13 +114,13 @@ def _marked(label: str, right: str) -> str:
 
 
 def accuracy(held_out: Sequence[Example], answers: Sequence[dict[str, Any]]) -> float:
-    """Share of texts whose best label is the right one."""
+    """Return the share of texts whose best label is right."""
     right: int = sum(a["label"] == e.target for e, a in zip(held_out, answers, strict=True))
     return right / len(held_out)
 
 
 def show_report(held_out: Sequence[Example], done: dict[str, Any]) -> None:
-    """What the adaptation did."""
+    """Print the report of the adaptation."""
     report = done["report"]
     before, after = (accuracy(held_out, done[key]) for key in ("before", "predictions"))
     table = Table("report", "", title="Adaptation", show_header=False)

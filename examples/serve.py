@@ -1,4 +1,4 @@
-"""Starts the server with three requests to paste, for `make serve`."""
+"""Starts the server and prints three requests to paste, for `make serve`."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ curl -s 'localhost:{PORT}/predictions?limit=2'
 
 
 def main() -> None:
-    """Print the requests, and become the server."""
+    """Print the requests, and replace this process by the server."""
     print(REQUESTS, file=sys.stderr, flush=True)
     os.execv(sys.executable, [sys.executable, "-m", "server", *sys.argv[1:]])
 

@@ -15,7 +15,7 @@ TRAINER = "train.py:Trainer"
 
 
 def main() -> None:
-    """Run it."""
+    """Train an adapter, and serve it in two ways."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--examples", type=Path, default=ROOT / "examples" / "tickets_train.jsonl")
     parser.add_argument(

@@ -1,1 +1,1 @@
-"""What the outside can see of the project, and the figures of its structure."""
+"""Records the project's visible behaviour, and measures its structure."""

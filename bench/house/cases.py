@@ -1,4 +1,4 @@
-"""What is asked of a server: every route with every method, and envelopes that are wrong."""
+"""The requests of a snapshot: every route with every method, and right and wrong bodies."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Case:
     """One request.
 
     Attributes:
-        name: says what it is about.
+        name: describes the request.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Case:
 
 
 def walk(caller: str) -> Iterator[Case]:
-    """Every route; a PUT of something new has an id of this caller's."""
+    """Yield requests of every route; the ids of new predictions contain the caller."""
     for path in _paths(caller):
         noun = path.split("/")[1]
         for method in METHODS:
@@ -47,7 +47,7 @@ def _paths(caller: str) -> Iterator[str]:
 
 
 def envelopes() -> Iterator[Case]:
-    """Bodies, headers and queries, right and wrong."""
+    """Yield requests with right and wrong bodies, headers and queries."""
     for name, body in _BODIES.items():
         yield Case(f"POST /predictions, {name}", "POST", "/predictions", body)
     for name, headers in _HEADERS.items():

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and its exit codes."""
+"""Records the output and the exit codes of the command line."""
 
 import tempfile
 from pathlib import Path
@@ -57,7 +57,7 @@ _SELFTEST: tuple[tuple[str, ...], ...] = (
 
 
 def commands(tree: Tree) -> dict[str, str]:
-    """`command.txt`: each command, its exit code and what it printed."""
+    """Make `command.txt`: each command, its exit code and its output."""
     parts: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         folder = fill(Path(name) / "with code", "work.py", "work_train.py")
@@ -94,5 +94,5 @@ def _described(title: str, ended: Ended, folder: Path) -> str:
 
 
 def _settled(text: str) -> list[str]:
-    # A log line in JSON has its part of the snapshot.
+    # Log lines in JSON have their own part of the snapshot.
     return [line for line in text.split("\n") if line and not line.startswith('{"')]

@@ -13,7 +13,7 @@ _MAP = Path("docs/results/house/test-map.txt")
 
 
 def main() -> int:
-    """Compare; 0 if nothing differs."""
+    """Compare two snapshots. Return 0 if nothing differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)

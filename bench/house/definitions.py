@@ -1,4 +1,4 @@
-"""Functions and classes of some modules, found by the names that a call gives."""
+"""Finds functions and classes of some modules by the names in a call."""
 
 import ast
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from bench.house.imports import origin
 from bench.house.trees import Module
 
 _PLAIN = (str, bytes, list, dict, set)
-"""Their methods have names that tell a reader nothing about the project."""
+"""Types whose method names tell a reader nothing about the project."""
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,19 @@ class Definition:
 
     @property
     def parameters(self) -> list[str]:
-        """What a caller passes, without self."""
+        """The names of the parameters, without self."""
         spec = self.node.args
         names = [each.arg for each in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
         return names[1:] if names[:1] in (["self"], ["cls"]) else names
 
     @property
     def is_property(self) -> bool:
-        """Whether it is called by being read."""
+        """Whether reading the attribute calls the function."""
         return any("property" in ast.unparse(each) for each in self.node.decorator_list)
 
     @property
     def title(self) -> str:
-        """As it is shown."""
+        """The name with its class, for display."""
         return f"{self.owner.node.name}.{self.node.name}" if self.owner else self.node.name
 
 
@@ -48,7 +48,7 @@ class Class:
 
     @property
     def is_protocol(self) -> bool:
-        """Whether it only tells what others have."""
+        """Whether the class is a protocol, which others implement."""
         return any("Protocol" in ast.unparse(base) for base in self.node.bases)
 
 
@@ -73,7 +73,7 @@ class Index:
                 self._by_method.setdefault(name, []).append(method)
 
     def find(self, module: Module, name: str) -> Class | Definition | None:
-        """What a (dotted) name means in a module; a name handed on is looked up where it is."""
+        """Find the definition of a (dotted) name in a module; follow re-exported names."""
         if (module.name, name) in self._known:
             return self._known[module.name, name]
         head, _, rest = name.partition(".")
@@ -83,7 +83,7 @@ class Index:
         return self.find(there, leaf) if there is not None and there is not module else None
 
     def named(self, module: Module, title: str) -> Definition | None:
-        """A function of a module by its title or, for a method, by its name alone."""
+        """Find a function of a module by its title or, for a method, by its name alone."""
         mine = (each for (name, _), each in self._known.items() if name == module.name)
         for each in mine:
             found = each.methods.values() if isinstance(each, Class) else [each]
@@ -93,7 +93,7 @@ class Index:
         return None
 
     def method(self, owner: Class, name: str) -> Definition | None:
-        """A method of a class or of its bases."""
+        """Find a method of a class or of its bases."""
         if name in owner.methods:
             return owner.methods[name]
         bases = (self.find(owner.module, ast.unparse(base)) for base in owner.node.bases)
@@ -101,7 +101,7 @@ class Index:
         return next(filter(None, found), None)
 
     def target(self, called: ast.expr, caller: Definition) -> Class | Definition | None:
-        """What a call means; a method of another object is found where one class alone has it."""
+        """Find the target of a call; a method of another object if only one class has it."""
         if not isinstance(called, ast.Name | ast.Attribute):
             return None
         found = self.find(caller.module, ast.unparse(called))
@@ -116,7 +116,7 @@ class Index:
 
 
 def aliases_of(module: Module) -> dict[str, str]:
-    """The names that a module's imports bind, and what they stand for."""
+    """Return the names that a module's imports bind, with their full names."""
     bound: dict[str, str] = {}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):

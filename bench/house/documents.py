@@ -1,4 +1,4 @@
-"""The OpenAPI documents."""
+"""Records the OpenAPI documents."""
 
 import json
 import tempfile
@@ -19,7 +19,7 @@ _OTHERS: dict[str, dict[str, str]] = {
 
 
 def documents(tree: Tree) -> dict[str, str]:
-    """Of the tree's own predictor, and of others, as `python -m server openapi` prints them."""
+    """Make the documents of several predictors, as `python -m server openapi` prints them."""
     found = {"openapi/own.json": _document(tree, tree.path, {})}
     for name, stubs in _OTHERS.items():
         with tempfile.TemporaryDirectory() as folder:

@@ -43,7 +43,7 @@ class Measured:
 
 
 def measure(tree: Tree, *, is_run: bool = True) -> Measured:
-    """Measure a tree; its server is run only if asked."""
+    """Measure a tree; run its server only if `is_run`."""
     lists = house_lists(tree)
     found: dict[str, Journey | None] = {
         f"{which}, as read": read_journey(tree, which) for which in journeys.STARTS
@@ -58,7 +58,7 @@ def measure(tree: Tree, *, is_run: bool = True) -> Measured:
 
 
 def journey_rows(found: Mapping[str, Journey | None]) -> Rows:
-    """The figures of the journeys; a tree without the place where one starts has none."""
+    """Return the figures of the journeys; a tree without the start of one has none."""
     rows: Rows = {}
     for name, journey in found.items():
         figures = (
@@ -72,7 +72,7 @@ def journey_rows(found: Mapping[str, Journey | None]) -> Rows:
 
 
 def document(measured: Mapping[str, Measured]) -> str:
-    """The page."""
+    """Return the page."""
     titles = ("Journeys", "The sources as a whole", "Area by area")
     parts = [
         "# The figures of the house",

@@ -1,4 +1,4 @@
-"""Names of the files that are left behind."""
+"""Lists the files that a server leaves behind."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ _ID = re.compile(r"(?:[0-9a-f]{2}(?=/)|[A-Za-z0-9_-]{20,}|[0-9a-f]{12,})")
 
 
 def names_in(folder: Path) -> str:
-    """The names below a folder, ids and digests as one; `× N` where several are left alike."""
+    """List the names below a folder, without ids and digests; `× N` counts equal ones."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     names = [_ID.sub("<id>", str(path.relative_to(folder))) for path in files]
     return "".join(f"{name} × {names.count(name)}\n" for name in sorted(set(names)))

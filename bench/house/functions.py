@@ -19,7 +19,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True)
 class Function:
-    """What is counted of one function."""
+    """The figures of one function."""
 
     name: str
     lines: int
@@ -33,7 +33,7 @@ class Function:
 
 
 def functions_of(modules: Iterable[Module]) -> list[Function]:
-    """Every function, nested ones too."""
+    """Return the figures of every function, also of nested ones."""
     return [
         _function(module, node)
         for module in modules
@@ -60,7 +60,7 @@ def _function(module: Module, node: FunctionNode) -> Function:
 
 
 def length(node: FunctionNode) -> int:
-    """From `def` to the last line, without the docstring."""
+    """Count the lines from `def` to the last line, without the docstring."""
     lines = (node.end_lineno or node.lineno) - node.lineno + 1
     if ast.get_docstring(node) is None:
         return lines
@@ -80,7 +80,7 @@ def _count(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> int:
 
 
 def _depths(body: Iterable[ast.AST], depth: int) -> Iterator[int]:
-    """The depth of each block; an `elif` is no deeper than its `if`, a function starts anew."""
+    """Yield the depth of each block; an `elif` is as deep as its `if`, a function starts at 0."""
     for node in body:
         if isinstance(node, FunctionNode | ast.ClassDef):
             continue

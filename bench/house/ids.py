@@ -1,4 +1,4 @@
-"""Every test of a tree, by file, name and parameters."""
+"""Lists every test of a tree, by file, name and parameters."""
 
 from collections import defaultdict
 
@@ -7,7 +7,7 @@ from bench.house.tree import Tree
 
 
 def test_ids(tree: Tree) -> dict[str, str]:
-    """`tests.txt`: a line `FILE::NAME`, and below it a tab and the parameters of each."""
+    """Make `tests.txt`: a line `FILE::NAME`, and below it a tab and the parameters of each."""
     arguments = ["-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests"]
     ended = tree.run(arguments, tree.path)
     if ended.code != 0:
@@ -18,7 +18,7 @@ def test_ids(tree: Tree) -> dict[str, str]:
 
 
 def grouped(ids: list[str]) -> str:
-    """Ids as lines, the parameters of one test below its name."""
+    """Write ids as lines, with the parameters of a test below its name."""
     found: dict[str, list[str]] = defaultdict(list)
     for each in ids:
         name, bracket, parameters = each.partition("[")
@@ -27,7 +27,7 @@ def grouped(ids: list[str]) -> str:
 
 
 def ungrouped(text: str) -> list[str]:
-    """The ids that `grouped` was given, sorted by name."""
+    """Return the ids that `grouped` was given, sorted by name."""
     ids: list[str] = []
     name = ""
     for line in text.splitlines():

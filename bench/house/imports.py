@@ -1,4 +1,4 @@
-"""Who imports whom: edges, circles, lazy imports, and private names of other packages."""
+"""Measures imports: edges, circles and lazy imports."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ Graph = Mapping[str, set[str]]
 
 
 def graph_of(modules: Iterable[Module]) -> Graph:
-    """The project's modules that each module imports, wherever in it."""
+    """Return the project's modules that each module imports, anywhere in its code."""
     by_name = {module.name: module for module in modules}
     return {
         name: {found for found in _imported(module, by_name) if found != name}
@@ -37,7 +37,7 @@ def _names(node: ast.AST, module: Module) -> list[str]:
 
 
 def origin(node: ast.ImportFrom, module: Module) -> str:
-    """What is imported from, by its whole name."""
+    """Return the full name of the module that is imported from."""
     if not node.level:
         return node.module or ""
     is_package = module.path.name == "__init__.py"
@@ -47,7 +47,7 @@ def origin(node: ast.ImportFrom, module: Module) -> str:
 
 
 def circles(graph: Graph) -> list[str]:
-    """A circle at a time, each cut before the next is looked for."""
+    """Find the circles one by one, each cut before the search for the next."""
     cut: dict[str, set[str]] = {name: set(targets) for name, targets in graph.items()}
     found: list[str] = []
     while (circle := _circle(cut)) is not None:
@@ -66,7 +66,7 @@ def _circle(graph: Graph) -> list[str] | None:
 
 
 def lazy_imports(modules: Sequence[Module]) -> list[str]:
-    """Imports of the project's own modules that a condition or a call decides on, as path:line."""
+    """Find imports of the project's modules inside a condition or function, as path:line."""
     known = {module.name: module for module in modules}
     found = []
     for module in modules:

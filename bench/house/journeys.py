@@ -47,22 +47,22 @@ class Journey:
 
     @property
     def stays(self) -> list[str]:
-        """The modules visited, again after others."""
+        """The modules visited, in order, each again after others."""
         return [path for path, _ in groupby(path for path, _ in self.steps)]
 
     @property
     def modules(self) -> int:
-        """How many there are."""
+        """The number of modules."""
         return len(set(self.stays))
 
     @property
     def crossings(self) -> int:
-        """How often the room changes."""
+        """The number of changes of the room."""
         rooms = [room_of(path, self.server) for path in self.stays]
         return sum(1 for _ in groupby(rooms)) - 1
 
     def described(self) -> list[str]:
-        """A line for each stay: the room, if it is another, the module, the functions."""
+        """Return a line for each stay: the room, if it changes, the module, the functions."""
         lines, before = [], ""
         for path, steps in groupby(self.steps, key=lambda step: step[0]):
             room = room_of(path, self.server)
@@ -74,7 +74,7 @@ class Journey:
 
 
 def room_of(path: str, server: PurePosixPath) -> str:
-    """The room of a module."""
+    """Return the room of a module."""
     whole = PurePosixPath(path)
     if whole.is_relative_to(server):
         return whole.relative_to(server).parts[0]
@@ -82,7 +82,7 @@ def room_of(path: str, server: PurePosixPath) -> str:
 
 
 def read_journey(tree: Tree, which: str) -> Journey | None:
-    """A journey as one reads it; None where the tree has none of its starts."""
+    """Return a journey as one reads it, or None if the tree has none of its starts."""
     index = Index(tree.of("server"))
     start = next(filter(None, (_find(tree, index, *each) for each in STARTS[which])), None)
     if start is None:
@@ -101,7 +101,7 @@ def _find(tree: Tree, index: Index, path: str, name: str) -> Definition | None:
 
 
 def run_journeys(tree: Tree) -> dict[str, Journey | None]:
-    """Both journeys as they run: one POST of a prediction, five times; the median is kept."""
+    """Run one POST of a prediction five times, and return the median of both journeys."""
     runs = trace(tree.root)
     kept: dict[str, Journey | None] = {}
     for which in STARTS:
@@ -112,7 +112,7 @@ def run_journeys(tree: Tree) -> dict[str, Journey | None]:
 
 
 def _steps(turns: Iterable[Sequence[Call]], which: str) -> list[tuple[str, str]]:
-    """Each function where it is entered first; a comprehension belongs to its function."""
+    """Return each function at its first entry; a comprehension belongs to its function."""
     of_report = which == "report"
     chosen = (turn for turn in turns if (turn[0].path in READERS) == of_report)
     calls = (call for turn in chosen for call in turn)

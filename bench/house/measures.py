@@ -27,7 +27,7 @@ _GROUPS = {
 
 
 def area_rows(tree: Tree) -> Rows:
-    """The figures of each area; `gradients` is a part of `runner`."""
+    """Return the figures of each area; `gradients` is a part of `runner`."""
     groups = {name: tree.of(*areas) for name, areas in _GROUPS.items()}
     groups["gradients"] = [m for m in tree.of("runner") if "gradients" in m.path.parts]
     rows: Rows = {}
@@ -94,7 +94,7 @@ def _words(text: str) -> list[str]:
 
 
 def house_lists(tree: Tree) -> dict[str, list[str]]:
-    """What is told by name: each list's length is a figure of the sources."""
+    """Return the findings by name; each list's length is a figure of the sources."""
     modules = tree.of(*SOURCES)
     functions = functions_of(modules)
     server = [
@@ -129,7 +129,7 @@ def _long_classes(modules: Sequence[Module]) -> list[str]:
 
 
 def house_rows(tree: Tree, lists: dict[str, list[str]]) -> Rows:
-    """The figures of the sources as a whole."""
+    """Return the figures of the sources as a whole."""
     modules = tree.of(*SOURCES)
     tested = [m for m in modules if m.path.name != "__init__.py"]
     missing = len(lists["modules without a test of their path"])

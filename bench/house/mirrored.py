@@ -1,4 +1,4 @@
-"""Which modules have a test file of their own path."""
+"""Finds the modules without a test file of their own path."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from bench.house.trees import Module
 
 
 def without_test(sources: Sequence[Module], tests: Sequence[Module]) -> list[str]:
-    """The modules that have none; a package's `__init__` needs none."""
+    """Return the modules without one; a package's `__init__` needs none."""
     known = {str(test.path) for test in tests}
     return [
         str(source.path)
@@ -16,6 +16,6 @@ def without_test(sources: Sequence[Module], tests: Sequence[Module]) -> list[str
 
 
 def _expected(source: Module) -> list[str]:
-    """`test_main.py` will do for `__main__.py`."""
+    """Return the accepted names; `test_main.py` will do for `__main__.py`."""
     names = {source.path.stem, source.path.stem.strip("_")}
     return [str("tests" / source.path.with_name(f"test_{name}.py")) for name in names]

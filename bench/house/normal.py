@@ -1,4 +1,4 @@
-"""Texts and answers without what changes from run to run, so that two runs are equal."""
+"""Removes from texts and answers everything that changes from run to run."""
 
 import json
 import re
@@ -32,11 +32,11 @@ _RULES = tuple((re.compile(pattern), shown) for pattern, shown in _TEXTS)
 
 
 def normal(text: str, known: Mapping[str, str] | None = None) -> str:
-    """The text with placeholders for ids, times, ports, process numbers, hashes and paths.
+    """Replace ids, times, ports, process numbers, hashes and paths by placeholders.
 
     Args:
-        text: as it came.
-        known: literal texts of this run, and what stands for each.
+        text: the text of a run.
+        known: literal texts of this run, and the placeholder for each.
     """
     places = {sys.prefix: "<venv>", sysconfig.get_path("stdlib"): "<stdlib>"}
     for literal, shown in sorted({**places, **(known or {})}.items(), key=lambda p: -len(p[0])):
@@ -48,7 +48,7 @@ def normal(text: str, known: Mapping[str, str] | None = None) -> str:
 
 
 def shape(value: Json, known: Mapping[str, str] | None = None) -> Json:
-    """Keys and types; short texts, booleans and null as they are."""
+    """Return keys and types; keep short texts, booleans and null."""
     if isinstance(value, dict):
         return {normal(k, known): shape(v, known) for k, v in sorted(value.items())}
     if isinstance(value, list):
@@ -61,7 +61,7 @@ def shape(value: Json, known: Mapping[str, str] | None = None) -> Json:
 
 
 def body_shape(kind: str, body: bytes, known: Mapping[str, str] | None = None) -> Json:
-    """Of an answer's body, after its content type."""
+    """Return the shape of an answer's body, by its content type."""
     text = body.decode(errors="backslashreplace")
     if "event-stream" in kind:
         return distinct([_event_shape(part, known) for part in text.split("\n\n") if part])
@@ -90,10 +90,10 @@ def _data(text: str, known: Mapping[str, str] | None) -> Json:
 
 
 def distinct(values: list[Json]) -> list[Json]:
-    """Each value once, in the order in which they came."""
+    """Return each value once, in order."""
     return [json.loads(text) for text in dict.fromkeys(json.dumps(value) for value in values)]
 
 
 def to_json(value: Json) -> str:
-    """Sorted and indented, with a newline at its end."""
+    """Return JSON, sorted and indented, with a newline at its end."""
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""Does as its input says, and notes in the file `begun` what it has begun with."""
+"""Does what its input says, and notes the start of each run in the file `begun`."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ class Predictor(BaseRunner):  # type: ignore[misc]  # cog has no types
     async def run(
         self, text: str = Input(), action: str = Input(default="echo")
     ) -> AsyncIterator[str]:
-        """The text, and the text in capitals."""
+        """Yield the text, and the text in capitals."""
         with Path("begun").open("a") as book:
             book.write(text[:40] + "\n")
         print("begun with", text[:40])

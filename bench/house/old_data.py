@@ -1,4 +1,4 @@
-"""Makes a data folder, adapters and a database with a tree's own server, for later ones to open.
+"""Makes a data folder, adapters and a database with a tree's server, for later ones to open.
 
     python -m bench.house.old_data --tree DIR --output tests/cog_adapt/data/made_at_b702e72.tar.gz
 
@@ -34,7 +34,7 @@ from typing import Any
 
 from bench.house.tree_server import Client, Server, wait_for
 
-OWED = "http://127.0.0.1:21877"  # below the ports that systems give to whoever asks for any
+OWED = "http://127.0.0.1:21877"  # below the ephemeral ports of common systems
 LARGE = "large " * 20_000
 TEXTS = ["My parcel has not come.", "I cannot log in any more."]
 PUT = {"input": {"text": "chosen"}}
@@ -44,7 +44,7 @@ _ON_STEP = re.compile(r"step (2[1-9]|[345]\d)/60")  # a checkpoint is kept every
 
 
 def main() -> None:
-    """Make it."""
+    """Make the archive."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--tree", type=Path, required=True, help="whose server makes it")
     parser.add_argument("--output", type=Path, required=True)
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def actions_server(tree: Path, folder: Path, key: str) -> Server:
-    """A tree's server on the folder `actions`."""
+    """Return a tree's server on the folder `actions`."""
     data = folder / "actions"
     data.mkdir(exist_ok=True)
     env = {"API_KEYS_FILE": str(folder / "keys"), "COG_MAX_CONCURRENCY": "2"}
@@ -71,7 +71,7 @@ def actions_server(tree: Path, folder: Path, key: str) -> Server:
 
 
 def tickets_server(tree: Path, folder: Path, key: str) -> Server:
-    """A tree's server of its own predictor, on the folder `tickets`."""
+    """Return a tree's server of its own predictor, on the folder `tickets`."""
     env = {"API_KEYS_FILE": str(folder / "keys"), "COG_TRAIN_TYPE_STUB": "train.py:Trainer"}
     data = folder / "tickets"
     data.mkdir(exist_ok=True)
@@ -169,7 +169,7 @@ def _nameless(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 @contextlib.contextmanager
 def _receiver() -> Iterator[str]:
-    """A server that receives webhooks and says nothing more."""
+    """Run a server that receives webhooks silently."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -1,4 +1,4 @@
-"""The tree's own predictor and training, served."""
+"""Records the behaviour of the tree's own predictor and training."""
 
 import tempfile
 from pathlib import Path
@@ -12,7 +12,7 @@ from bench.house.tree import Tree
 
 
 def own(tree: Tree) -> dict[str, str]:
-    """`own.json`, `own.metrics.txt`, `own.log_keys.json` and `files.txt`."""
+    """Make `own.json`, `own.metrics.txt`, `own.log_keys.json` and `files.txt`."""
     with tempfile.TemporaryDirectory() as name:
         data, weights = Path(name) / "data", Path(name) / "weights"
         more = {"DATA_DIR": str(data), "WEIGHTS_DIR": str(weights), "DEVICE": "cpu"}

@@ -33,7 +33,7 @@ def _test_of(path: Path) -> Path:
 
 
 class _Planter(ast.NodeTransformer):
-    """Plants the mistake of one number; counts the places on its way."""
+    """Plants a mistake at one place, given by its number, and counts the places."""
 
     def __init__(self, wanted: int) -> None:
         self.wanted, self.places, self.text = wanted, 0, ""
@@ -60,7 +60,7 @@ class _Planter(ast.NodeTransformer):
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Add in place of subtracting, and the other way round."""
+        """Swap addition and subtraction."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Add | ast.Sub) and self._is_wanted(node):
             node.op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
@@ -79,7 +79,7 @@ class _Planter(ast.NodeTransformer):
 
 
 def plant(source: str, chance: random.Random) -> tuple[str, str] | None:
-    """Return a source with one mistake, and which; None where there is no place for one."""
+    """Return a source with one mistake, and its description, or None if no place fits."""
     counting = _Planter(-1)
     counting.visit(ast.parse(source))
     if not counting.places:

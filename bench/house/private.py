@@ -20,7 +20,7 @@ _HEAVY = {"torch", "transformers"}
 
 
 def private_names(modules: Sequence[Module]) -> list[str]:
-    """Each place once, as path:line name."""
+    """Return each place once, as path:line name."""
     roots = {module.name.partition(".")[0] for module in modules}
     defined = {name for module in modules for name in _defined(module)}
     found: set[tuple[str, int, str]] = set()
@@ -90,7 +90,7 @@ def _uses(node: ast.AST, base: str, private: set[str]) -> Iterator[tuple[int, st
 
 
 def _privates_of(base: str) -> set[str]:
-    """What the methods of an installed class name `self._...`."""
+    """Return the names `self._...` in the methods of an installed class."""
     place, _, name = base.rpartition(".")
     try:
         found = getattr(importlib.import_module(place), name)

@@ -1,4 +1,4 @@
-"""Takes webhooks on loopback."""
+"""Receives webhooks on loopback."""
 
 import contextlib
 import json
@@ -27,35 +27,35 @@ class Came:
 
 @dataclass
 class Receiver:
-    """What came so far.
+    """The webhooks so far.
 
     Attributes:
-        url: its root.
-        came: in the order of arrival.
+        url: the receiver's root.
+        came: the webhooks in order of arrival.
     """
 
     url: str = ""
     came: list[Came] = field(default_factory=list)
 
     def at(self, path: str) -> list[Came]:
-        """What came to one path."""
+        """Return the webhooks to one path."""
         return [each for each in self.came if each.path == path]
 
     def is_complete(self, path: str) -> bool:
-        """Whether the last one has come there."""
+        """Return whether the last webhook has come to a path."""
         return any(each.json["status"] in _FINAL for each in self.at(path))
 
 
 @contextlib.contextmanager
 def receiver() -> Iterator[Receiver]:
-    """Answers 200 to every POST, 410 below `/gone`."""
+    """Run a receiver that answers 200 to every POST, and 410 below `/gone`."""
     taken = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
-        """Takes one."""
+        """Receives one webhook."""
 
         def do_POST(self) -> None:
-            """Note it."""
+            """Note the webhook."""
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
             taken.came.append(Came(self.path, headers, body))

@@ -1,4 +1,4 @@
-"""Every route for every key, with and without STRICT_COG."""
+"""Records every route for every key, with and without STRICT_COG."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ Answers = dict[str, dict[str, list[str]]]
 
 
 def routes(tree: Tree) -> dict[str, str]:
-    """`routes.json`: for each case its different answers, each with those who got it.
+    """Make `routes.json`: for each case its different answers, each with its callers.
 
     The digit before a caller is STRICT_COG.
     """
@@ -105,7 +105,7 @@ def _shutdowns() -> list[Case]:
 
 
 def _prepare(server: Served) -> None:
-    """Make the records that are asked for."""
+    """Make the records that the requests name."""
     server.ask("PUT", f"/predictions/{KNOWN['predictions']}", {"input": {"action": "say"}})
     server.ask("PUT", f"/trainings/{KNOWN['trainings']}", {"input": {"name": "n"}})
 
@@ -119,7 +119,7 @@ def _ask_all(
     for case in cases:
         answer = server.ask(case.method, case.path, case.body, {**case.headers, **headers})
         _note(answers, normal(case.name, known), summary(answer, known), who)
-        if answer.status == 202:  # lest the next one find it busy
+        if answer.status == 202:  # else the next request would find it busy
             server.until(lambda: _is_idle(server, headers))
 
 
@@ -144,7 +144,7 @@ def _note_end(server: Served, who: str, answers: Answers) -> None:
 
 
 def summary(answer: Answer, known: Mapping[str, str] | None = None) -> Json:
-    """Status, headers and the body's shape."""
+    """Return status, headers and the body's shape."""
     headers = {
         name: "…" if name in _SHOWN_BY_NAME else normal(value, known)
         for name, value in answer.headers.items()

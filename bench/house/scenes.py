@@ -1,4 +1,4 @@
-"""What happens to a server while its numbers, logs and webhooks are watched."""
+"""Runs a server through events that show in its metrics, logs and webhooks."""
 
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _ASYNC = {"prefer": "respond-async"}
 
 @contextmanager
 def scene(tree: Tree, **more: str) -> Iterator[tuple[Served, Receiver, Path]]:
-    """A server with a predictor, a training and somebody who takes its webhooks; its folder."""
+    """Run a server with a predictor and a training, and a receiver of its webhooks."""
     with tempfile.TemporaryDirectory() as name, receiver() as taken:
         folder = fill(Path(name), "work.py", "work_train.py")
         hooks = {"WEBHOOK_SECRET": SECRET, "WEBHOOK_AUTH_TOKEN": "token"}
@@ -29,7 +29,7 @@ def scene(tree: Tree, **more: str) -> Iterator[tuple[Served, Receiver, Path]]:
 
 
 def play(server: Served, taken: Receiver) -> None:
-    """A success, a failure, a cancel, a training and a webhook that is refused for good."""
+    """Cause a success, a failure, a cancel, a training and a webhook refused for good."""
     _start(server, taken, "predictions", "tell", {"action": "tell"})
     server.until(lambda: taken.is_complete("/tell"))
     _start(server, taken, "predictions", "fail", {"action": "fail"})
@@ -42,7 +42,7 @@ def play(server: Served, taken: Receiver) -> None:
 
 
 def cancel(server: Served, taken: Receiver) -> None:
-    """A prediction that is cancelled once its output has been told."""
+    """Cancel a prediction after its output was sent."""
     _start(server, taken, "predictions", "cancel", {"action": "wait"})
     server.until(lambda: any(each.json.get("output") for each in taken.at("/cancel")))
     server.ask("POST", "/predictions/of-cancel/cancel")
@@ -61,7 +61,7 @@ def _start(
 
 
 def reject(server: Served) -> None:
-    """What is refused: an input that does not fit, and one too many."""
+    """Send requests that are refused: a wrong input, and one beyond capacity."""
     server.ask("POST", "/predictions", {"input": {"action": "sing"}})
     server.ask("POST", "/predictions", {"id": "long", "input": {"action": "wait"}}, _ASYNC)
     server.ask("POST", "/predictions", {"input": {}}, _ASYNC)
@@ -71,6 +71,6 @@ def reject(server: Served) -> None:
 
 
 def crash(server: Served) -> None:
-    """The model process dies, and is there again."""
+    """Let the worker die, and wait until it is back."""
     server.ask("POST", "/predictions", {"input": {"action": "die"}})
     server.until(lambda: server.health() == "READY")

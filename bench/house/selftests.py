@@ -1,4 +1,4 @@
-"""The self-test's command, under whichever name a tree gives it."""
+"""Runs the self-test's command, under whichever name a tree gives it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ _SPELLINGS = (
 def run_selftest(
     tree: Tree, folder: Path, arguments: Sequence[str], more: Mapping[str, str] | None = None
 ) -> Ended:
-    """What the first spelling that exists does."""
+    """Run the first spelling that exists."""
     for spelling in _SPELLINGS:
         ended = tree.run([*spelling, *arguments], folder, more)
         if not _is_missing(ended):

@@ -29,7 +29,7 @@ class HasEndedError(RuntimeError):
 
     Attributes:
         code: its exit code.
-        log: what it printed.
+        log: its output.
     """
 
     def __init__(self, code: int, log: str) -> None:
@@ -67,7 +67,7 @@ class Served:
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One request; a body that is no bytes goes as JSON."""
+        """Send one request; a body that is not bytes is sent as JSON."""
         sent = {**self.headers, **(headers or {})}
         content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         if content is not None:
@@ -80,21 +80,21 @@ class Served:
             return Answer(answer.status, names, answer.read())
 
     def run_to_end(self, path: str, body: object) -> Answer:
-        """POST, synchronously."""
+        """Send a synchronous POST."""
         return self.ask("POST", path, body)
 
     def health(self) -> str:
-        """As it is told now."""
+        """Return the present health."""
         with contextlib.suppress(OSError, http.client.HTTPException):
             return str(self.ask("GET", "/health-check").json["status"])
         return "no answer"
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so.
+        """Wait until a condition is true.
 
         Raises:
-            HasEndedError: the server has.
-            TimeoutError: it was not in time.
+            HasEndedError: the server has ended.
+            TimeoutError: the condition was not true in time.
         """
         deadline = time.monotonic() + _READY_SECONDS
         while not is_so():
@@ -105,11 +105,11 @@ class Served:
             time.sleep(_PAUSE)
 
     def text(self) -> str:
-        """What it has printed so far."""
+        """Return the output so far."""
         return self.log.read_text(errors="replace")
 
     def stop(self) -> int:
-        """End it; its exit code."""
+        """End the server. Return its exit code."""
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_STOP_SECONDS)
@@ -126,7 +126,7 @@ def served(
     flags: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
-    """`python -m server` in a folder, from the end of its setup to its own."""
+    """Run `python -m server` in a folder; yield it when its setup has ended."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Every setting: variable, default, and what a wrong value is answered with."""
+"""Records every setting: variable, default, and the error for a wrong value."""
 
 import json
 import tempfile
@@ -79,7 +79,7 @@ _RUNNER_WRONG = {
 
 
 def settings(tree: Tree) -> dict[str, str]:
-    """`settings.json`."""
+    """Make `settings.json`."""
     with tempfile.TemporaryDirectory() as name:
         folder = fill(Path(name), "work.py")
         ended = tree.run(["-c", _INSIDE], folder)

@@ -27,7 +27,7 @@ PARTS: dict[str, Callable[[Tree], dict[str, str]]] = {
 
 
 def main() -> int:
-    """Write the parts; 0."""
+    """Write the parts. Return 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tree", type=Path, required=True, help="the project at one commit")
     parser.add_argument("--output", type=Path, required=True, help="a folder for the snapshot")

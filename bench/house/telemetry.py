@@ -1,4 +1,4 @@
-"""Names and labels of metrics, keys of log lines, webhooks, and the files that are left."""
+"""Records names and labels of metrics, keys of log lines, webhooks, and the files left behind."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 def telemetry(tree: Tree) -> dict[str, str]:
-    """`metrics.txt`, `log_keys.json`, `webhooks.json`, `schema.sql` and `files.work.txt`."""
+    """Make `metrics.txt`, `log_keys.json`, `webhooks.json`, `schema.sql` and `files.work.txt`."""
     with scene(tree, MAX_QUEUE="1") as (server, taken, folder):
         play(server, taken)
         reject(server)
@@ -53,7 +53,7 @@ def _other_logs(tree: Tree) -> Iterable[str]:
 
 
 def metric_names(server: Served) -> str:
-    """Help and type of each metric, and each series without its value."""
+    """Return help and type of each metric, and each series without its value."""
     lines = server.ask("GET", "/metrics").body.decode().splitlines()
     comments = [line for line in lines if line.startswith("#")]
     series = {_series(line) for line in lines if not line.startswith("#")}
@@ -67,7 +67,7 @@ def _series(line: str) -> str:
 
 
 def log_keys(texts: Iterable[str]) -> Json:
-    """The keys of the JSON lines in some logs, and their levels, by event."""
+    """Return the keys of the JSON lines in some logs, and their levels, by event."""
     found: dict[str, set[str]] = defaultdict(set)
     for text in texts:
         for line in (line for line in text.splitlines() if line.startswith("{")):
@@ -100,7 +100,7 @@ def _is_signed(came: Came) -> bool:
 
 
 def database_schema(data: Path) -> str:
-    """The statements that made the SQLite file below a folder, and its version."""
+    """Return the statements that made the SQLite file below a folder, and its version."""
     file = next(path for path in sorted(data.rglob("*")) if _is_database(path))
     with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         rows = connection.execute(

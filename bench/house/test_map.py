@@ -1,4 +1,4 @@
-"""What became of each test: old ids, new ids, and the lines that lead from one to the other."""
+"""Maps old ids of tests to new ones, by lines in a file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class TestMap:
 
     Attributes:
         moved: new prefix by old prefix.
-        removed: prefixes of tests that are gone with a reason.
+        removed: prefixes of tests that were removed for a given reason.
     """
 
     __test__ = False  # pytest collects what is called Test
@@ -24,10 +24,10 @@ class TestMap:
 
     @classmethod
     def of(cls, text: str) -> "TestMap":
-        """Read the lines; `#` begins a comment.
+        """Parse the lines; `#` begins a comment.
 
         Raises:
-            ValueError: a line is none of these.
+            ValueError: a line has neither form.
         """
         moved: dict[str, str] = {}
         removed: list[str] = []
@@ -45,11 +45,11 @@ class TestMap:
 
     @classmethod
     def read(cls, path: Path) -> "TestMap":
-        """Of a file; without one every test stays where it is."""
+        """Read a file; without one, every test keeps its id."""
         return cls.of(path.read_text("utf-8") if path.exists() else "")
 
     def find(self, old: str) -> str | None:
-        """The new id of an old one; None: removed. The longest prefix that fits decides."""
+        """Return the new id of an old one by its longest prefix, or None if it was removed."""
         fits = [each for each in (*self.moved, *self.removed) if old.startswith(each)]
         prefix = max(fits, key=len, default="")
         if prefix in self.removed:
@@ -58,7 +58,7 @@ class TestMap:
 
 
 def differences(old: Iterable[str], new: Iterable[str], mapping: TestMap) -> list[str]:
-    """Old ids that lead to no test, and new ones that nothing leads to."""
+    """Return old ids that lead to no test, and new ones that nothing leads to."""
     there = set(new)
     found = {each: mapping.find(each) for each in old}
     lost = [f"- {each} (looked for {at})" for each, at in found.items() if at and at not in there]

@@ -1,4 +1,4 @@
-"""One POST /predictions to a tree's own server, and every call of its functions on the way."""
+"""Traces every call of a tree's functions during one POST /predictions to its server."""
 
 import contextlib
 import http.client
@@ -28,7 +28,7 @@ class Predictor(BasePredictor):
 
 @dataclass(frozen=True)
 class Call:
-    """A function of the project that was called, or went on."""
+    """A function of the project that was called or resumed."""
 
     time: int
     process: int
@@ -40,16 +40,16 @@ class Call:
 
     @classmethod
     def read(cls, line: str) -> "Call":
-        """From a line of the trace."""
+        """Parse a line of the trace."""
         moment, process, thread, depth, path, function, is_new = line.split()
         numbers = (int(moment), int(process), int(thread), int(depth))
         return cls(*numbers, path, function, is_new == "1")
 
 
 def trace(root: Path, times: int = 5) -> list[list[list[Call]]]:
-    """The turns of the front's event loop between a request and its answer, some times over.
+    """Return the turns of the front's event loop between a request and its answer, several times.
 
-    A turn is what the loop called at one time, down to its end or its next `await`.
+    A turn holds the calls from one callback of the loop to its end or its next `await`.
     """
     with tempfile.TemporaryDirectory() as name, _serving(root.resolve(), Path(name)) as server:
         process, port = server
@@ -63,7 +63,7 @@ def trace(root: Path, times: int = 5) -> list[list[list[Call]]]:
 
 
 def _span(port: int) -> tuple[int, int]:
-    """When a request began, and when its answer was there."""
+    """Return the moments at which a request began and its answer arrived."""
     time.sleep(_PAUSE)
     return time.monotonic_ns(), _post(port)
 
@@ -80,7 +80,7 @@ def _turns(calls: list[Call]) -> list[list[Call]]:
 
 @contextlib.contextmanager
 def _serving(root: Path, folder: Path) -> Iterator[tuple[int, int]]:
-    """The process and the port of a server whose model is ready."""
+    """Run a server; yield its process and its port when its model is ready."""
     (folder / "predict.py").write_text(_PREDICTOR)
     port = _free_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
@@ -119,7 +119,7 @@ def _is_ready(port: int) -> bool:
 
 
 def _post(port: int) -> int:
-    """Predict; the moment at which the answer was there."""
+    """Run a prediction. Return the moment at which the answer arrived."""
     answer, moment = _ask(port, "POST", "/predictions", _BODY)
     if b'"succeeded"' not in answer:
         raise RuntimeError(f"the prediction did not succeed: {answer[:400]!r}")

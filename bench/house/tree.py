@@ -28,13 +28,13 @@ class Tree:
     """The project at one commit.
 
     Attributes:
-        path: its root, absolute.
+        path: absolute path of its root.
     """
 
     path: Path
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Of a process of this tree: fixed where it shows, and nothing is written into the tree."""
+        """Return the variables for a process of this tree, which writes nothing into the tree."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
         kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
         fixed = {"COLUMNS": "100", "LINES": "40", "TERM": "dumb", "NO_COLOR": "1", "TZ": "UTC"}
@@ -45,7 +45,7 @@ class Tree:
     def run(
         self, arguments: Sequence[str], folder: Path, more: Mapping[str, str] | None = None
     ) -> Ended:
-        """Run `python ARGUMENTS` in a folder to its end; one that goes on is ended by SIGTERM."""
+        """Run `python ARGUMENTS` in a folder to its end, or end it by SIGTERM."""
         process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=folder,
@@ -65,7 +65,7 @@ class Tree:
 
 
 def fill(folder: Path, *names: str) -> Path:
-    """Copy predictors of this house into a folder; the folder."""
+    """Copy predictors of this package into a folder. Return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         shutil.copy(PREDICTORS / name, folder)

@@ -1,4 +1,4 @@
-"""The server of a tree as a process of its own, and a client of it."""
+"""Runs the server of a tree as a process, with a client for it."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 @contextlib.contextmanager
 def _ending(process: "subprocess.Popen[bytes]", log: IO[bytes]) -> Iterator[None]:
-    """End the server at the end; after an error show what it wrote."""
+    """End the server at the end; after an error, print its output."""
     try:
         yield
     except BaseException:
@@ -39,12 +39,12 @@ class Server:
     """A server of a tree, and a client of it.
 
     Attributes:
-        tree: where `python -m server` comes from.
-        folder: where it runs.
-        data: its DATA_DIR is `.data` in there, its WEIGHTS_DIR `weights`.
+        tree: the sources of `python -m server`.
+        folder: its working directory.
+        data: the folder of its DATA_DIR, `.data`, and its WEIGHTS_DIR, `weights`.
         predict: the reference of its predictor.
-        key: that the client sends.
-        env: more variables.
+        key: the key that the client sends.
+        env: additional variables.
     """
 
     tree: Path
@@ -56,7 +56,7 @@ class Server:
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Client"]:
-        """Start it, wait until it is ready, and tell it to end."""
+        """Start the server, wait until it is ready, and end it afterwards."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -95,13 +95,13 @@ class Server:
 
 @dataclass(frozen=True)
 class Client:
-    """What asks a running server."""
+    """A client of a running server."""
 
     process: "subprocess.Popen[bytes]"
     http: httpx2.Client
 
     def until_ready(self) -> "Client":
-        """Wait for setup; the server may be busy with what it has found."""
+        """Wait for setup; the server may be busy with recovered predictions."""
 
         def look() -> bool | None:
             if self.process.poll() is not None:
@@ -117,7 +117,7 @@ class Client:
         return self
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> Any:  # noqa: ANN401
-        """The JSON of an answer that is not an error."""
+        """Send a request, and return the JSON of its answer."""
         answer = self.http.request(method, path, json=body, headers=headers)
         if not answer.is_success:
             raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
@@ -126,19 +126,19 @@ class Client:
     def submit(
         self, id_: str, inputs: Mapping[str, object], kind: str = "predictions", **more: object
     ) -> None:
-        """Ask for a run, and do not wait for its end."""
+        """Start a run without waiting for its end."""
         self.ask("POST", f"/{kind}", {"id": id_, "input": inputs, **more}, **ASYNC)
 
     def record(self, id_: str, kind: str = "predictions") -> Any:  # noqa: ANN401
-        """What is known of a run."""
+        """Return the record of a run."""
         return self.ask("GET", f"/{kind}/{id_}")
 
     def ended(self, id_: str, kind: str = "predictions") -> Any:  # noqa: ANN401
-        """The record as soon as it has ended."""
+        """Wait for the end of a run. Return its record."""
         return wait_for(lambda: (r := self.record(id_, kind))["status"] in FINAL and r or None)
 
     def account(self, id_: str, kind: str = "predictions") -> dict[str, Any]:
-        """All that can be read of a run that has ended."""
+        """Return everything that can be read of an ended run."""
         page = self.ask("GET", f"/{kind}?limit=1000")["results"]
         return {
             "record": self.record(id_, kind),
@@ -148,13 +148,13 @@ class Client:
         }
 
     def kill(self) -> None:
-        """SIGKILL the server and its model processes."""
+        """Kill the server and its workers with SIGKILL."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(SECONDS)
 
 
 def wait_for(look: Callable[[], Value | None], seconds: float = SECONDS) -> Value:
-    """What `look` returns as soon as it is not None."""
+    """Call `look` until it returns something other than None. Return that."""
     deadline = time.monotonic() + seconds
     while (value := look()) is None:
         if time.monotonic() > deadline:
@@ -164,7 +164,7 @@ def wait_for(look: Callable[[], Value | None], seconds: float = SECONDS) -> Valu
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """SIGTERM, and SIGKILL to all of its group when that is not enough."""
+    """Send SIGTERM, and SIGKILL to the whole group if that is not enough."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(20.0)

@@ -1,4 +1,4 @@
-"""A tree of sources as it lies on disk, before the move into one package or after it."""
+"""Reads a tree of sources from disk, in the layout of today or before the move into one package."""
 
 import ast
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Module:
     """One file.
 
     Attributes:
-        path: below the tree's root.
+        path: path below the tree's root.
         area: one of AREAS.
         text: its source.
     """
@@ -28,18 +28,18 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Its syntax."""
+        """The syntax tree."""
         return ast.parse(self.text)
 
     @property
     def name(self) -> str:
-        """As one imports it."""
+        """The name under which it is imported."""
         parts = self.path.with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     @property
     def lines(self) -> int:
-        """How long it is."""
+        """The number of lines."""
         return self.text.count("\n")
 
 
@@ -62,17 +62,17 @@ class Tree:
 
     @property
     def server(self) -> PurePosixPath:
-        """Where Cog's HTTP API lies."""
+        """The folder of Cog's HTTP API."""
         below = PurePosixPath(PACKAGE) if (self.root / PACKAGE).is_dir() else PurePosixPath()
         return below / "server"
 
     def of(self, *areas: str) -> list[Module]:
-        """The modules of some areas."""
+        """Return the modules of some areas."""
         return [module for module in self.modules if module.area in areas]
 
 
 def area_of(path: PurePosixPath, *, is_package: bool) -> str | None:
-    """The area of a file, None where it is in none; commands stand apart in either layout."""
+    """Return the area of a file, or None; commands have an area of their own in either layout."""
     parts = path.parts
     if is_package and parts[0] == PACKAGE:
         return parts[1] if parts[1] in AREAS[:3] else "package"

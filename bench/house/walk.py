@@ -18,7 +18,7 @@ from bench.house.definitions import Class, Definition, Index
 
 @dataclass
 class Walk:
-    """A walk under way.
+    """A walk in progress.
 
     Attributes:
         stops: the functions entered so far, in order.
@@ -28,7 +28,7 @@ class Walk:
     stops: list[Definition] = field(default_factory=list)
 
     def enter(self, function: Definition, carried: set[str]) -> None:
-        """Read a function, of whose parameters some bear the value."""
+        """Read a function, some of whose parameters carry the value."""
         if carried and all(function.node is not each.node for each in self.stops):
             self.stops.append(function)
             reader = _Reader(self, function, set(carried))
@@ -37,13 +37,13 @@ class Walk:
 
 
 class _Reader:
-    """Reads one function: which of its names bear the value, and whom it calls with them."""
+    """Reads one function: the names that carry the value, and the functions called with them."""
 
     def __init__(self, walk: Walk, function: Definition, carried: set[str]) -> None:
         self._walk, self._function, self._carried = walk, function, carried
 
     def read(self, node: ast.AST) -> None:
-        """Read a statement or an expression, and what is in it first."""
+        """Read a statement or an expression, after its children."""
         for child in _in_order(node):
             self.read(child)
         if isinstance(node, ast.Call):
@@ -62,7 +62,7 @@ class _Reader:
         )
 
     def _is_put_down(self, value: ast.expr) -> bool:
-        """Whether it is constructed of the value, or only a part of it."""
+        """Return whether a new object is constructed of the value, or only takes a part of it."""
         value = value.value if isinstance(value, ast.Await) else value
         is_call = isinstance(value, ast.Call)
         found = self._target(value.func) if isinstance(value, ast.Call) else None
@@ -86,7 +86,7 @@ class _Reader:
         self._walk.enter(target, passed)
 
     def _is_held(self, called: ast.expr) -> bool:
-        """Whether a method of the value itself is called."""
+        """Return whether a method of the value itself is called."""
         holder = called.value if isinstance(called, ast.Attribute) else None
         return isinstance(holder, ast.Name) and holder.id in self._carried
 
@@ -97,7 +97,7 @@ class _Reader:
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """The children as they are evaluated."""
+    """Yield the children in the order of evaluation."""
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         return iter([node.value] if node.value is not None else [])
     if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):

@@ -1,4 +1,4 @@
-"""Speaks HTTP to one server, this project's or Cog's own, and waits until it is ready."""
+"""A client for one server, this project's or Cog's own, that can wait until it is ready."""
 
 import contextlib
 import time
@@ -9,22 +9,22 @@ import httpx2
 
 from cog_adapt.server.errors import InputError, ServerError, UnavailableError
 
-_PAUSE = 0.1  # s between two looks at one's own server while it starts
-_POLITE_PAUSE = 1.0  # s, at another's
-_SECONDS = 30.0  # for an answer that waits for no run
+_PAUSE = 0.1  # s between health checks of this process's own server while it starts
+_POLITE_PAUSE = 1.0  # s between health checks of another server
+_SECONDS = 30.0  # for a response that waits for no prediction or training
 _NO_READ_LIMIT = httpx2.Timeout(_SECONDS, read=None)
 _READY = ("READY", "BUSY")
 _BROKEN = ("SETUP_FAILED", "DEFUNCT", "UNHEALTHY", "UNKNOWN")
 
 
 class Client:
-    """One server.
+    """A client of one server.
 
     Args:
-        url: its root.
+        url: the server's root.
         key: an API key.
-        check_process: for a server that was started for this client: raises if it has ended.
-            Until it listens it may be unreachable.
+        check_process: raises if the server, which was started for this client, has ended. Until
+            that server listens, it may be unreachable.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Client:
         self._http = httpx2.Client(
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=_SECONDS,
-            trust_env=check_process is None,  # no proxy stands before one's own process
+            trust_env=check_process is None,  # this process's own server is behind no proxy
         )
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class Client:
     def request(
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
     ) -> httpx2.Response:
-        """One request, its answer read whole.
+        """Send one request, and read the response whole.
 
         Raises:
             UnavailableError: the server cannot be reached.
@@ -58,10 +58,10 @@ class Client:
     def stream(
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
     ) -> Iterator[httpx2.Response]:
-        """One request whose answer may take as long as it likes.
+        """Send one request whose response may take any time.
 
         Raises:
-            UnavailableError: the server cannot be reached, or not any more.
+            UnavailableError: the server cannot be reached, or the connection broke off.
         """
         url = self.url + path
         with (
@@ -82,17 +82,17 @@ class Client:
             raise UnavailableError(f"{self.url} cannot be reached: {error}") from error
 
     def wait_until_ready(self, seconds: float) -> None:
-        """Wait for health READY, or BUSY.
+        """Wait until the server's health is READY or BUSY.
 
         Raises:
-            UnavailableError: it is another final state, or takes longer.
+            UnavailableError: the health is another final state, or setup takes longer.
         """
         deadline = time.monotonic() + seconds
         while not self._is_ready(deadline):
             time.sleep(self._pause)
 
     def document(self) -> dict[str, Any]:
-        """The OpenAPI document; servers have it once they are ready."""
+        """Return the OpenAPI document, which servers have once they are ready."""
         return content(self.request("GET", "/openapi.json"))
 
     def _is_ready(self, deadline: float) -> bool:
@@ -109,7 +109,7 @@ class Client:
         return status in _READY
 
     def _ask(self, path: str) -> httpx2.Response | None:
-        """GET; None while nobody listens at a server that is being started."""
+        """Send a GET; return None while a server that is being started does not listen yet."""
         if self._check_process is None:
             return self.request("GET", path)
         self._check_process()
@@ -123,10 +123,10 @@ def _paragraphs(*parts: str) -> str:
 
 
 def content(response: httpx2.Response) -> dict[str, Any]:
-    """The JSON object of an answer.
+    """Return the JSON object of a response.
 
     Raises:
-        ServerError: it is another answer.
+        ServerError: the response is no success, or holds no JSON object.
     """
     answer = _json(response)
     if response.status_code not in (200, 202) or not isinstance(answer, dict):
@@ -135,7 +135,7 @@ def content(response: httpx2.Response) -> dict[str, Any]:
 
 
 def refusal(response: httpx2.Response) -> ServerError:
-    """What an answer that is no success means to a person."""
+    """Make the error that explains a response that is no success."""
     answer, code = _json(response), response.status_code
     detail = answer.get("detail", answer.get("error")) if isinstance(answer, dict) else None
     if code == 422 and isinstance(detail, list):

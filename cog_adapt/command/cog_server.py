@@ -4,8 +4,9 @@
     with cog_server(folder, predict="predict.py:Predictor") as server:
         response = server.post("/predictions", {"input": {"text": "hello"}})
 
-The folder is the server's working directory: references and `.cog/openapi_schema.json` are found
-from there. Its output goes to `.cog/coglet-predict.log` (or `-train`): one of each mode a folder.
+The folder is the server's working directory, where references and `.cog/openapi_schema.json` are
+looked up. The server's output goes to `.cog/coglet-predict.log` (or `-train`), so a folder can have
+one server of each mode.
 """
 
 import contextlib
@@ -29,8 +30,8 @@ PORT_ATTEMPTS = 3
 BUSY_ATTEMPTS = 40
 BUSY_PAUSE = 0.05
 STOP_SECONDS = 20.0
-ANSWER_SECONDS = 1800.0  # a training answers when it has ended
-NO_VALIDATION = "Failed to compile input schema validator"  # and coglet becomes READY
+ANSWER_SECONDS = 1800.0  # a training answers at its end
+NO_VALIDATION = "Failed to compile input schema validator"  # coglet logs this, and becomes READY
 
 
 class ServerStartError(Exception):
@@ -46,7 +47,7 @@ class CogServer:
     """A running coglet server.
 
     Attributes:
-        url: its root, without a slash at the end.
+        url: the server's root, without a slash at the end.
         log: the file of its standard output and error.
         process: the server's own process, for tests of signals.
     """
@@ -59,11 +60,11 @@ class CogServer:
     def request(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
     ) -> httpx2.Response:
-        """One request; the answer is read whole, a stream's too."""
+        """Send one request, and read the response whole, even a stream."""
         return self.client.request(method, self.url + path, json=body, headers=headers)
 
     def get(self, path: str) -> httpx2.Response:
-        """One GET."""
+        """Send a GET."""
         return self.request("GET", path)
 
     def post(
@@ -74,11 +75,10 @@ class CogServer:
         *,
         busy_attempts: int = BUSY_ATTEMPTS,
     ) -> httpx2.Response:
-        """POST, again while the answer is 409, at most `busy_attempts` times.
+        """Send a POST, again while the answer is 409, at most `busy_attempts` times.
 
-        coglet gives a slot back only after it has answered, so that a client that does one
-        thing after the other is now and then told that the server is busy. A test of 409 itself
-        asks for one attempt.
+        coglet frees a slot only after it has answered, so a client that sends one request after
+        another sometimes gets 409. A test of 409 itself makes one attempt.
         """
         for _ in range(busy_attempts - 1):
             response = self.request("POST", path, body, headers)
@@ -90,7 +90,7 @@ class CogServer:
     def stream(
         self, path: str, body: object, headers: Mapping[str, str] | None = None
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """POST, and yield the answer's server-sent events as they come: (event, data)."""
+        """Send a POST, and yield the response's server-sent events as they come: (event, data)."""
         accept = {"Accept": "text/event-stream", **(headers or {})}
         with self.client.stream("POST", self.url + path, json=body, headers=accept) as response:
             for event in httpx2.EventSource(response, max_event_size=None):
@@ -98,7 +98,7 @@ class CogServer:
                 yield event.event, data
 
     def kill(self) -> None:
-        """SIGKILL the worker and the server, as a power cut would."""
+        """Kill the worker and the server with SIGKILL, as abruptly as a power cut."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         for worker in children.read_text().split():
             os.kill(int(worker), signal.SIGKILL)
@@ -106,7 +106,7 @@ class CogServer:
         self.process.wait(STOP_SECONDS)
 
     def health(self) -> dict[str, Any]:
-        """The answer of /health-check."""
+        """Return the answer of /health-check."""
         answer: dict[str, Any] = self.get("/health-check").json()
         return answer
 
@@ -139,16 +139,16 @@ def cog_server(  # noqa: PLR0913 - what an image's environment says
     """Start coglet in a folder, wait until it is READY, and stop it at the end.
 
     Args:
-        folder: where it runs.
+        folder: the server's working directory.
         predict: the reference of the predictor, such as `predict.py:Predictor`.
         train: the reference of the training function.
-        env: variables on top of those of this process.
+        env: variables in addition to those of this process.
         mode: `train` runs the training function at /trainings.
-        ready_seconds: how long its setup may take.
+        ready_seconds: how long setup may take.
         until: the health to wait for.
 
     Raises:
-        ServerStartError: it ended, its setup failed, it took longer, or it checks no input.
+        ServerStartError: the server ended, failed in setup, took longer, or checks no input.
     """
     environment = _environment(predict, train, env or {})
     log = folder / ".cog" / f"coglet-{mode}.log"
@@ -172,9 +172,9 @@ def _on_a_free_port(
 
 
 def _environment(predict: str, train: str | None, env: Mapping[str, str]) -> dict[str, str]:
-    """This process's variables without those that steer Cog, then the ones asked for."""
+    """Return this process's variables, except those that configure Cog, and the given ones."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COG_")}
-    # coglet starts its worker as `python`, which has to be the one with cog in it.
+    # coglet starts its worker as `python`, which has to be an interpreter that has cog.
     kept["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     stubs = {"COG_PREDICT_TYPE_STUB": predict} | ({"COG_TRAIN_TYPE_STUB": train} if train else {})
     return kept | python_path() | stubs | dict(env)
@@ -218,7 +218,7 @@ def _wait_until(wanted: str, server: CogServer, seconds: float) -> None:
 
 
 def _health_of(server: CogServer) -> dict[str, Any]:
-    """Its health; while nothing answers, a status of None."""
+    """Return the server's health, with the status None while nothing answers."""
     try:
         return server.health()
     except httpx2.TransportError:

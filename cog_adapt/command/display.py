@@ -1,6 +1,6 @@
-"""Shows a run while it goes on: logs and progress on standard error, streamed text on output.
+"""Shows a run in progress: logs and progress on standard error, streamed text on standard output.
 
-Bars and colours are for terminals; into a file or pipe go the logs and the text as they are.
+Bars and colours are for terminals; a file or pipe gets the logs and the text unchanged.
 """
 
 from types import TracebackType
@@ -18,15 +18,15 @@ from rich.progress import (
 from rich.text import Text
 
 _WIDTH = 24  # characters of a metric
-STEP = ".step"  # a metric of such a name counts up to the input `steps`
+STEP = ".step"  # a metric whose name ends so counts up to the input `steps`
 
 
 class Display:
-    """One run on the screen; a context while it goes on.
+    """Shows one run on the screen, as a context that surrounds the run.
 
     Attributes:
         is_text: whether the output is a list of the pieces of one text.
-        streams_text: whether these are printed as they come.
+        streams_text: whether the pieces are printed as they come.
     """
 
     def __init__(self) -> None:
@@ -61,20 +61,20 @@ class Display:
         self._progress.stop()
 
     def say(self, message: str) -> None:
-        """A line about the run, from this program."""
+        """Print a line from this program about the run."""
         self._err.print(message)
 
     def expect(self, steps: int | None, *, is_text: bool, streams_text: bool) -> None:
-        """What kind of run is coming."""
+        """Set the kind of the run that follows."""
         self.is_text, self.streams_text = is_text, streams_text
         self._progress.update(self._task, total=steps)
 
     def phase(self, name: str) -> None:
-        """What the run is at."""
+        """Show the present phase of the run."""
         self._progress.update(self._task, description=name)
 
     def show(self, name: str, data: dict[str, Any]) -> None:
-        """One event of the run."""
+        """Show one event of the run."""
         match name:
             case "queued":
                 self.phase(f"queued, position {data.get('position')}")
@@ -89,7 +89,7 @@ class Display:
                 self._write(str(data.get("chunk", "")))
 
     def log(self, text: str) -> None:
-        """What the model printed; colours of its own are kept on a terminal."""
+        """Print the model's logs; on a terminal, keep their colours."""
         if self._err.is_terminal:
             self._err.print(Text.from_ansi(text.rstrip("\n"), style="dim"))
         else:
@@ -109,14 +109,14 @@ class Display:
         self._out.file.flush()
 
     def put(self, text: str) -> None:
-        """A whole result on standard output."""
+        """Print a whole result on standard output."""
         self._write(f"{text}\n")
 
     def finish_text(self, whole: str | None) -> None:
-        """End the line of a streamed text, after what is missing of it.
+        """Print the rest of a streamed text, and end its line.
 
         Args:
-            whole: all of it; None if the run failed.
+            whole: the whole text, or None if the run failed.
         """
         whole = self._text if whole is None else whole
         rest = whole.removeprefix(self._text) if whole.startswith(self._text) else f"\n{whole}"

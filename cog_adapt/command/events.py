@@ -1,7 +1,7 @@
-"""Runs a prediction or training on a server, and yields what happens while it does.
+"""Runs a prediction or training on a server, and yields its events.
 
-Whatever the server can do, the events are the same, as (name, data): `queued`, `start`, `log`,
-`metric`, `output`, and at last `completed` with the final object.
+The events are the same (name, data) for every server, whatever it can do: `queued`, `start`,
+`log`, `metric`, `output`, and at last `completed` with the final object.
 """
 
 import time
@@ -16,19 +16,19 @@ from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.protocol import Kind
 
 Event = tuple[str, dict[str, Any]]
-_POLL = 0.5  # s between two looks at a record whose stream broke off
+_POLL = 0.5  # s between requests for a record whose stream broke off
 _FINAL = ("succeeded", "failed", "canceled")
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What to run.
+    """The prediction or training to run.
 
     Attributes:
         kind: a prediction or a training.
-        prediction_id: chosen here, so that it can be canceled from its first moment.
-        inputs: as the schema wants them.
-        is_streaming: whether the server streams it in the answer to POST.
+        prediction_id: chosen by this client, so that it can cancel the run from the start.
+        inputs: the inputs in the types of the schema.
+        is_streaming: whether the server streams the run in the answer to POST.
     """
 
     kind: Kind
@@ -38,17 +38,17 @@ class RunRequest:
 
     @property
     def collection(self) -> str:
-        """The path of its kind."""
+        """The path of all runs of this kind."""
         return "/predictions" if self.kind == "predict" else "/trainings"
 
     @property
     def path(self) -> str:
-        """Its own path."""
+        """The path of this run."""
         return f"{self.collection}/{self.prediction_id}"
 
 
 def follow(client: Client, run: RunRequest) -> Iterator[Event]:
-    """Run it, and yield each event as it happens; the last is `completed`.
+    """Run it, and yield each event as it happens; the last event is `completed`.
 
     Raises:
         InputError: the server refuses the inputs.
@@ -58,12 +58,12 @@ def follow(client: Client, run: RunRequest) -> Iterator[Event]:
         yield name, data
         if name == "completed":
             return
-    # The stream ended early: this reader was too slow, say. The run goes on all the same.
+    # The stream ended early, for instance because this reader was too slow. The run continues.
     yield "completed", _final_record(client, run)
 
 
 def cancel(client: Client, run: RunRequest) -> bool:
-    """Ask to end the run; False if the server does not know it (yet)."""
+    """Cancel the run. Return False if the server does not know it (yet)."""
     try:
         return client.request("POST", f"{run.path}/cancel").status_code == 200
     except UnavailableError:
@@ -79,9 +79,9 @@ def _events(client: Client, run: RunRequest) -> Iterator[Event]:
 
 
 def _has_events(client: Client, run: RunRequest) -> bool:
-    """Whether the server streams the events of any run; Cog's knows no such path.
+    """Return whether the server streams the events of any run; Cog's has no such path.
 
-    Asked before the run is started, because afterwards it could not be waited for.
+    Ask before starting the run: without events, only the answer to POST tells the run's end.
     """
     response = client.request("GET", f"{run.path}/events")
     return response.status_code == 404 and "json" in response.headers.get("content-type", "")
@@ -121,7 +121,7 @@ def _read(response: httpx2.Response) -> Iterator[Event]:
 
 
 def _final_record(client: Client, run: RunRequest) -> dict[str, Any]:
-    """The final object of a run whose stream ended early."""
+    """Return the final object of a run whose stream ended early."""
     while True:
         response = client.request("GET", run.path)
         if response.status_code == 404:

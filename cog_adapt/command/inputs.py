@@ -1,9 +1,9 @@
-"""From `-i name=value` to the JSON of a request, by the schema of the server.
+"""Converts `-i name=value` to the JSON of a request, by the schema of the server.
 
-A value is text on the command line; what it becomes depends on the type of its input: a number,
-true or false, JSON for objects and lists, else a string. `@file` is the file: as a data URI
-where a string is allowed, else its text is the value. Double quotes around a value make it
-literal. A flag given several times is a list.
+A value on the command line is text, converted to the type of its input: a number, true or false,
+JSON for objects and lists, else a string. `@file` stands for the file: as a data URI where a
+string is allowed, else as the text in it. Double quotes make a value literal. A flag given several
+times makes a list.
 """
 
 import base64
@@ -28,11 +28,11 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 @dataclass(frozen=True)
 class Value:
-    """One value as it was written.
+    """One value as written on the command line.
 
     Attributes:
-        text: without the quotes.
-        is_literal: whether it stood in quotes, so that it is a string and no `@file`.
+        text: the value without quotes.
+        is_literal: whether the value was quoted, so that it is a string and no `@file`.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Value:
 
     @property
     def file(self) -> Path | None:
-        """The file of `@file`."""
+        """The path in `@file`, or None."""
         if self.is_literal or not self.text.startswith("@"):
             return None
         return Path(self.text[1:]).expanduser()
@@ -50,7 +50,7 @@ Flags = Mapping[str, Sequence[Value]]
 
 
 def read_flags(flags: Sequence[str]) -> Flags:
-    """The values of each input, in the order they were given.
+    """Return the values of each input, in the order of the flags.
 
     Raises:
         InputError: a flag is not `name=value`, or names a file that cannot be read.
@@ -76,7 +76,7 @@ def _value(name: str, text: str) -> Value:
 
 
 def fit_inputs(flags: Flags, schema: InputSchema) -> dict[str, Any]:
-    """The inputs as the schema wants them.
+    """Convert the values to the types of the schema.
 
     Raises:
         InputError: a name is unknown, or a value is not allowed; one line for each.
@@ -144,7 +144,7 @@ def _fit_list(values: Sequence[Value], items: Schema, components: Schema) -> lis
 
 
 def _alternatives(schema: Schema, components: Schema) -> list[Schema]:
-    """The types that a schema allows, strings last: any text is one."""
+    """Return the types that a schema allows; strings come last, because any text is one."""
     if "$ref" in schema:
         return _alternatives(components[schema["$ref"].rpartition("/")[2]], components)
     for keyword in ("anyOf", "oneOf", "allOf"):
@@ -202,7 +202,7 @@ def _text_of(path: Path) -> str:
 
 
 def data_uri(path: Path) -> str:
-    """The file as a data URI; the type goes by the name's extension."""
+    """Return the file as a data URI, whose type follows from the file's extension."""
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     try:
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first cancels the run, which is then waited for; the second leaves at once."""
+"""Handles Ctrl-C: the first cancels the run and waits for its end; the second exits immediately."""
 
 import contextlib
 import queue
@@ -11,7 +11,7 @@ _PAUSE = 0.1  # s until a run that the server does not know yet is canceled agai
 
 
 class Interrupted:
-    """Whether Ctrl-C was pressed."""
+    """Records whether Ctrl-C was pressed."""
 
     def __init__(self) -> None:
         self.once = False
@@ -19,15 +19,15 @@ class Interrupted:
 
 @contextlib.contextmanager
 def canceling(cancel: Callable[[], bool], say: Callable[[str], None]) -> Iterator[Interrupted]:
-    """Cancel on the first Ctrl-C while the body goes on; the second is KeyboardInterrupt.
+    """Cancel on the first Ctrl-C while the body continues; the second raises KeyboardInterrupt.
 
     Args:
-        cancel: asks the server; False if the run is not known there yet.
-        say: tells the person.
+        cancel: asks the server; returns False if the run is not known there yet.
+        say: shows a message to the user.
     """
     state, ended = Interrupted(), threading.Event()
-    # The handler runs between any two bytecodes, also where a lock is held: it only does what
-    # is safe there, and a thread does the rest.
+    # The handler runs between any two bytecodes, also while a lock is held. So it does only what
+    # is safe then, and a thread does the rest.
     pressed: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -54,7 +54,7 @@ def canceling(cancel: Callable[[], bool], say: Callable[[str], None]) -> Iterato
 
 @contextlib.contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into SystemExit, so that what was started is stopped."""
+    """Turn SIGTERM and SIGHUP into SystemExit, so that a started server is stopped."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

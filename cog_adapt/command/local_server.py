@@ -1,6 +1,6 @@
-"""A server of one's own for one run: a child process on a free port of the loopback interface.
+"""Starts a server for one run: a child process on a free port of the loopback interface.
 
-It has a folder for its records and a key that nobody else knows, both gone afterwards.
+The server has its own folder for records and a secret key, both removed afterwards.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
     """Start a server in the working directory, and stop it at the end.
 
     Args:
-        kind: what it shall run.
-        variables: for its environment, on top of this process's.
+        kind: the kind of run that it serves.
+        variables: environment variables in addition to this process's.
 
     Raises:
-        UnavailableError: it ended; the message ends with its log.
+        UnavailableError: the server ended; the message ends with its log.
     """
     with tempfile.TemporaryDirectory(prefix="server-") as name:
         folder = Path(name)
@@ -54,7 +54,7 @@ def local_server(kind: Kind, variables: Mapping[str, str]) -> Iterator[Client]:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now."""
+    """Return a port of the loopback interface that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -62,7 +62,7 @@ def free_port() -> int:
 
 
 def _environment(folder: Path, port: int) -> dict[str, str]:
-    """This process's variables, but no other server's records, limits or keys."""
+    """Return this process's variables, with other records, limits and keys."""
     return {
         **os.environ,
         **python_path(),
@@ -77,7 +77,10 @@ def _environment(folder: Path, port: int) -> dict[str, str]:
 
 
 def python_path() -> dict[str, str]:
-    """Where the package is, unless it is installed: a folder before Python's own hides some."""
+    """Return a PYTHONPATH that has the package, unless it is installed.
+
+    An installed package needs none, and its folder ahead of Python's own could hide modules.
+    """
     if str(_PACKAGES) in (*site.getsitepackages(), site.getusersitepackages()):
         return {}
     path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
@@ -113,7 +116,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of it: itself, the worker, and what the model started."""
+    """Kill what is left of the server: itself, the worker, and processes that the model started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

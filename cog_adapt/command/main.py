@@ -1,7 +1,7 @@
 """The command `cog-adapt`.
 
-A worker imports the module that its parent was started with, so this one imports nothing
-that its commands need, and nothing that a file of the user's could stand in for.
+A worker imports the main module of its parent. So this module imports nothing that only the
+commands need, and nothing that a file in the user's folder could replace.
 """
 
 import os
@@ -24,14 +24,14 @@ COMMANDS = tuple(_SUMMARIES)
 def main() -> None:
     """Run the command line of this process."""
     if not sys.flags.safe_path and not _is_here():
-        # The folder of a predictor may hold a random.py: its modules are for the worker
-        # alone, and Python looks there for its own too, in every process that it spawns.
+        # The folder of a predictor may hold a random.py. Its modules are for the worker
+        # alone, but Python would prefer them to its own in every process that it spawns.
         os.execv(sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]])
     run(sys.argv[1:])
 
 
 def run(arguments: list[str]) -> None:
-    """Run one command; it ends the process, with an exit code where it failed."""
+    """Run one command, which ends the process, with an exit code if it failed."""
     name, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if name in ("-h", "--help"):
         sys.stdout.write(_help())
@@ -62,6 +62,6 @@ def _help() -> str:
 
 
 def _is_here() -> bool:
-    """Whether the package is found through the working directory."""
+    """Return whether the package is imported from the working directory."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     return root == os.path.realpath(os.getcwd())

@@ -1,6 +1,6 @@
-"""`cog-adapt new DIR`: a project of one's own, from the files that belong to whoever owns a model.
+"""`cog-adapt new DIR`: writes a new project from the files that belong to the owner of a model.
 
-Beside them lies a copy of the package: `cog build` takes the source of a project, and no more.
+The project has a copy of the package too, because `cog build` takes nothing outside its folder.
 """
 
 import argparse
@@ -19,14 +19,14 @@ ZONE = (
     *("requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
     *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
 )
-"""What belongs to the owner of a model, in a checkout of the repository."""
+"""The files that belong to the owner of a model, in a checkout of the repository."""
 
 _INSTALLED = PACKAGE / "template"  # put there when the wheel is built
 _OWN = {"pyproject.toml": "new_pyproject.toml", "README.md": "new_readme.md"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write a new project; 0, or 2 if the folder cannot be used."""
+    """Write a new project into an empty folder."""
     parser = argparse.ArgumentParser(prog="cog-adapt new", description=main.__doc__)
     parser.add_argument("folder", type=Path, metavar="DIR", help="absent or empty")
     folder = parser.parse_args(arguments).folder
@@ -43,7 +43,7 @@ def write_project(folder: Path) -> None:
     """Write the files of a new project into a folder.
 
     Raises:
-        ConfigError: the folder has something in it, or cannot be written.
+        ConfigError: the folder is not empty, or cannot be written.
     """
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -59,7 +59,7 @@ def write_project(folder: Path) -> None:
 
 
 def zone() -> Iterator[tuple[Path, str]]:
-    """The owner's files, each with its path in a project."""
+    """Yield the owner's files, each with its path in a project."""
     root = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent
     for path in [path for pattern in ZONE for path in sorted(root.glob(pattern))]:
         if path.is_file():

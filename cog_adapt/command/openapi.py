@@ -4,8 +4,8 @@ coglet reads it from `.cog/openapi_schema.json`. Write that file with
 
     python -m cog_adapt.command.openapi --output .cog/openapi_schema.json
 
-which takes what to describe from COG_PREDICT_TYPE_STUB and COG_TRAIN_TYPE_STUB, else from
-`cog.yaml`, and everything as seen from the working directory.
+which finds the predictor through COG_PREDICT_TYPE_STUB and COG_TRAIN_TYPE_STUB, else through
+`cog.yaml`. All paths are relative to the working directory.
 """
 
 import argparse
@@ -25,10 +25,10 @@ from cog_adapt.server.schema.openapi import openapi_schema
 
 
 def find_references(environment: Mapping[str, str], folder: Path) -> dict[Kind, str]:
-    """What to describe: from the environment, and what that does not name from `cog.yaml`.
+    """Return the references to describe: from the environment, else from `cog.yaml`.
 
     Raises:
-        ConfigError: `cog.yaml` is wrong, or nothing is named.
+        ConfigError: `cog.yaml` is wrong, or neither names a reference.
     """
     predict = environment.get("COG_PREDICT_TYPE_STUB")
     train = environment.get("COG_TRAIN_TYPE_STUB")
@@ -53,19 +53,19 @@ def write_atomically(path: Path, text: str) -> None:
     ) as file:
         temporary = Path(file.name)
         file.write(text)
-    temporary.chmod(0o644)  # a temporary file is its owner's alone; coglet may run as another user
+    temporary.chmod(0o644)  # a temporary file is private; coglet may run as another user
     temporary.replace(path)
 
 
 def write_document(output: Path | None) -> None:
-    """Describe what this folder serves, in a file, or on standard output.
+    """Write the document of this folder's predictor to a file or to standard output.
 
     Raises:
-        SystemExit: nothing can be described; with the reason.
+        SystemExit: nothing can be described; the message has the reason.
     """
     try:
         references = find_references(os.environ, Path.cwd())
-        with contextlib.redirect_stdout(sys.stderr):  # what a predictor prints is not the document
+        with contextlib.redirect_stdout(sys.stderr):  # a predictor's prints are not the document
             targets = {kind: load_reference(name) for kind, name in references.items()}
         schema = openapi_schema(targets.get("predict"), targets.get("train"))
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What becomes of a final output: text and JSON on standard output, files on disk."""
+"""Writes a final output: text and JSON on standard output, files on disk."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from cog_adapt.server.errors import InputError, StorageError
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,")
-_KEPT = re.compile(r"[^\w.-]+")  # what a server calls its outputs must not leave the folder
+_KEPT = re.compile(r"[^\w.-]+")  # a server's names must not lead out of the folder
 _UNKNOWN = "application/octet-stream"
 _MOST_HEADER = 100 * 2**20  # bytes, of safetensors
 Place = tuple[str | int, ...]
@@ -20,21 +20,21 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class OutputPath:
-    """Where results are written.
+    """The place where results are written.
 
     Attributes:
-        named: the path of `-o`; None without it.
-        stem: what files are called without one: `output`, or `weights` for a training.
+        named: the path of `-o`, or None.
+        stem: the file name without `-o`: `output`, or `weights` for a training.
     """
 
     named: Path | None
     stem: str
 
     def check(self) -> None:
-        """Find out before anything is run whether it can be written.
+        """Check before the run that results can be written.
 
         Raises:
-            InputError: there is no such folder, or nothing may be written there.
+            InputError: the folder does not exist, or is not writable.
         """
         folder = self.path.parent
         if not folder.is_dir():
@@ -44,14 +44,14 @@ class OutputPath:
 
     @property
     def path(self) -> Path:
-        """The path for the one result there is."""
+        """The path for a single result."""
         if self.named is None:
             return Path(self.stem)
         return self.named / self.stem if self.named.is_dir() else self.named
 
 
 def as_text(output: object) -> str:
-    """A string as it is, anything else as JSON to read."""
+    """Return a string unchanged, and anything else as indented JSON."""
     return output if isinstance(output, str) else json.dumps(output, indent=2, ensure_ascii=False)
 
 
@@ -59,7 +59,7 @@ def write(path: Path, content: bytes) -> None:
     """Write one file.
 
     Raises:
-        StorageError: the disk does not take it.
+        StorageError: the file cannot be written.
     """
     try:
         path.write_bytes(content)
@@ -71,8 +71,8 @@ def write_files(output: object, target: OutputPath) -> tuple[object, list[Path]]
     """Write each data URI of an output to a file.
 
     Returns:
-        What is left to show: the output with paths in place of the data URIs, None if it was
-        nothing but files. And the paths.
+        The output with paths in place of the data URIs, or None if it was nothing but files; and
+        the paths.
     """
     uris = dict(_find(output, ()))
     paths = {}
@@ -109,14 +109,14 @@ def _replace(value: object, place: Place, paths: dict[Place, Path]) -> object:
 
 
 def _path(path: Path, place: Place, uri: str, *, is_only: bool) -> Path:
-    """`output.png`; of a list `output.0.png`; of several keys `output.mask.png`."""
+    """Return `output.png`; for a list, `output.0.png`; for several keys, `output.mask.png`."""
     parts = [_KEPT.sub("_", str(part)) for part in place if isinstance(part, int) or not is_only]
     suffix = path.suffix or _suffix(uri)
     return path.with_name(".".join([path.stem if path.suffix else path.name, *parts]) + suffix)
 
 
 def _suffix(uri: str) -> str:
-    """By the type; safetensors has none of its own, but begins with its header's JSON."""
+    """Return the extension of the type; recognise safetensors, which has none, by its header."""
     found = _DATA_URI.match(uri)
     kind = (found and found[1]) or _UNKNOWN
     if kind != _UNKNOWN:

@@ -1,4 +1,4 @@
-"""What a server's OpenAPI document says about the thing that is to be run."""
+"""Reads the schema of a prediction or training from a server's OpenAPI document."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +14,10 @@ class InputSchema:
 
     Attributes:
         document: the OpenAPI document.
-        kind: which of the two.
+        kind: the predictor or the training.
 
     Raises:
-        InputError: the server has none of that kind.
+        InputError: the server has no such kind.
     """
 
     document: dict[str, Any]
@@ -34,13 +34,13 @@ class InputSchema:
 
     @property
     def components(self) -> dict[str, Schema]:
-        """Every schema of the document."""
+        """All schemas of the document."""
         components: dict[str, Schema] = self.document["components"]["schemas"]
         return components
 
     @property
     def input_name(self) -> str:
-        """The component of the inputs."""
+        """The name of the component that describes the inputs."""
         return f"{self._prefix}Input"
 
     @property
@@ -67,6 +67,6 @@ class InputSchema:
         return bool(output.get("x-cog-array-display") == "concatenate")
 
     def steps(self, inputs: dict[str, Any]) -> int | None:
-        """The steps a run may take: its input `steps`, given or by default; None without one."""
+        """Return the most steps of a run: its input `steps`, given or by default, or None."""
         steps = inputs.get("steps", self.properties.get("steps", {}).get("default"))
         return steps if isinstance(steps, int) else None

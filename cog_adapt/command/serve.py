@@ -3,8 +3,8 @@
     [tool.cog-adapt]
     app = "server.app:build"
 
-`build(settings)` returns the app to serve; without it the package's own is served. What cannot be
-loaded is an error at the start: an app may hold a policy, which is never skipped in silence.
+`build(settings)` returns the app to serve; by default the package's own app is served. An app that
+cannot be loaded is an error at the start, because it may hold a policy that must not be skipped.
 """
 
 import importlib
@@ -36,10 +36,10 @@ def serve_folder(arguments: Sequence[str]) -> NoReturn:
 
 
 def build_app(settings: Settings) -> FastAPI:
-    """The app of the working directory: the one that it names, else the package's.
+    """Build the app that the working directory's project names, else the package's own.
 
     Raises:
-        ConfigError: the app that it names cannot be loaded.
+        ConfigError: the named app cannot be loaded.
     """
     reference = read_reference(PROJECT)
     if reference is None:
@@ -54,7 +54,7 @@ def build_app(settings: Settings) -> FastAPI:
 
 
 def read_reference(project: Path) -> str | None:
-    """What `app` is in the table `tool.cog-adapt` of a file; None if there is no such table.
+    """Return `app` from the table `tool.cog-adapt` of a file, or None without that table.
 
     Raises:
         ConfigError: the file is no TOML, or the table has anything else in it.
@@ -79,10 +79,10 @@ def read_reference(project: Path) -> str | None:
 
 
 def load_function(reference: str, folder: Path) -> Callable[..., object]:
-    """The function of `MODULE:FUNCTION`, from the modules of a folder.
+    """Import the function of `MODULE:FUNCTION` from the modules of a folder.
 
-    The folder comes last for what these import by the name of an installed package, and is on no
-    path that a model process inherits.
+    When these modules import others, installed packages come before the folder, which is on no path
+    that a worker process inherits.
 
     Raises:
         ConfigError: there is no such function, or its module cannot be imported.
@@ -108,7 +108,7 @@ def load_function(reference: str, folder: Path) -> Callable[..., object]:
 
 
 class _FolderFinder:
-    """Finds the modules of a folder, for names that nobody else knows."""
+    """Finds the modules of a folder, for names that no other finder knows."""
 
     def __init__(self, folder: Path) -> None:
         self._path = [str(folder)]
@@ -120,7 +120,7 @@ class _FolderFinder:
 
 
 def _import_top(name: str, finder: _FolderFinder) -> None:
-    """Import a module or package of the folder before another of its name is found."""
+    """Import a module or package of the folder before any other of the same name."""
     spec = finder.find_spec(name)
     if spec is None:
         raise ModuleNotFoundError(f"there is no module {name!r} in {Path.cwd()}")

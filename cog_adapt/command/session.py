@@ -25,13 +25,13 @@ SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
 @dataclass(frozen=True)
 class Options:
-    """What a person asked for.
+    """The options from the command line.
 
     Attributes:
         kind: a prediction or a training.
         flags: the values of `-i`.
         output: the path of `-o`.
-        url: a server that runs; None starts one.
+        url: a running server, or None to start one.
         key: an API key for `url`.
         whole: whether to print the whole final object.
         variables: NAME=VALUE for the environment of the server that is started.
@@ -49,14 +49,15 @@ class Options:
 
 
 def run_once(options: Options) -> int:
-    """Run it, show it, and write its results; the exit code.
+    """Run it, show it, and write its results. Return the exit code.
 
     Raises:
         InputError: a flag is wrong; nothing was run.
-        UnavailableError: there is no server that could run it.
+        UnavailableError: no server can run it.
         StorageError: a result cannot be written.
     """
-    from cog_adapt.command.display import Display  # rich: `openapi` runs the user's code without it
+    # Imported here because of rich, without which `openapi` runs the user's code.
+    from cog_adapt.command.display import Display
 
     flags = read_flags(options.flags)
     target = OutputPath(options.output, "weights" if options.kind == "train" else "output")
@@ -71,7 +72,7 @@ def run_once(options: Options) -> int:
 
 
 def _run(client: Client, run: RunRequest, display: "Display") -> tuple[dict[str, Any], bool]:
-    """The final object, and whether Ctrl-C was pressed meanwhile."""
+    """Return the final object, and whether Ctrl-C was pressed meanwhile."""
     with canceling(lambda: cancel(client, run), display.say) as interrupted:
         for name, data in follow(client, run):
             display.show(name, data)
@@ -79,7 +80,7 @@ def _run(client: Client, run: RunRequest, display: "Display") -> tuple[dict[str,
 
 
 def _prepare(options: Options, flags: Flags, client: Client, display: "Display") -> RunRequest:
-    """Wait for the server's setup, and check the inputs: nothing runs that does not fit."""
+    """Wait for the server's setup, and check the inputs before anything runs."""
     display.phase("setting up")
     client.wait_until_ready(options.setup_seconds)
     schema = InputSchema(client.document(), options.kind)
@@ -112,7 +113,7 @@ def _variables(lines: Sequence[str]) -> dict[str, str]:
 def _conclude(
     options: Options, final: dict[str, Any], target: OutputPath, display: "Display"
 ) -> int:
-    """Write what came out; the exit code."""
+    """Write the output. Return the exit code."""
     output, succeeded = final.get("output"), final["status"] == "succeeded"
     if display.is_text and isinstance(output, list):
         output = "".join(map(str, output))
@@ -142,7 +143,7 @@ def _deliver(output: object, target: OutputPath, display: "Display") -> None:
 
 
 def _put(value: object, target: OutputPath, display: "Display") -> None:
-    """Text or JSON: into the file of `-o`, else on standard output."""
+    """Write text or JSON to the file of `-o`, else to standard output."""
     if target.named is None:
         display.put(as_text(value))
     else:

@@ -149,7 +149,7 @@ class _Run:
             self.best = _Best(number, loss, self._trained())
 
     def result(self) -> tuple[Tensors, AdaptationReport]:
-        """The best tensors and the report."""
+        """Return the best tensors and the report."""
         tensors = self.best.tensors if self.held_out else self._trained()
         best_step = self.best.step if self.held_out else len(self.steps)
         recipe = self.start.recipe
@@ -205,7 +205,7 @@ class _Run:
 
 
 def out_of_memory(error: BaseException) -> AdaptationError | None:
-    """The error for a caller whose adaptation did not fit, or None for any other failure."""
+    """Return the error for an adaptation that did not fit in memory, or None for other failures."""
     text = str(error)
     if not (
         isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text

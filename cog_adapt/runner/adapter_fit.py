@@ -53,7 +53,7 @@ class _Model:
 
 
 def _problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str | None:
-    """What is wrong with one tensor, or None."""
+    """Return the fault of one tensor, or None."""
     if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
         return "has values that are not finite"
     path, _, leaf = name.rpartition(".")
@@ -72,7 +72,7 @@ def _problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str 
 
 
 def _master_dtype(own: Tensor) -> torch.dtype:
-    """What training makes of it: float32 at least (`replicas.training_replica`)."""
+    """Return the dtype in training: float32 at least (`replicas.training_replica`)."""
     floating = own.is_floating_point()
     return torch.promote_types(own.dtype, torch.float32) if floating else own.dtype
 

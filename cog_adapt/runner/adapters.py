@@ -53,7 +53,7 @@ class Adapter:
         return next((tensor.shape[0] for tensor in pairs), None)
 
     def to_bytes(self) -> bytes:
-        """The adapter as a safetensors file."""
+        """Return the adapter as a safetensors file."""
         tensors = {name: self.tensors[name].contiguous() for name in sorted(self.tensors)}
         # one metadata entry: safetensors writes several in no fixed order, and the id is a digest
         header = {"labels": self.labels, "method": self.method, "base": self.base}

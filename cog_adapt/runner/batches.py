@@ -1,4 +1,4 @@
-"""Which examples are held out, and which make up each step's batch; no state, only a seed."""
+"""Chooses the held-out examples and each step's batch, by seed alone, without state."""
 
 from collections.abc import Hashable, Sequence
 
@@ -15,8 +15,8 @@ def split(
 ) -> tuple[list[Example], list[Example]]:
     """Divide examples into those to train on and those held out, label by label.
 
-    A label with five or more examples gives `share` of them, one at least; smaller ones, and
-    targets that are no labels (unhashable ones count as one group), give by the same rule.
+    A label with five or more examples gives `share` of them, at least one; a smaller one gives
+    none. Examples whose targets are no labels form one group under the same rule.
     """
     groups: dict[Hashable, list[int]] = {}
     for index, example in enumerate(examples):
@@ -32,13 +32,13 @@ def split(
 
 
 def batch_indices(count: int, size: int, step: int, seed: int) -> list[int]:
-    """The examples of one step: slices of one endless row of shuffled epochs.
+    """Return the indices of one step's examples: a slice of an endless sequence of shuffled epochs.
 
     Args:
-        count: examples in all.
-        size: examples in a batch, at most `count`.
-        step: 0 for the first.
-        seed: of the recipe.
+        count: number of examples.
+        size: number of examples in a batch, at most `count`.
+        step: number of the step, from 0.
+        seed: seed of the recipe.
     """
     chosen: list[int] = []
     position = step * size

@@ -1,6 +1,6 @@
-"""The same gradient wherever a phase is called from: the part of the self-test that needs a task.
+"""Checks that the gradient is the same in every calling context; this self-test needs a task.
 
-Another thread, an ambient inference mode, and gradient checkpointing must change nothing.
+Another thread, an ambient inference mode, and gradient checkpointing must not change it.
 """
 
 import threading
@@ -21,19 +21,19 @@ from cog_adapt.runner.start import Start, adamw, encode_examples, example_loss
 
 Gradient = dict[str, Tensor]
 
-# Measured on MiniLM: 0 on the CPU in all three; the room is for kernels that add in any order.
+# Measured on MiniLM: 0 on the CPU in all three; the tolerance is for kernels that add in any order.
 _TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
 _SEED = 0
 _MOST_SCALINGS = 30
 
 
 def probe_of(start: Start) -> tuple[dict[str, Tensor], Tensor]:
-    """The batch and targets of the start's examples."""
+    """Return the batch and targets of the start's examples."""
     return encode_examples(start.task, start.examples, start.labels, start.precision.device)
 
 
 def check_calling_contexts(start: Start) -> GradientReport:
-    """The same gradient, wherever the phase is called from."""
+    """Compare the gradients of all calling contexts with one taken plainly."""
     began = time.perf_counter()
     step = _step(start)
     expected = _gradient(step, start)

@@ -1,7 +1,7 @@
 """The health of tensors, and the census of a module that must never change.
 
-A census is taken in setup; the tripwire compares it with the module after every adaptation. The
-checksum reads the bits, because writes through `.data` or NumPy leave `_version` as it was.
+Setup takes a census; the tripwire compares it with the module after every adaptation. The
+checksum reads the bits, because writes through `.data` or NumPy leave `_version` unchanged.
 """
 
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def is_healthy(tensor: Tensor) -> bool:
-    """Whether autograd can work with `tensor`: not born in inference mode, nor cast from one.
+    """Return whether autograd can use `tensor`: no inference tensor, and not cast from one.
 
-    A tensor cast in place (`module.double()`) from an inference tensor says that it is none, yet
-    has no version counter: training would raise.
+    A tensor cast in place (`module.double()`) from an inference tensor reports that it is none, but
+    has no version counter, so training would raise.
     """
     if tensor.is_inference():
         return False
@@ -52,7 +52,7 @@ def _heal(module: nn.Module) -> list[str]:
 
 
 def _heal_table(table: dict[str, Any], copies: dict[int, Tensor]) -> list[str]:
-    """Replace the unhealthy tensors of one registry; a tensor met before gets its copy again."""
+    """Replace the unhealthy tensors of one registry; a tensor that occurs twice gets one copy."""
     ill = {name: tensor for name, tensor in table.items() if _needs_healing(tensor)}
     for name, tensor in ill.items():
         if id(tensor) not in copies:
@@ -73,9 +73,9 @@ def _healed(tensor: Tensor) -> Tensor:
 
 
 def checksums(tensors: dict[str, Tensor]) -> dict[str, int]:
-    """An integer for each tensor that any change of one bit changes; one transfer a device.
+    """Return an integer for each tensor that any changed bit changes; one transfer a device.
 
-    It tells -0.0 from 0.0 and compares NaN by its bits. It is no cryptographic digest.
+    The sum distinguishes -0.0 from 0.0 and reads NaN by its bits. It is no cryptographic digest.
     """
     return run_setup(_checksums, tensors)
 
@@ -108,14 +108,14 @@ def _bit_sum(tensor: Tensor) -> Tensor:
 
 
 def _widest_integer(flat: Tensor) -> torch.dtype:
-    """int64 where the memory can be read as such (ten times faster), else the element's size."""
+    """Return int64 if the memory can be read so (ten times faster), else the element's size."""
     size = flat.element_size()
     return torch.int64 if flat.numel() * size % 8 == 0 else _INTEGERS[size]
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """One parameter or buffer as it stood."""
+    """The state of one parameter or buffer at the census."""
 
     identity: int
     address: int
@@ -127,7 +127,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Census:
-    """A module's state at one moment, and what the process has set for all threads."""
+    """The state of a module, and the process-wide flags, at one moment."""
 
     tensors: dict[str, _Entry]
     modules: dict[str, tuple[int, bool, int]]
@@ -135,7 +135,7 @@ class Census:
 
     @classmethod
     def of(cls, module: nn.Module) -> "Census":
-        """Take the census of `module`; reads every bit of it once."""
+        """Take the census of `module`, by reading every bit of it once."""
         tensors = dict(_persistent_tensors(module))
         sums = checksums(tensors)
         entries = {name: _entry(tensor, sums[name]) for name, tensor in tensors.items()}
@@ -146,7 +146,7 @@ class Census:
         return cls(entries, parts, process_flags())
 
     def changes(self, module: nn.Module) -> list[str]:
-        """What differs between this census and `module` now, a sentence each; empty: nothing."""
+        """Return the differences between this census and `module` now, a sentence each."""
         now = Census.of(module)
         return [
             *_compare("tensor", _by_field(self.tensors), _by_field(now.tensors)),
@@ -156,7 +156,7 @@ class Census:
 
 
 def _by_field(entries: dict[str, _Entry]) -> dict[str, object]:
-    """The entries, one value for each field, so that a change is named by its field."""
+    """Return one value for each field of each entry, so that a change is named by its field."""
     return {
         f"{name} ({field})": value
         for name, entry in entries.items()
@@ -176,7 +176,7 @@ def _entry(tensor: Tensor, checksum: int) -> _Entry:
 
 
 def _persistent_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers but for non-persistent ones, which models use as caches."""
+    """Yield parameters, and buffers except non-persistent ones, which models use as caches."""
     yield from module.named_parameters(remove_duplicate=False)
     for prefix, owner in module.named_modules():
         for name, buffer in _persistent_buffers(owner):
@@ -195,7 +195,7 @@ def _count_hooks(part: nn.Module) -> int:
 
 
 def process_flags() -> dict[str, object]:
-    """What PyTorch keeps one of for all threads."""
+    """Return the settings of PyTorch that all threads share."""
     flags: dict[str, Any] = {
         "default dtype": torch.get_default_dtype(),
         "anomaly detection": torch.is_anomaly_enabled(),

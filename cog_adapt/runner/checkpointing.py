@@ -1,7 +1,7 @@
-"""Gradient checkpointing of a replica's blocks: recompute in backward, keep fewer activations.
+"""Gradient checkpointing of a replica's blocks: backward recomputes activations to save memory.
 
-Always non-reentrant: the reentrant form gives a block no gradient where its inputs need none,
-with no more than a warning.
+Always non-reentrant: the reentrant form gives a block no gradient if its inputs need none, and
+only warns.
 """
 
 import functools
@@ -14,7 +14,7 @@ from cog_adapt.runner.errors import InputError
 
 
 def blocks(module: nn.Module) -> list[nn.Module]:
-    """The repeated blocks: the children of the longest `ModuleList` or `Sequential`."""
+    """Return the repeated blocks: the children of the longest `ModuleList` or `Sequential`."""
     lists = [m for m in module.modules() if isinstance(m, nn.ModuleList | nn.Sequential)]
     longest = max(lists, key=len, default=None)
     return list(longest) if longest is not None and len(longest) > 1 else []
@@ -37,10 +37,10 @@ def recompute_blocks(replica: nn.Module) -> None:
 
 
 def _recomputing(kind: type[nn.Module]) -> type[nn.Module]:
-    """A subclass of `kind` that recomputes.
+    """Make a subclass of `kind` that recomputes.
 
-    A wrapped method would tie the block to itself, and a dropped replica's memory to the garbage
-    collector.
+    A wrapped method would make the block refer to itself, so that only the garbage collector would
+    free a dropped replica's memory.
     """
 
     def forward(block: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401

@@ -53,7 +53,7 @@ class Precision:
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """The short name of a compute dtype: fp32, bf16 or fp16."""
+    """Return the short name of a compute dtype: fp32, bf16 or fp16."""
     return next(name for name, value in PRECISIONS.items() if value is dtype)
 
 

@@ -1,4 +1,4 @@
-"""Which device, and in which precision: what was asked for, or a clear error, never less."""
+"""Chooses the device and the precision: those that the settings ask for, or an error."""
 
 from collections.abc import Iterable
 
@@ -52,7 +52,7 @@ def _choose_device(name: str) -> torch.device:
 
 
 def _prepare_cuda(device: torch.device) -> None:
-    """Run one kernel, and ask for algorithms that repeat bit for bit."""
+    """Run one kernel, and select algorithms that repeat bit for bit."""
     try:
         (torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)).sum().item()
     except RuntimeError as error:

@@ -9,7 +9,7 @@ from cog_adapt.runner.errors import InputError, StoreError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader finds all of it or nothing.
+    """Write a file atomically: a reader finds all of it or nothing.
 
     Raises:
         StoreError: the disk is full or not writable.

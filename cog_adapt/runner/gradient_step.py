@@ -1,6 +1,6 @@
 """One gradient step on a replica: forward, backward, clip, update.
 
-Both an adaptation and the self-test take their steps here, so what the test proves is what runs.
+Both an adaptation and the self-test take their steps here, so the test proves the code that runs.
 This module knows no task, no examples and no schedule of steps.
 """
 
@@ -22,17 +22,17 @@ Loss = Callable[[nn.Module, Any], Tensor]
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
-_MOST_SKIPS = 30  # a float16 scale halves at each skip: from 2**16 nothing is left by then
+_MOST_SKIPS = 30  # a float16 scale begins at 2**16 and halves at each skip
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one optimizer step did.
+    """The result of one optimizer step.
 
     Attributes:
         loss: mean of the batch's losses before the update.
-        gradient_norm: of all trainable parameters together, before clipping.
-        skipped: tries that a float16 overflow voided before this step was taken.
+        gradient_norm: norm over all trainable parameters, before clipping.
+        skipped: attempts that a float16 overflow voided before this step.
     """
 
     loss: float
@@ -45,11 +45,11 @@ class GradientStep:
 
     Args:
         replica: a training replica; only its trainable parameters change.
-        loss: gives the batch's losses.
-        make_optimizer: builds the optimizer on the replica's trainable parameters.
+        loss: computes the batch's losses.
+        make_optimizer: builds the optimizer for the replica's trainable parameters.
         precision: where and in what dtype forwards run.
         training: the names of the modules in training mode (`modules_in_training`).
-        clip_norm: the gradient's norm is clipped to this; infinity: never.
+        clip_norm: the norm that the gradient is clipped to; infinity turns clipping off.
     """
 
     def __init__(  # noqa: PLR0913 - a step is these six things
@@ -70,15 +70,15 @@ class GradientStep:
         self.scaler = torch.amp.GradScaler(precision.device.type, enabled=precision.scaled)
 
     def forward(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
-        """The mean loss, detached, from a forward exactly as a step makes it; no update."""
+        """Return the mean loss, detached, from a forward exactly as a step runs it; no update."""
         return run_adaptation(self._forward_only, self.replica, self.training, batch, seed)
 
     def gradients(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
-        """Forward and backward without an update; leaves `.grad` set and unscaled."""
+        """Run forward and backward without an update; leave `.grad` set and unscaled."""
         return run_adaptation(self._gradients, self.replica, self.training, batch, seed)
 
     def __call__(self, batch: Any, seed: int) -> StepResult:  # noqa: ANN401 - any batch
-        """Take one optimizer step; a try that float16 voids is repeated, not counted.
+        """Take one optimizer step; repeat an attempt that a float16 overflow voids.
 
         Raises:
             AdaptationError: the loss or a gradient is not finite.
@@ -146,5 +146,5 @@ class GradientStep:
 
 
 def _values(gradient: Tensor) -> Tensor:
-    """The values of a gradient: of a sparse one, those that it stores."""
+    """Return the values of a gradient; for a sparse one, the values that it stores."""
     return gradient.coalesce().values() if gradient.is_sparse else gradient

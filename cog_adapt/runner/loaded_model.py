@@ -162,13 +162,13 @@ class LoadedModel:
         )
 
     def start_adapter(self, labels: Sequence[str]) -> Adapter:
-        """The adapter of a label set without any training."""
+        """Make the adapter of a label set without any training."""
         return Adapter(
             _moved(self._label_tensors(labels), _CPU), tuple(labels), "start", self.digest
         )
 
     def checked(self, adapter: Adapter) -> Adapter:
-        """The adapter itself, if it fits this base (else WeightsError)."""
+        """Return the adapter if it fits this base (else WeightsError)."""
         check_fits(adapter, self.digest, self.template, self.task.head)
         return adapter
 

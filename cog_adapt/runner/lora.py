@@ -1,8 +1,8 @@
-"""Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685) of linear layers, in place of none.
+"""Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685) of linear layers.
 
-A layer of a private replica becomes a `LoRALinear` by changing its class, so its parameters keep
-their names: beside `query.weight` there are now `query.lora_a` and `query.lora_b`. This module
-knows no task and no replica.
+A layer of a private replica becomes a `LoRALinear` by a change of its class, so its parameters
+keep their names: `query.weight` is joined by `query.lora_a` and `query.lora_b`. This module knows
+no task and no replica.
 """
 
 import math
@@ -23,16 +23,16 @@ class LoRALinear(nn.Linear):
     lora_b: nn.Parameter
 
     def forward(self, input: Tensor) -> Tensor:
-        """Shape (..., in) to (..., out), in the dtype of the layer's own output."""
+        """Map shape (..., in) to (..., out), in the dtype of the layer's own output."""
         frozen = super().forward(input)
         low = F.linear(input.to(self.lora_a.dtype), self.lora_a)
         return frozen + (F.linear(low, self.lora_b) * _ALPHA_PER_RANK).to(frozen.dtype)
 
 
 def lora_tensors(layer: nn.Linear, rank: int, generator: Generator) -> dict[str, Tensor]:
-    """A fresh pair: A drawn as `nn.Linear` draws its weight, B zero, so the output is the base's.
+    """Make a fresh pair: A is drawn like the weight of `nn.Linear`, B is 0 (the base's output).
 
-    The draw is made on the CPU, so that a seed means the same on every device.
+    A is drawn on the CPU, so that a seed gives the same values on every device.
     """
     a = torch.empty(rank, layer.in_features)
     nn.init.kaiming_uniform_(a, a=math.sqrt(5), generator=generator)
@@ -41,6 +41,6 @@ def lora_tensors(layer: nn.Linear, rank: int, generator: Generator) -> dict[str,
 
 
 def wrap_linear(layer: nn.Module) -> None:
-    """Make a layer of a private replica a `LoRALinear`; its pair is set by the caller."""
+    """Make a layer of a private replica a `LoRALinear`; the caller sets its pair of tensors."""
     if not isinstance(layer, LoRALinear):
         layer.__class__ = LoRALinear

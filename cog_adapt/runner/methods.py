@@ -24,7 +24,7 @@ _EXPONENT = 0.78
 
 
 def start_tensors(template: nn.Module, task: Task, recipe: Recipe) -> dict[str, Tensor]:
-    """The tensors that `recipe.method` trains, at their values before the first step.
+    """Return the tensors that `recipe.method` trains, at their values before the first step.
 
     Raises:
         InputError: the method finds nothing to train in this model.
@@ -76,7 +76,7 @@ def _lora(template: nn.Module, task: Task, recipe: Recipe) -> Iterator[tuple[str
 
 
 def lora_layers(template: nn.Module, task: Task) -> list[tuple[str, nn.Linear]]:
-    """The linear layers that `task.lora_targets` names.
+    """Return the linear layers that `task.lora_targets` names.
 
     Exactly `nn.Linear`: a subclass may be one whose `forward` nobody calls (the output
     projection of `nn.MultiheadAttention`), where a pair would never act.
@@ -104,7 +104,7 @@ def _names(template: nn.Module, method: str) -> set[str]:
 
 
 def automatic_learning_rate(template: nn.Module, task: Task, method: str) -> float:
-    """The rule: LoRA, norms, biases and heads 5e-4 (2000 / width)^0.78, other weights a tenth.
+    """Return 5e-4 (2000 / width)^0.78 for LoRA, norms, biases and heads, else a tenth of it.
 
     `width` is the median number of columns of the layers that LoRA would adapt (or of all
     matrices, where it has none). LoRA's best rate does not depend on its rank, and is about ten

@@ -1,9 +1,9 @@
 """The one place that switches modes: grad, inference mode, autocast, eval and train.
 
-A phase is one synchronous call in which every mode is set afresh. Nothing about the caller's
-modes is assumed, and nothing is held over a `yield` or an `await`: a mode held there is on in
-somebody else's code. `torch.enable_grad()` alone cannot undo `torch.inference_mode()`: inside it
-autograd says that it is on and records nothing. This module knows no task and no adapter.
+A phase is one synchronous call that sets every mode afresh. It assumes nothing about the caller's
+modes, and holds none across a `yield` or an `await`, where unrelated code would run in it.
+`torch.enable_grad()` alone cannot undo `torch.inference_mode()`: inside both, autograd reports
+that it is on, but records nothing. This module knows no task and no adapter.
 """
 
 import functools
@@ -27,7 +27,7 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True)
 class ThreadModes:
-    """What autograd and autocast are set to on the calling thread."""
+    """The settings of autograd and autocast on the calling thread."""
 
     grad: bool
     inference: bool
@@ -35,7 +35,7 @@ class ThreadModes:
 
     @classmethod
     def current(cls) -> "ThreadModes":
-        """Read them."""
+        """Return the present settings."""
         return cls(
             grad=torch.is_grad_enabled(),
             inference=torch.is_inference_mode_enabled(),
@@ -52,9 +52,9 @@ def run_inference(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Call `function(module, *args)` in the inference phase: eval, no graph.
+    """Call `function(module, *args)` in the inference phase: eval mode, no graph.
 
-    Tensors in the result are copied out of inference mode, so that nothing born in it outlives
+    Tensors in the result are copied out of inference mode, so that no inference tensor outlives
     the call.
 
     Raises:
@@ -112,10 +112,10 @@ def run_setup(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
 
 @contextmanager
 def casting(precision: Precision | None) -> Iterator[None]:
-    """Autocast as `precision` has it, or off; for one forward, never round a `yield`.
+    """Set autocast as `precision` says, or off; for one forward, never around a `yield`.
 
-    The cast cache is off: it is shared by all threads, and it hides an optimizer's in-place
-    updates from the next forward. A region that code inside opened and never closed is closed.
+    The cast cache is off: all threads share it, and it hides an optimizer's in-place updates
+    from the next forward. Regions that the code inside leaves open are closed.
     """
     depth = _nesting()
     try:
@@ -132,12 +132,12 @@ def _autocast(kind: str, precision: Precision | None) -> AbstractContextManager[
 
 
 def put_in_eval(module: nn.Module) -> None:
-    """Put a whole module in eval, where it stays unless it is a replica that trains."""
+    """Put a whole module in eval mode, where it stays unless it is a replica that trains."""
     module.eval()
 
 
 def scrub_thread() -> None:
-    """Set this thread's modes to PyTorch's defaults, whatever earlier work left behind."""
+    """Reset this thread's modes to PyTorch's defaults, whatever earlier work left on."""
     torch.set_grad_enabled(True)
     for kind in ("cpu", "cuda"):
         torch.set_autocast_enabled(kind, False)
@@ -146,7 +146,7 @@ def scrub_thread() -> None:
 
 
 def _nesting() -> int:
-    """How many autocast regions are open on this thread."""
+    """Return the number of open autocast regions on this thread."""
     torch.autocast_increment_nesting()
     return torch.autocast_decrement_nesting()
 
@@ -154,7 +154,7 @@ def _nesting() -> int:
 def _close_regions(depth: int) -> None:
     """Count open autocast regions down to `depth`.
 
-    An interrupted exit leaks the count, and then no later region would ever clear the
+    An interrupted exit leaks the count, after which no later region would ever clear the
     process-wide cast cache.
     """
     for _ in range(_nesting() - depth):
@@ -164,14 +164,14 @@ def _close_regions(depth: int) -> None:
 def under_inference_mode(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `function` inside an ambient inference mode, as a decorated door would.
 
-    For the self-test: the phases must not care.
+    The self-test uses it: the phases must work there too.
     """
     with torch.inference_mode():
         return function(*args, **kwargs)
 
 
 def unsuspendable(function: Callable[..., object]) -> bool:
-    """Whether a call of `function` runs its whole body: no coroutine, no generator."""
+    """Return whether a call of `function` runs its whole body: no coroutine, no generator."""
     innermost = inspect.unwrap(function)
     while isinstance(innermost, functools.partial):
         innermost = innermost.func

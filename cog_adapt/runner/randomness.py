@@ -1,6 +1,6 @@
-"""Random streams that leave the process's own where they were.
+"""Repeatable randomness that leaves the process's own random streams unchanged.
 
-PyTorch's dropout knows no generator but the process's default one. So work that must repeat runs
+PyTorch's dropout uses the process's default generator only. So work that must be repeatable runs
 between a seed and a restore, in one synchronous call on the model thread.
 """
 
@@ -12,19 +12,19 @@ import torch
 
 
 def derive_seed(seed: int, *path: int | str) -> int:
-    """A seed of its own for each purpose: the same for the same arguments, else unrelated."""
+    """Derive a separate seed for each purpose: equal for equal arguments, else unrelated."""
     text = "/".join(map(str, (seed, *path)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def generator(seed: int, *path: int | str) -> torch.Generator:
-    """A CPU generator of its own, seeded by `derive_seed`."""
+    """Make a separate CPU generator, seeded by `derive_seed`."""
     return torch.Generator().manual_seed(derive_seed(seed, *path))
 
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the default generators of the CPU and of `device`, and put them back afterwards."""
+    """Seed the default generators of the CPU and of `device`, and restore them afterwards."""
     cpu_state = torch.get_rng_state()
     cuda_state = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     try:

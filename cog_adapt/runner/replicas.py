@@ -1,9 +1,9 @@
 """Private replicas of an immutable base.
 
-A template is a structural copy of the base that nobody executes. A replica is copied from it:
-frozen tensors share the base's storage, buffers are its own, and the named tensors that it is
-given replace or join the module's parameters. Whatever happens to a replica, nothing has to be
-undone. This module knows no task, no recipe and no optimizer.
+A template is a structural copy of the base that is never executed. A replica is a copy of the
+template: its frozen tensors share the base's storage, its buffers are its own, and given tensors
+replace or join its parameters by name. Changes to a replica never need to be undone. This module
+knows no task, no recipe and no optimizer.
 """
 
 import copy
@@ -22,7 +22,7 @@ _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
 
 
 def freeze(module: nn.Module) -> None:
-    """Make `module` a base: eval, no parameter requires grad, no gradient kept."""
+    """Make `module` a base: in eval mode, without gradients, and no parameter requires grad."""
     put_in_eval(module)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
@@ -30,7 +30,7 @@ def freeze(module: nn.Module) -> None:
 
 
 def is_norm(part: nn.Module) -> bool:
-    """Whether `part` normalises: PyTorch's own layers, and others by their class name.
+    """Return whether `part` is a normalisation layer: one of PyTorch's, or so named by its class.
 
     Parametrizations do not count: spectral norm's vectors must follow the weights they measure.
     """
@@ -49,12 +49,12 @@ def make_template(base: nn.Module) -> nn.Module:
 
 
 def training_replica(template: nn.Module, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """A replica whose parameters named in `tensors` are float32 copies of them and require grad."""
+    """Make a replica whose parameters named in `tensors` are float32 copies that require grad."""
     return run_setup(_replica, template, tensors, _trained)
 
 
 def serving_replica(template: nn.Module, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """A replica that holds `tensors` and is frozen, in eval."""
+    """Make a frozen replica in eval mode that holds `tensors`."""
     replica = run_setup(_replica, template, tensors, _frozen)
     freeze(replica)
     return replica
@@ -123,14 +123,14 @@ def _frozen(tensor: Tensor) -> nn.Parameter:
 
 
 def trained_tensors(replica: nn.Module) -> Tensors:
-    """Copies of the replica's trainable parameters by name; a tie is listed once."""
+    """Return copies of the replica's trainable parameters by name; a tie is listed once."""
     return run_setup(
         lambda: {n: p.detach().clone() for n, p in replica.named_parameters() if p.requires_grad}
     )
 
 
 def changed_buffers(replica: nn.Module, template: nn.Module) -> Tensors:
-    """Copies of the persistent buffers that training changed (spectral norm's vectors, say)."""
+    """Return copies of the persistent buffers that training changed (such as spectral norm's)."""
     before = dict(template.named_buffers())
     kept = replica.state_dict(keep_vars=True).keys()
     return run_setup(
@@ -143,10 +143,10 @@ def changed_buffers(replica: nn.Module, template: nn.Module) -> Tensors:
 
 
 def modules_in_training(replica: nn.Module) -> frozenset[str]:
-    """The modules that belong in training mode: those round trainable parameters, norms never.
+    """Return the modules to put in training mode: those with trainable parameters, except norms.
 
     A module without parameters (dropout) follows the module that holds it. Frozen parts stay in
-    eval, so their dropout and their statistics rest.
+    eval mode, so they drop nothing and keep their statistics.
     """
     names = {""}
     for name, part in replica.named_modules():

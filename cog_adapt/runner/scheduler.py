@@ -1,13 +1,12 @@
-"""One thread that owns the model, and the order in which it works.
+"""Runs all work on the model on one thread, in ticks that alternate between short and long work.
 
-Work is a generator; each `next` on it is a tick. Between two ticks of long work every piece of
-short work that waits gets one tick, so a prediction waits for at most one adaptation step. What a
-generator yields goes to its caller as progress; what it returns is its result.
+Work is a generator, and each `next` on it is a tick. Between two ticks of long work every waiting
+piece of short work gets one tick, so a prediction waits for at most one adaptation step. The
+values that a generator yields go to its caller as progress; its return value is the result.
 
-The caller's side must survive an exception raised at any bytecode (Cog's cancellation). So it
-holds no Python lock, only queues whose operations are single C calls, and work is abandoned by
-nothing more than letting go of its ticket: the thread sees that nobody holds it any more.
-This module knows no model.
+The caller's side must survive an exception at any bytecode (Cog's cancellation). So it holds no
+Python lock, only queues whose operations are single C calls. To abandon work, the caller just
+drops its ticket: the thread sees that no reference is left. This module knows no model.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Progress = Callable[[Any], None]
 
-_POLL_SECONDS = 0.01  # a blocked wait would keep Cog's cancellation out until it ends by itself
+_POLL_SECONDS = 0.01  # short, because Cog's cancellation cannot interrupt a blocking wait
 _ASYNC_POLL_SECONDS = 0.002
 
 
@@ -46,10 +45,10 @@ class _Ended:
 
 
 class Ticket(Generic[T]):
-    """The caller's end of submitted work. Letting go of it cancels the work.
+    """The caller's end of submitted work. Dropping the ticket cancels the work.
 
-    So does an exception out of a wait: whoever keeps that exception keeps its frames, and with
-    them the ticket.
+    An exception out of a wait also cancels it: that exception, if kept, would keep its frames and
+    with them the ticket.
     """
 
     def __init__(self) -> None:
@@ -66,7 +65,7 @@ class Ticket(Generic[T]):
             self.left = True
 
     async def wait_async(self, on_progress: Progress | None = None) -> T:
-        """As `wait`, from an event loop; progress is reported on the loop's thread."""
+        """Wait as `wait` does, from an event loop; progress is reported on the loop's thread."""
         try:
             while (ended := self._received(on_progress, 0)) is None:
                 await asyncio.sleep(_ASYNC_POLL_SECONDS)
@@ -103,7 +102,7 @@ class Ticket(Generic[T]):
         return self._outbox.get()
 
     def _received(self, on_progress: Progress | None, seconds: float) -> _Ended | None:
-        """Report progress until none comes for `seconds`; the last message, once it is there."""
+        """Report progress until none comes for `seconds`; return the last message if it came."""
         while True:
             try:
                 message = self._outbox.get(timeout=seconds)
@@ -122,7 +121,7 @@ class Ticket(Generic[T]):
 
 @dataclass(frozen=True)
 class _Job:
-    """The thread's end: it keeps the outbox, but only a weak hold of the ticket."""
+    """The thread's end of the work: holds the outbox, but only a weak reference to the ticket."""
 
     work: Generator[Any, None, Any]
     outbox: SimpleQueue[Any]
@@ -131,7 +130,7 @@ class _Job:
 
     @property
     def dropped(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether the caller has dropped or left the ticket."""
         ticket = self.ticket()
         return ticket is None or ticket.left
 
@@ -146,18 +145,18 @@ class Scheduler:
         self._open = True
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
-        atexit.register(self.close)  # a thread inside PyTorch must not meet the interpreter's end
+        atexit.register(self.close)  # Python must not end while the thread is inside PyTorch
 
     def submit_short(self, work: Generator[Any, None, T]) -> Ticket[T]:
-        """Hand in work whose ticks go between those of long work (predictions)."""
+        """Submit work whose ticks run between those of long work (predictions)."""
         return self._submit(work, short=True)
 
     def submit_long(self, work: Generator[Any, None, T]) -> Ticket[T]:
-        """Hand in work that takes its turn, a tick at a time, with other long work."""
+        """Submit work that alternates with other long work, a tick at a time (adaptations)."""
         return self._submit(work, short=False)
 
     def close(self) -> None:
-        """Drop all work and end the thread; callers that wait get `UnavailableError`."""
+        """Drop all work and end the thread; waiting callers get `UnavailableError`."""
         self._open = False
         self._inbox.put(None)
         atexit.unregister(self.close)
@@ -165,7 +164,7 @@ class Scheduler:
             self._thread.join()
 
     def __len__(self) -> int:
-        """How many pieces of work are under way."""
+        """Return the number of unfinished pieces of work."""
         return len(self._short) + len(self._long) + self._inbox.qsize()
 
     def _submit(self, work: Generator[Any, None, T], *, short: bool) -> Ticket[T]:
@@ -189,7 +188,7 @@ class Scheduler:
         self._drop_everything()
 
     def _admit(self) -> None:
-        """Take in what waits; block only where there is nothing to do."""
+        """Move waiting jobs from the inbox to their rows; block only if there is no other work."""
         idle = not self._short and not self._long
         while self._open and (idle or not self._inbox.empty()):
             job = self._inbox.get()
@@ -214,7 +213,7 @@ class Scheduler:
             row.append(job)
 
     def _abandon(self, job: _Job) -> None:
-        """Close work that nobody waits for; what its clean-up raises has no one to go to."""
+        """Close work without a caller; log what its clean-up raises, since nobody waits for it."""
         try:
             job.work.close()
         except BaseException:  # the thread must outlive any model's clean-up
@@ -233,7 +232,7 @@ class Scheduler:
 
 
 def _clear_frames(error: BaseException) -> None:
-    """Empty the frames behind an error and its causes: their locals would pin activations."""
+    """Clear the frames of an error and of its causes, whose locals would keep activations alive."""
     seen: set[int] = set()  # an error may be its own cause
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -243,6 +242,6 @@ def _clear_frames(error: BaseException) -> None:
 
 
 def once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Generator[None, None, T]:
-    """Work of one tick: call `function`."""
+    """Call `function` as work of one tick."""
     return function(*args, **kwargs)
     yield

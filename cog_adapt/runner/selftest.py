@@ -119,7 +119,7 @@ def _check(
 
 
 def load_task(reference: str) -> Task:
-    """The task that FILE:CLASS names; FILE alone names the one in it.
+    """Load the task that FILE:CLASS names; FILE alone names the one in it.
 
     Raises:
         ConfigError: there is no such file or class, it is no task, or the file has several.
@@ -142,7 +142,7 @@ def _named(module: ModuleType, name: str, path: str) -> type[Task]:
 
 
 def _only(module: ModuleType, path: str) -> type[Task]:
-    """The one task that a file defines; what others build on does not count."""
+    """Return the one task that a file defines, without the classes that it builds on."""
     kinds = [
         kind
         for kind in vars(module).values()

@@ -52,12 +52,12 @@ def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:
 def encode_examples(
     task: Task, examples: Sequence[Example], labels: Sequence[str], device: torch.device
 ) -> tuple[Batch, Tensor]:
-    """The batch and the targets of some examples, on `device`."""
+    """Return the batch and the targets of some examples, on `device`."""
     batch = on_device(task.encode([e.input for e in examples]), device)
     targets = task.encode_targets([e.target for e in examples], labels)
     return batch, targets.to(device)
 
 
 def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tensor]:
-    """The task's per-example loss as a function of the module and one batch."""
+    """Return the task's per-example loss as a function of the module and one batch."""
     return lambda module, pair: task.loss(module, *pair)

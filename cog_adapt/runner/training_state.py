@@ -1,7 +1,7 @@
-"""The state of an unfinished adaptation, and the file that outlives a kill.
+"""The state of an unfinished adaptation, and its file, which survives a kill of the process.
 
-A safetensors file with the numbers as JSON in its metadata; written beside its place and moved
-there in one operation, so that a reader finds the old state or the new one, never a part.
+The file is a safetensors file with the numbers as JSON in its metadata. It is written atomically,
+so a reader finds the old state or the new one, never a part.
 """
 
 import json
@@ -25,14 +25,14 @@ _KEY = "cog-adapt/state/1"
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Everything a run needs to go on as if it had never stopped.
+    """Everything that a run needs to continue as if it had never stopped.
 
     Attributes:
         tensors: the trained tensors and changed buffers.
-        optimizer: its tensors as `index/key`, and the float16 scale as `scale`.
-        best: step, held-out loss and tensors of the best scoring so far.
-        steps: the steps taken.
-        scores: the scorings made.
+        optimizer: the optimizer's tensors as `index/key`, and the float16 scale as `scale`.
+        best: step, held-out loss and tensors of the best score so far.
+        steps: the steps so far.
+        scores: the held-out scores so far.
         seconds: wall time so far.
     """
 
@@ -45,7 +45,7 @@ class TrainingState:
 
 
 def optimizer_tensors(step: GradientStep) -> dict[str, Tensor]:
-    """Copies of the optimizer's tensors by `index/key`, and of the scaler's numbers."""
+    """Return copies of the optimizer's tensors by `index/key`, and of the scaler's numbers."""
     tensors = {
         f"{index}/{key}": torch.as_tensor(value).clone()
         for index, values in step.optimizer.state_dict()["state"].items()
@@ -58,7 +58,7 @@ def optimizer_tensors(step: GradientStep) -> dict[str, Tensor]:
 
 
 def restore_optimizer(step: GradientStep, state: TrainingState) -> None:
-    """Put the tensors of `optimizer_tensors` back."""
+    """Restore the tensors that `optimizer_tensors` returned."""
     tensors = dict(state.optimizer)
     if "scale" in tensors:
         scale, growth = tensors.pop("scale").tolist()
@@ -73,7 +73,7 @@ def restore_optimizer(step: GradientStep, state: TrainingState) -> None:
 
 
 def save_state(state: TrainingState, path: Path) -> None:
-    """Write the state to `path`, whole or not at all.
+    """Write the state to `path` atomically.
 
     Raises:
         StoreError: the disk is full or not writable; an earlier state is still there.
@@ -94,10 +94,10 @@ def save_state(state: TrainingState, path: Path) -> None:
 
 
 def load_state(path: Path) -> TrainingState | None:
-    """Read the state at `path`; None where there is none.
+    """Read the state at `path`; return None if there is no file.
 
     Raises:
-        WeightsError: there is a file, but it holds no state.
+        WeightsError: the file holds no state.
     """
     if not path.exists():
         return None
@@ -118,7 +118,7 @@ def load_state(path: Path) -> TrainingState | None:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
-    """The numbers of a state's file, and its tables of tensors."""
+    """Return the numbers in a state's file, and its tables of tensors."""
     tables: dict[str, dict[str, Tensor]] = {"tensors": {}, "optimizer": {}, "best": {}}
     with safe_open(path, framework="pt") as file:
         numbers = json.loads((file.metadata() or {})[_KEY])

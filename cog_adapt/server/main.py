@@ -105,7 +105,7 @@ def _read_flags(arguments: Sequence[str], program: str) -> argparse.Namespace:
 def worker_configs(
     settings: Settings, mode: Kind, upload_url: str | None
 ) -> dict[Kind, WorkerConfig]:
-    """What each worker loads.
+    """Return the configuration of each worker.
 
     Raises:
         ConfigError: there is nothing for this mode.
@@ -136,7 +136,7 @@ def worker_configs(
 
 
 def _concurrency(settings: Settings) -> int | None:
-    """What an image says; without one, what `cog build` would write into it (None: look)."""
+    """Return the image's value, else the one that `cog build` would write (None: look)."""
     is_image = any(os.environ.get(name) for name in _STUBS.values())
     return settings.cog_max_concurrency or (1 if is_image else None)
 
@@ -206,7 +206,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """What stays for ever is not looked through again and again for garbage."""
+        """Exempt start-up objects from garbage collection."""
         await super().startup(sockets)
         gc.collect()
         gc.freeze()

@@ -143,12 +143,12 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment, and below it `cog.yaml`."""
+        """Read the environment first, then `cog.yaml`."""
         return init_settings, env_settings, _CogfileSource(settings_cls)
 
 
 def read_settings() -> Settings:
-    """The settings of this process.
+    """Read the settings of this process.
 
     Raises:
         ConfigError: a value is not allowed, or `cog.yaml` is wrong; one line for each.

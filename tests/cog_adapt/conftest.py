@@ -3,6 +3,7 @@
 import hashlib
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def make_runner(tmp_path) -> Iterator[Callable[..., ModelRunner]]:
     """Makes runners that are closed when the test ends."""
     made: list[ModelRunner] = []
 
-    def make(task: Task, **settings: object) -> ModelRunner:
+    def make(task: Task, **settings: Any) -> ModelRunner:
         settings = {"device": "cpu", "weights_dir": tmp_path / "weights", **settings}
         made.append(ModelRunner(task, RunnerSettings(**settings)))
         return made[-1]
@@ -73,7 +74,7 @@ def process_state() -> dict[str, object]:
     return {
         "torch stream": torch.get_rng_state().numpy().tobytes(),
         "python stream": random.getstate(),
-        "numpy stream": np.random.get_state()[1].tobytes(),
+        "numpy stream": str(np.random.get_state(legacy=False)["state"]),
         "dtype": torch.get_default_dtype(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly": torch.is_anomaly_enabled(),

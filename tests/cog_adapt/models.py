@@ -265,7 +265,7 @@ class Lazy(Labelled):
     def start(
         self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
     ) -> dict[str, Tensor]:
-        return super().start(module.head, labels, examples)
+        return super().start(module.get_submodule("head"), labels, examples)
 
 
 class Curve(nn.Module):

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,9 +87,10 @@ def test_the_example_of_the_predictor_protocol_offers_what_it_says():
     (example,) = re.findall(r"## An example\n\n```python\n(.*?)```", text, re.DOTALL)
     scope = {}
     exec(example, scope)
-    predictor = scope["Predictor"]()
+    predictor: Any = scope["Predictor"]()
     predictor.setup()
-    assert find_self_testing(predictor) is predictor
+    found: Any = find_self_testing(predictor)
+    assert found is predictor
     assert predictor.self_test_report.to_json() == {"passed": True}
     assert read_extra_gauges(predictor) == {"table_rows": 2.0}
     assert predictor.run("two") == 2

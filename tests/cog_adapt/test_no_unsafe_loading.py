@@ -27,7 +27,7 @@ def unsafe_in(text):
     found = []
     for node in ast.walk(ast.parse(text)):
         for rule in (in_import, in_name, in_attribute, in_call):
-            found += [(node.lineno, what) for what in rule(node)]
+            found += [(getattr(node, "lineno", 0), what) for what in rule(node)]
     if "tarfile" not in text:  # others have an extract() that is no archive's
         found = [(line, what) for line, what in found if not what.startswith("extract ")]
     return sorted(set(found))
@@ -36,7 +36,7 @@ def unsafe_in(text):
 def in_import(node):
     match node:
         case ast.Import(names=names):
-            modules = [(alias.name.partition(".")[0], None) for alias in names]
+            modules = [(alias.name.partition(".")[0], "") for alias in names]
         case ast.ImportFrom(module=str(module), names=names, level=0):
             modules = [(module.partition(".")[0], alias.name) for alias in names]
         case _:

@@ -8,6 +8,7 @@ import tarfile
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -120,9 +121,13 @@ def test_what_was_left_is_taken_over_and_ends_as_it_should(actions, folder):
     assert Counter(begun) == Counter(["again", LARGE[:40]])
 
 
+def webhooks_at(receiver, path):
+    return receiver.at(path) or None
+
+
 def test_owed_webhooks_are_delivered(actions, made, receiver):
     for name, status in LEFT.items():
-        wait_for(lambda name=name: receiver.at(f"/{name}") or None, 20.0)
+        wait_for(partial(webhooks_at, receiver, f"/{name}"), 20.0)
         (request,) = receiver.at(f"/{name}")
         assert (request.json["id"], request.json["status"]) == (name, status)
     (owed,) = made["actions"]["owed"]["deliveries"]

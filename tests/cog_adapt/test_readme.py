@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 def test_the_trap_raises_as_shown():
     (trap,) = (block for block in BLOCKS if block.startswith("@torch"))
-    scope = {"torch": torch}
+    scope: dict[str, Any] = {"torch": torch}
     exec(trap, scope)
     weights = torch.ones(2, 2, requires_grad=True)
     with pytest.raises(RuntimeError, match="does not require grad"):
@@ -36,7 +37,7 @@ def test_a_model_of_ones_own_adapts_and_passes_the_self_test(tmp_path):
     task = load_task(f"{path}:Shapes")
     settings = RunnerSettings(device="cpu", weights_dir=tmp_path)
     inputs = torch.rand(20, 64, generator=torch.Generator().manual_seed(0)).tolist()
-    scope = {
+    scope: dict[str, Any] = {
         "Shapes": lambda: task,
         "ModelRunner": lambda given: ModelRunner(given, settings),
         "Recipe": Recipe,

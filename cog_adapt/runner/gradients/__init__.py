@@ -1,4 +1,4 @@
-"""The gradient self-test: does every trained parameter get the right gradient, and if not, why."""
+"""The gradient self-test: checks every trained parameter's gradient and finds causes of faults."""
 
 from cog_adapt.runner.gradients.check import check_gradients
 from cog_adapt.runner.gradients.report import Check, Finding, GradientReport

@@ -1,4 +1,4 @@
-"""Step 8: whether backward ran, and where its gradients arrived."""
+"""Step 8: checks that backward ran, and that its gradients arrived at the trained parameters."""
 
 import math
 from collections.abc import Collection
@@ -26,7 +26,7 @@ class GradientArrivals:
         self.diagnosis = flow.diagnosis
 
     def judge_backward(self) -> Numbers:
-        """Errors of backward, gradients that landed elsewhere, missing, zero or not finite."""
+        """Report errors of backward, and gradients misplaced, missing, zero or not finite."""
         if self.flow.backward_error is not None:
             self._report_error(self.flow.backward_error)
             return {}
@@ -47,7 +47,7 @@ class GradientArrivals:
         return {"missing": len(self.subject.parameters) - len(gradients), "zero": len(zero)}
 
     def _measure(self) -> dict[str, Tensor]:
-        """The gradients there are; notes their norms, and what later checks can build on."""
+        """Return the gradients that exist; note their norms, and the grounds for later checks."""
         found = {name: p.grad for name, p in self.subject.parameters.items()}
         gradients = {name: g.to_dense() for name, g in found.items() if g is not None}
         norms = torch._foreach_norm(list(gradients.values())) if gradients else []
@@ -93,7 +93,7 @@ class GradientArrivals:
         )
 
     def _judge_nonfinite(self, gradients: dict[str, Tensor]) -> None:
-        """A norm may overflow where no value does, so the values themselves are asked."""
+        """Report values that are not finite; a norm may overflow although every value is finite."""
         norms = self.flow.gradient_norms
         suspects = [name for name, norm in norms.items() if not math.isfinite(norm)]
         names = [name for name in suspects if not bool(torch.isfinite(gradients[name]).all())]
@@ -111,7 +111,7 @@ class GradientArrivals:
 
 
 def remedy(text: str) -> str:
-    """What to do about an error of backward."""
+    """Return the advice for an error of backward."""
     if "number of gradients" in text or "invalid gradient" in text:
         return "Return one gradient for each input of forward, of its shape, or None."
     if "second time" in text:

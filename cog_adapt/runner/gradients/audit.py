@@ -1,4 +1,4 @@
-"""What can be told about a module before it runs: steps 1 and 2 of the self-test."""
+"""Steps 1 and 2 of the self-test: faults that can be found before the module runs."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
 def audit_entry(entry: Callable[..., object]) -> Iterator[Finding]:
-    """A mode decorator on a coroutine or generator does nothing, or not what it says."""
+    """Find a mode decorator on an async function, where its mode ends before the body runs."""
     innermost = inspect.unwrap(entry)
     suspends = inspect.iscoroutinefunction(innermost) or inspect.isasyncgenfunction(innermost)
     if suspends and _mode_decorator(entry):
@@ -31,7 +31,7 @@ def audit_entry(entry: Callable[..., object]) -> Iterator[Finding]:
 
 
 def _mode_decorator(function: Callable[..., object]) -> str | None:
-    """The torch mode class whose `__call__` wrapped `function`, at any depth."""
+    """Return the name of the torch mode class that wrapped `function`, at any depth."""
     while function is not None:
         code = getattr(function, "__code__", None)
         if code is not None and code.co_filename.endswith("_contextlib.py"):
@@ -41,7 +41,7 @@ def _mode_decorator(function: Callable[..., object]) -> str | None:
 
 
 def _mode_behind(wrapper: Callable[..., object]) -> str:
-    """The name of the mode's class, which a wrapper of torch's holds in its closure."""
+    """Return the name of the mode's class, which torch's wrapper holds in its closure."""
     for cell in wrapper.__closure__ or ():
         owner = getattr(cell.cell_contents, "__self__", cell.cell_contents)
         if type(owner).__module__.startswith("torch."):
@@ -50,7 +50,7 @@ def _mode_behind(wrapper: Callable[..., object]) -> str:
 
 
 def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:
-    """Everything that would make replicas or gradients impossible, or learning coarse."""
+    """Find everything that would make replicas or gradients impossible, or learning coarse."""
     parameters = dict(module.named_parameters())
     yield from _audit_kinds(module)
     yield from _audit_health(module)

@@ -1,4 +1,4 @@
-"""A backward, watched node by node: where a gradient ended, became zero or was spoilt."""
+"""Watches a backward node by node, to find where a gradient ended, became zero or not finite."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -15,18 +15,18 @@ from cog_adapt.runner.gradients.sources import definition
 from cog_adapt.runner.gradients.subject import Subject
 
 Kind = str | None
-"""What a gradient is: None where there is none, else zero, fine or nonfinite."""
+"""The kind of a gradient: None if it is missing, else "zero", "fine" or "nonfinite"."""
 
 
 @dataclass
 class _Passage:
-    """What came into a node during backward, and what went out of each edge."""
+    """The kinds of the gradients that entered a node in backward and that left by each edge."""
 
     came: list[Kind] = field(default_factory=list)
     went: list[Kind] = field(default_factory=list)
 
     def may_begin(self, bad: Kind) -> bool:
-        """Whether bad gradients can begin here: what came in was sound (or, for NaN, was 0)."""
+        """Return whether bad gradients can begin here: sound ones entered (for NaN: or zeros)."""
         if "nonfinite" in self.came:
             return False
         return bad == "nonfinite" or "fine" in self.came
@@ -64,11 +64,11 @@ class BackwardTrace:
         return note
 
     def stopped(self, names: Collection[str], modules: dict[int, str]) -> Place:
-        """The node that got a gradient and handed none on towards these parameters."""
+        """Find the node that got a gradient and passed none on towards these parameters."""
         return self._first(names, modules, bad=None)
 
     def spoilt(self, names: Collection[str], modules: dict[int, str], *, nonfinite: bool) -> Place:
-        """The node that got a sound gradient and handed on zeros, or values not finite."""
+        """Find the node that got a sound gradient and passed on zeros, or values not finite."""
         return self._first(names, modules, bad="nonfinite" if nonfinite else "zero")
 
     def _first(self, names: Collection[str], modules: dict[int, str], bad: Kind) -> Place:
@@ -81,13 +81,13 @@ class BackwardTrace:
         return NOWHERE
 
     def _handed_on(self, node: Any, towards: set[Any]) -> set[Kind]:  # noqa: ANN401
-        """What went out of a node along its edges to these nodes."""
+        """Return the kinds of gradients that left a node along its edges to these nodes."""
         edges = [following for following, _ in node.next_functions]
         went = zip(edges, self.passages[node].went, strict=False)
         return {kind for following, kind in went if following in towards}
 
     def _leading_to(self, leaves: set[int]) -> set[Any]:
-        """The nodes from which one of the leaves can be reached."""
+        """Return the nodes from which one of the leaves can be reached."""
         found = {n for n in self.nodes if leaf_of(n) is not None and id(leaf_of(n)) in leaves}
         above: dict[Any, list[Any]] = {}
         for node in self.nodes:

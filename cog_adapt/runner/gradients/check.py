@@ -1,4 +1,4 @@
-"""`check_gradients`: the whole self-test of one module, step by step."""
+"""`check_gradients`: runs the whole self-test of one module, step by step."""
 
 import copy
 import re
@@ -53,35 +53,35 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     checkpointing: bool = False,
     seed: int = 0,
 ) -> GradientReport:
-    """Prove that every trainable parameter gets the right gradient, or say which line is at fault.
+    """Prove that every trainable parameter gets the right gradient, or name the line at fault.
 
-    The module is copied first: it is left bit for bit as it was, with its flags, hooks and
-    gradients, as are the random streams and the modes of the thread. It may be called anywhere,
-    under `torch.inference_mode()` too.
+    The test runs on a copy. The module is left bit for bit as it was, with its flags, hooks
+    and gradients, and so are the random streams and the modes of the thread. The call works
+    anywhere, also under `torch.inference_mode()`.
 
     Args:
-        module: what is to be trained; on any device, in train or eval.
-        probe: a small batch: a tensor, a tuple (positional arguments), a mapping (named ones) or
-            any pytree.
-        loss: `(module, probe) -> losses`, or `(output) -> losses` where the output is the
-            module's for the probe. Losses are a scalar or one for each example.
+        module: the module to be trained; on any device, in train or eval mode.
+        probe: a small batch: a tensor, a tuple (positional arguments), a mapping (keyword
+            arguments) or any pytree.
+        loss: `(module, probe) -> losses`, or `(output) -> losses`, where `output` is what the
+            module returns for the probe. Losses are a scalar or one for each example.
         precision: where and in what dtype forwards run; by default float32 on the module's
             device, or the dtype of its weights if that is a 16-bit one.
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
             default every floating point or complex parameter.
-        unused: names, or full-match regexes of names, that may get no gradient.
-        serve_mode: how inference runs.
+        unused: names, or full-match regexes of names, of parameters that may get no gradient.
+        serve_mode: the mode that inference runs in.
         entry: a function that Cog or a server calls, checked for mode decorators on `async`.
-        make_optimizer: builds the optimizer on the parameters it is given; by default AdamW.
-        learning_rate: of the default optimizer.
+        make_optimizer: builds the optimizer for the parameters that it is given; by default AdamW.
+        learning_rate: the rate of the default optimizer.
         checkpointing: recompute the blocks' activations in backward, as a recipe may ask for.
-        seed: of the perturbation and of dropout.
+        seed: the seed of the perturbation and of dropout.
 
     Returns:
-        The report. It does not raise: call `raise_if_failed`.
+        The report. A failed test does not raise: call `raise_if_failed` on the report.
 
     Raises:
-        ConfigError: the arguments are none that could be tested.
+        ConfigError: `module` is not a `torch.nn.Module`.
     """
     if not isinstance(module, nn.Module):
         raise ConfigError(f"module is a {type(module).__name__}. Pass a torch.nn.Module.")
@@ -122,7 +122,7 @@ def _examine(  # noqa: PLR0913
 
 
 def _check_modes(exam: Examination, entry: Callable[..., object] | None) -> Numbers:
-    """The phases must give gradients on this thread, whatever mode surrounds the call."""
+    """Check that the phases allow gradients on this thread, whatever mode surrounds the call."""
     wanted = ThreadModes(grad=True, inference=False, autocast=False)
     found = run_adaptation(lambda _: ThreadModes.current(), nn.PReLU(), ())
     if found != wanted:
@@ -193,7 +193,7 @@ def _report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> 
 
 
 def _uncopied(module: nn.Module) -> str | None:
-    """The innermost module whose own attributes cannot be copied."""
+    """Return the innermost module whose own attributes cannot be copied."""
     for name, part in reversed(list(module.named_modules())):
         own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
         attribute = next((k for k, value in own.items() if not _can_be_copied(value)), None)

@@ -1,6 +1,6 @@
-"""Values of parameters that live elsewhere: the original's, copies in attributes, caches.
+"""Finds copies of parameter values: the original's, copies in attributes, caches.
 
-Runs only after a failure, like the diagnosis that it asks.
+Runs only after a failure, like the diagnosis that it relies on.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,7 +20,7 @@ from cog_adapt.runner.replicas import training_replica
 
 
 class Copies:
-    """Answers for the subject of one diagnosis."""
+    """Finds where the subject of one diagnosis computes with a copy instead of a parameter."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self.diagnosis = diagnosis
@@ -28,7 +28,7 @@ class Copies:
         self.module = diagnosis.guard.module
 
     def uses_original(self) -> Place:
-        """Where the replica computes with a parameter of the original."""
+        """Return the place where the replica computes with a parameter of the original."""
         originals = (self.module, self.subject.base)
         foreign = {id(p) for module in originals for p in module.parameters()}
         recorder, _ = self.diagnosis.forward.record()
@@ -36,7 +36,7 @@ class Copies:
         return self._use_of(foreign, recorder)
 
     def kept(self, names: Collection[str], *, training: bool = True) -> tuple[str, Place]:
-        """The path of a tensor that holds a parameter's values apart from it, and its use."""
+        """Describe a tensor that copies a parameter's values; return also where it is used."""
         originals = dict(self.module.named_parameters())
         for name in names:
             path = self._copy_of(originals[name].detach())
@@ -46,7 +46,7 @@ class Copies:
         return "", NOWHERE
 
     def _copy_of(self, weight: Tensor) -> str | None:
-        """The path of a tensor with the same values in other memory."""
+        """Return the path of a tensor with the same values in other memory."""
         for path, tensor in kept_tensors(self.module):
             same = tensor.shape == weight.shape and tensor.data_ptr() != weight.data_ptr()
             if same and weight.numel() > 1 and torch.equal(tensor, weight):
@@ -54,7 +54,7 @@ class Copies:
         return None
 
     def cached(self, names: Collection[str]) -> Place:
-        """Where a first forward computes with parameters that later forwards do without."""
+        """Return the place where only the first forward computes with these parameters."""
         subject = self.subject
         if _uses(self.diagnosis.forward.record()[0], {id(subject.parameters[n]) for n in names}):
             return NOWHERE
@@ -64,7 +64,7 @@ class Copies:
             return used[0].place(module_names(subject.replica)) if used else NOWHERE
 
     def _at(self, path: str, *, training: bool) -> Place:
-        """Where the replica's tensor of a path is used."""
+        """Return the place where the replica's tensor at a path is used."""
         copies = {id(t) for p, t in kept_tensors(self.subject.replica) if p == path}
         return self._use_of(copies, self.diagnosis.forward.record(training=training)[0])
 
@@ -80,7 +80,7 @@ class Copies:
 
 @contextmanager
 def _fresh(subject: Subject) -> Iterator[None]:
-    """For a while a replica that never ran takes the place of the subject's, at its values."""
+    """Replace the subject's replica, for a while, by one of the same values that never ran."""
     kept = subject.replica, subject.parameters
     values = {name: p.detach() for name, p in subject.parameters.items()}
     subject.replica = subject.step.replica = training_replica(subject.template, values)

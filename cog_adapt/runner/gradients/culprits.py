@@ -1,4 +1,4 @@
-"""Who it was: questions to a recorded forward."""
+"""Finds the call at fault in a recorded forward."""
 
 import re
 
@@ -24,7 +24,7 @@ _SUBTRACTIONS = {"sub", "__sub__", "__rsub__", "rsub", "subtract"}
 def likeliest(
     recorder: Recorder, flowing: set[Event], place: Place, names: dict[int, str]
 ) -> Place:
-    """The last call in the module at fault that loses a graph, or sets a hook."""
+    """Find the last call in the module at fault that loses a graph or sets a hook."""
     suspects = [e for e in recorder.events if e.is_cut or e.name == "register_hook"]
     suspects.sort(key=lambda e: (e in flowing, e.index), reverse=True)
     path = (place.module or "(root)").split(" (")[0]
@@ -41,7 +41,7 @@ def likeliest(
 
 
 def stand_in(recorder: Recorder, *, is_flat: bool) -> Event | None:
-    """The call that gives a step function a made-up slope (straight-through)."""
+    """Find the call that gives a step function a substitute slope (straight-through)."""
     steps = _STEP_CALLS | _COMPARISONS if is_flat else _STEP_CALLS
     for event in recorder.events:
         if event.name in _STRAIGHT_THROUGH and _is_hard(event):
@@ -54,7 +54,7 @@ def stand_in(recorder: Recorder, *, is_flat: bool) -> Event | None:
 
 
 def _cuts_a_remainder(event: Event, recorder: Recorder) -> bool:
-    """Whether this is the detach of `h + (step(h) - h).detach()`."""
+    """Return whether the event is the detach of `h + (step(h) - h).detach()`."""
     if event.name not in ("detach", "data.__get__") or not event.is_cut:
         return False
     maker = recorder.made.get(id(event.inputs[0]))
@@ -62,7 +62,7 @@ def _cuts_a_remainder(event: Event, recorder: Recorder) -> bool:
 
 
 def _is_hard(event: Event) -> bool:
-    """Whether what came out lies on steps; for a softmax, on 0 and 1."""
+    """Return whether the call's results are discrete; for a softmax, 0 and 1."""
     values = [t.detach() for t in event.outputs if t.requires_grad]
     soft = event.name == "gumbel_softmax"
     return bool(values) and not (
@@ -71,7 +71,7 @@ def _is_hard(event: Event) -> bool:
 
 
 def flowing_into(cuts: Cuts) -> set[Event]:
-    """The cuts, and those that flowed into them."""
+    """Return the cuts, and those that flowed into them."""
     found: set[Event] = set()
     waiting = list(cuts)
     while waiting:
@@ -83,7 +83,7 @@ def flowing_into(cuts: Cuts) -> set[Event]:
 
 
 def _steps(event: Event) -> bool:
-    """Whether the values that a call cuts come from a step function."""
+    """Return whether the values that a call cuts come from a step function."""
     graph = (node.name() for root in event.roots for node in nodes(root))
     discrete = _STEP_CALLS | _COMPARISONS | _DISCRETE
     return any(name.startswith(STEPS[:5]) for name in graph) or any(
@@ -92,7 +92,7 @@ def _steps(event: Event) -> bool:
 
 
 def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
-    """The cuts nearest to the loss that the wanted parameters flowed into, largest first."""
+    """Return the cuts nearest to the loss that the wanted parameters flowed into, largest first."""
     culprits: list[Event] = []
     seen: set[Event] = set()
     while cuts and wanted:
@@ -106,7 +106,7 @@ def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
 
 
 def overwriting(recorder: Recorder, text: str, names: dict[int, str]) -> Place:
-    """The write in place to a tensor that the named node had saved."""
+    """Find the in-place write to a tensor that the named node had saved."""
     makers = [e for e in recorder.events if any(_made_by(t, text) for t in e.outputs)]
     saved = {address(t) for e in makers for t in (*e.inputs, *e.outputs)}
     writers = [e for e in recorder.events if e.writes and e.inputs and e.stack.position]
@@ -117,7 +117,7 @@ def overwriting(recorder: Recorder, text: str, names: dict[int, str]) -> Place:
 
 
 def misdeclared(losses: Tensor | None, text: str) -> Place | None:
-    """The backward of the custom function that an error of the graph names."""
+    """Find the backward of the custom function that an error of the graph names."""
     for node in nodes(None if losses is None else losses.grad_fn):
         function = getattr(type(node), "_forward_cls", None)
         if function is not None and node.name() in text:
@@ -126,7 +126,7 @@ def misdeclared(losses: Tensor | None, text: str) -> Place | None:
 
 
 def earlier_backward(recorder: Recorder, names: dict[int, str]) -> Place:
-    """The forward's own call of backward, which frees the graph."""
+    """Find the forward's own call of backward, which frees the graph."""
     calls = [e for e in recorder.events if e.name == "backward" and e.stack.position]
     return calls[0].place(names) if calls else NOWHERE
 
@@ -136,7 +136,7 @@ def _made_by(tensor: Tensor, text: str) -> bool:
 
 
 def address(tensor: Tensor) -> int:
-    """Where the memory of a tensor begins; -1 for one that has none."""
+    """Return the address of a tensor's memory, or -1 if it has none."""
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):

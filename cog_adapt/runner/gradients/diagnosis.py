@@ -1,7 +1,7 @@
-"""Why a gradient failed: the module and the line behind it. Runs only after a failure.
+"""Finds the module and the line behind a gradient that failed. Runs only after a failure.
 
-Each question runs the training forward again under a recorder; nothing here decides whether
-something is wrong.
+Each method runs the training forward again under a recorder. It locates faults; the checks
+decide what is one.
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ from cog_adapt.runner.gradients.subject import Subject
 
 
 class Diagnosis:
-    """Answers about the gradients of one subject; `forward` answers about its forwards."""
+    """Locates faults of one subject's gradients; `forward` locates those of its forwards."""
 
     def __init__(self, subject: Subject, guard: Guard) -> None:
         self.subject = subject
@@ -40,7 +40,7 @@ class Diagnosis:
         self._trace: BackwardTrace | None = None
 
     def missing(self, names: Collection[str]) -> Place:
-        """What cut these parameters off the loss."""
+        """Find what cut these parameters off the loss."""
         recorder, losses = self.forward.record()
         if losses is None:
             return NOWHERE
@@ -61,22 +61,22 @@ class Diagnosis:
         return place if place.line else Interventions(self.subject, self.names).cure(names)
 
     def is_cut(self, name: str) -> bool:
-        """Whether a recorded cut explains why a parameter gets no gradient."""
+        """Return whether a recorded cut explains why a parameter gets no gradient."""
         if self._silent is None:
             recorder, losses = self.forward.record()
             self._silent = frozenset() if losses is None else recorder.cuts_of(losses)
         return bool(explain({id(self.subject.parameters[name])}, self._silent))
 
     def is_stepped(self, name: str) -> bool:
-        """Whether a parameter's gradient ends at a step function or in a saturated one."""
+        """Return whether a parameter's gradient ends at a step function or in a saturated one."""
         return self._zero_at(name).startswith(STEPS)
 
     def is_gated(self, name: str) -> bool:
-        """Whether it ends at a gate that is shut on this probe: a ReLU, a hinge, a clamp."""
+        """Return whether a gradient ends at a gate that this probe shuts (ReLU, hinge, clamp)."""
         return self._zero_at(name).startswith(GATES)
 
     def _zero_at(self, name: str) -> str:
-        """The name of the graph's node where a parameter's gradient becomes 0."""
+        """Return the name of the graph's node where a parameter's gradient becomes 0."""
         if self._trace is None:
             self._trace = BackwardTrace(self.subject)
         self._trace.culprit = None
@@ -85,14 +85,14 @@ class Diagnosis:
         return "" if node is None else str(node.name())
 
     def spoilt(self, names: Collection[str], *, nonfinite: bool) -> Place:
-        """The first step of backward that made these gradients zero, or not finite."""
+        """Find the first step of backward that made these gradients zero, or not finite."""
         place = BackwardTrace(self.subject).spoilt(names, self.names, nonfinite=nonfinite)
         if place.line or nonfinite:
             return place
         return Interventions(self.subject, self.names).cure(names)
 
     def wrong(self, names: Collection[str]) -> Place:
-        """What makes these gradients differ from the loss's slope."""
+        """Find what makes these gradients differ from the loss's slope."""
         place = Interventions(self.subject, self.names).cure(names)
         if place.line:
             return place
@@ -100,23 +100,23 @@ class Diagnosis:
         return place if place.line else self._suspect(place)
 
     def _suspect(self, place: Place) -> Place:
-        """The last line of the module at fault that loses a graph, or sets a hook."""
+        """Find the last line of the module at fault that loses a graph or sets a hook."""
         recorder, losses = self.forward.record()
         flowing = flowing_into(frozenset() if losses is None else recorder.cuts_of(losses))
         return likeliest(recorder, flowing, place, self.names)
 
     def surrogate(self, *, is_flat: bool) -> Place:
-        """The line of a straight-through estimator: a step function whose slope is made up.
+        """Find the line of a straight-through estimator, a step function with a substitute slope.
 
         Args:
-            is_flat: small steps do not change the loss at all, so comparisons count as well.
+            is_flat: small steps do not change the loss, so comparisons count as step functions.
         """
         recorder, _ = self.forward.record()
         event = stand_in(recorder, is_flat=is_flat)
         return event.place(self.names) if event is not None else NOWHERE
 
     def backward_raised(self, error: Exception) -> Place:
-        """Where the custom backward is, or the write that a saved tensor did not survive."""
+        """Find the custom backward, or the write to a saved tensor, that made backward raise."""
         place = raised_at(error.__traceback__, self.names)
         if place.line and "modified by an inplace operation" not in str(error):
             return place

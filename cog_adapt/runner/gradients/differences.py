@@ -1,9 +1,10 @@
-"""Central differences: does the loss change along a direction as the gradient says?
+"""Central differences: compares the loss's change along a direction with the gradient's prediction.
 
-The step size follows from the loss, not from the weights: a change of 1e-3 of it is predicted,
-then a fourth of that, then 1e-2. A gradient counts as wrong only if every step disagrees with it
-and the first two agree with each other: the error of a kink or of curvature shrinks with the
-step, a wrong gradient is wrong by the same factor at each. What is rough proves nothing.
+The step size follows from the loss, not from the weights: the predicted change is 1e-3 of the
+loss, then a quarter of that, then 1e-2. A gradient counts as wrong only if every step disagrees
+with it and the first two agree with each other: the error of a kink or of curvature shrinks with
+the step, whereas a wrong gradient is wrong by the same factor at each. A rough loss proves
+nothing.
 """
 
 import math
@@ -20,13 +21,13 @@ Forward = Callable[[], float]
 
 @dataclass(frozen=True)
 class Limits:
-    """How close is close enough.
+    """The errors that are allowed.
 
     Attributes:
         whole: relative error allowed for all parameters together.
-        block: and for those of one block.
-        noise: of one loss, relative.
-        rough: up to this error, step sizes that disagree with each other are forgiven.
+        block: relative error allowed for the parameters of one block.
+        noise: relative noise of one loss.
+        rough: step sizes may disagree with each other up to this relative error.
     """
 
     whole: float
@@ -48,7 +49,7 @@ _MOST_ENTRIES = 262_144  # of one tensor, when zero entries are moved
 
 @dataclass(frozen=True)
 class Slope:
-    """A predicted change of the loss and the measured one, and how far they may be apart."""
+    """A predicted and a measured change of the loss, and how far noise may move them apart."""
 
     predicted: float
     measured: float
@@ -61,7 +62,7 @@ class Slope:
         return apart / max(abs(self.predicted), abs(self.measured), 1e-300)
 
     def fits(self, limit: float) -> bool:
-        """Whether the error is below a limit, or noise explains it."""
+        """Return whether the error is below a limit, or noise explains it."""
         return self.error <= limit or abs(self.measured - self.predicted) <= self.noise
 
     @property
@@ -72,13 +73,13 @@ class Slope:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the slopes at several step sizes say together.
+    """The joint result of the slopes at several step sizes.
 
     Attributes:
         error: the smallest relative error; 0 where the noise is larger than the limit.
-        wrong: the gradient is proven wrong.
-        rough: no two step sizes agree, so nothing is proven.
-        ratio: measured over predicted change, where wrong.
+        wrong: whether the gradient is proven wrong.
+        rough: whether no two step sizes agree, so that nothing is proven.
+        ratio: measured over predicted change, if the gradient is wrong.
     """
 
     error: float
@@ -100,14 +101,14 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
     """Move `tensors` along their gradients, both ways, and compare the loss's change.
 
     Args:
-        forward: the loss at the tensors' present values.
-        tensors: float tensors without a graph; left as they were but for rounding.
-        gradients: as given by backward.
+        forward: computes the loss at the tensors' present values.
+        tensors: float tensors without a graph; left as they were except for rounding.
+        gradients: the tensors' gradients, from backward.
         limit: the relative error allowed.
-        limits: gives the noise and the step sizes.
+        limits: the noise and the step sizes.
         loss: the loss at the start.
-        bent: go along sign(g) sqrt|g| instead of g: a gradient that lost a part which is
-            orthogonal to the rest is right along itself.
+        bent: move along sign(g) sqrt|g| instead of g. A gradient that lost a part orthogonal to
+            the rest is right along itself, and wrong along this direction.
     """
     directions = [_bend(g) for g in gradients] if bent else list(gradients)
     slope = sum(_dot(g, d) for g, d in zip(gradients, directions, strict=True))
@@ -130,10 +131,10 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
 
 
 def _agree(one: Slope, other: Slope) -> bool:
-    """Whether two measured slopes are so much alike that the gradient is what is wrong.
+    """Return whether two measured slopes are so alike that the gradient must be wrong.
 
-    What curvature, kinks or noise do to a difference changes with the step; a wrong gradient is
-    wrong by the same factor at every step.
+    The effect of curvature, kinks or noise on a difference changes with the step; a wrong gradient
+    is wrong by the same factor at every step.
     """
     off = min(abs(one.ratio - 1), abs(other.ratio - 1))
     alike = max(off, 0.5 * max(abs(one.ratio), abs(other.ratio)) if off > 0.5 else 0.0)
@@ -143,7 +144,7 @@ def _agree(one: Slope, other: Slope) -> bool:
 def central_change(
     forward: Forward, tensors: Sequence[Tensor], directions: Sequence[Tensor], size: float
 ) -> float:
-    """loss(w + size d) - loss(w - size d); the tensors are moved back."""
+    """Return loss(w + size d) - loss(w - size d), and move the tensors back."""
     move(tensors, directions, size)
     above = forward()
     move(tensors, directions, -2 * size)
@@ -160,9 +161,9 @@ def move(tensors: Sequence[Tensor], directions: Sequence[Tensor], size: float) -
 def zero_entries(
     tensors: Sequence[Tensor], gradients: Sequence[Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Views of the tensors, and a direction that moves just the entries without gradient.
+    """Return views of the tensors, and a direction that moves just the entries without gradient.
 
-    Of a large tensor a sample of rows is moved.
+    In a large tensor, the direction moves a sample of rows.
     """
     views, directions = [], []
     for number, (tensor, gradient) in enumerate(zip(tensors, gradients, strict=True)):
@@ -182,9 +183,9 @@ def depends_linearly(
     directions: Sequence[Tensor],
     noise_level: float,
 ) -> bool:
-    """Whether the loss has a slope along the directions: twice the step, twice the change.
+    """Return whether the loss changes along the directions in proportion to the step.
 
-    A kink that a step crosses by chance, or mere curvature, grows faster than the step.
+    The effect of a kink that a step crosses by chance, or of mere curvature, grows faster.
     """
     small = central_change(forward, tensors, directions, 2e-3)
     if abs(small) <= 30 * noise_level:
@@ -194,9 +195,9 @@ def depends_linearly(
 
 
 def _bend(gradient: Tensor) -> Tensor:
-    """sign(g) sqrt|g|, and in a small tensor as much noise of one sign where g is not 0.
+    """Return sign(g) sqrt|g|; in a small tensor, add as much noise of one sign where g is not 0.
 
-    The sign is that of the sum: a gradient that lost its mean is found out by it.
+    The sign is that of the sum, which reveals a gradient that lost its mean.
     """
     if gradient.numel() > _MANY_ENTRIES:  # too slow, and what is lost in one shows in its block
         return gradient / gradient.abs().max().sqrt()

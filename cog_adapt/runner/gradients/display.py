@@ -1,4 +1,4 @@
-"""A report for a terminal: the checks, the findings, and a heat bar of gradient norms."""
+"""Shows a report in a terminal: the checks, the findings, and a heat bar of gradient norms."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _MOST_NAME = 34  # with the bar this fits 80 columns
 
 
 def render(report: GradientReport) -> RenderableType:
-    """The report as a rich renderable."""
+    """Return the report as a rich renderable."""
     colour = "green" if report.passed else "red"
     headline = Text(str(report).splitlines()[0], style=f"bold {colour}")
     parts: list[RenderableType] = [headline, _checks(report.checks)]
@@ -29,7 +29,7 @@ def render(report: GradientReport) -> RenderableType:
 
 
 def by_layer(norms: Mapping[str, float]) -> dict[str, float]:
-    """The norm of each layer's gradient, its parameters together."""
+    """Return the norm of each layer's gradient, over all of its parameters."""
     squares: dict[str, float] = {}
     for name, norm in norms.items():
         layer = name.rpartition(".")[0] or "(root)"
@@ -63,12 +63,12 @@ def _norms(norms: Mapping[str, float]) -> Table:
 
 
 def _tail(layer: str) -> str:
-    """The end of a long name, which tells layers apart."""
+    """Return the end of a long name, which tells layers apart."""
     return layer if len(layer) <= _MOST_NAME else f"…{layer[1 - _MOST_NAME :]}"
 
 
 def _bar(norm: float, low: float, high: float) -> Text:
-    """Longer and hotter for a larger norm, on a logarithmic scale."""
+    """Return a bar that is longer and hotter for a larger norm, on a logarithmic scale."""
     if not 0 < norm < math.inf:
         return Text("none" if norm == 0 else "not finite", style="bold red")
     share = (math.log10(norm) - low) / max(high - low, 1e-9)

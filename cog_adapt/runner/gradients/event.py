@@ -1,4 +1,4 @@
-"""One recorded torch call: where it was made, and what lost its graph in it."""
+"""One recorded torch call: the line that made it, its tensors, and the cuts that flow into it."""
 
 import torch
 from torch import Tensor
@@ -33,16 +33,16 @@ class Event:
 
     @property
     def size(self) -> int:
-        """How many values came out."""
+        """The number of values in the largest output."""
         return max((t.numel() for t in self.outputs), default=1)
 
     def reaches(self) -> set[int]:
-        """The ids of the leaves that the cut values were computed from."""
+        """Return the ids of the leaves that the cut values were computed from."""
         found = (leaf_of(node) for root in self.roots for node in nodes(root))
         return self.leaves | {id(leaf) for leaf in found if leaf is not None}
 
     def place(self, names: dict[int, str]) -> Place:
-        """The innermost module that ran, and the line; of a block without gradients, its head."""
+        """Return the innermost module that ran, and the line (a gradient-free block's head)."""
         position = self.stack.position
         if self.is_cut and not self.grad_enabled:
             position = self.stack.checkpoint() or self.stack.grad_off() or position

@@ -1,4 +1,4 @@
-"""The ledger of one self-test: which checks ran, how they ended, and what they found."""
+"""The results of one self-test: which checks ran, how they ended, and what they found."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -9,7 +9,7 @@ Numbers = Mapping[str, float]
 
 
 class Examination:
-    """Runs checks in order. Checks lay `grounds`; one whose ground is missing is skipped."""
+    """Runs checks in order. A check may add to `grounds`; one that lacks a ground is skipped."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
@@ -22,10 +22,10 @@ class Examination:
         function: Callable[[], Numbers | None],
         needs: Collection[str] = (),
     ) -> bool:
-        """Run one check unless a ground that it stands on is missing; whether it passed.
+        """Run one check unless a ground that it needs is missing. Return whether it passed.
 
-        An exception that the check did not expect is a finding too: the code under test may
-        raise anything.
+        An unexpected exception in the check becomes a finding: the code under test may raise
+        anything.
         """
         if not self.grounds.issuperset(needs):
             self.checks.append(Check(name, "skipped", 0.0))
@@ -44,7 +44,7 @@ class Examination:
         return status != "failed"
 
     def add(self, finding: Finding) -> None:
-        """Note a finding, once."""
+        """Add a finding unless it is already known."""
         if finding not in self.findings:
             self.findings.append(finding)
 
@@ -56,7 +56,7 @@ class Examination:
         module: str | None = None,
         line: str | None = None,
     ) -> None:
-        """Note what is wrong."""
+        """Add a finding about a fault."""
         self.add(Finding(code, "FAIL", message, tuple(parameters), module, line))
 
     def warn(
@@ -67,15 +67,15 @@ class Examination:
         module: str | None = None,
         line: str | None = None,
     ) -> None:
-        """Note what is worth knowing."""
+        """Add a finding that is worth knowing but no fault."""
         self.add(Finding(code, "WARN", message, tuple(parameters), module, line))
 
     def has(self, *codes: str) -> bool:
-        """Whether one of these codes was found."""
+        """Return whether one of these codes was found."""
         return any(finding.code in codes for finding in self.findings)
 
 
 def describe(error: BaseException) -> str:
-    """The class and the first line of an exception's text."""
+    """Return the class and the first line of an exception's text."""
     first = str(error).strip().splitlines()
     return f"{type(error).__name__}: {first[0][:240]}" if first else type(error).__name__

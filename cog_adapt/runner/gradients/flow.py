@@ -1,4 +1,4 @@
-"""Step 7: a training forward and its backward, taken as a step takes them; judges the forward."""
+"""Step 7: runs a training forward and its backward as a step does, and judges the forward."""
 
 import math
 
@@ -15,7 +15,7 @@ from cog_adapt.runner.gradients.subject import Subject
 
 
 class GradientFlow:
-    """The gradients of one training step, taken and judged."""
+    """Takes the gradients of one training step, and judges the forward behind them."""
 
     def __init__(
         self, subject: Subject, guard: Guard, exam: Examination, limits: Limits, unused: list[str]
@@ -34,7 +34,7 @@ class GradientFlow:
         self.gradient_norms: dict[str, float] = {}
 
     def run_forward(self) -> Numbers:
-        """A forward and backward as a step takes them; judges the forward."""
+        """Run a forward and a backward as a step does; judge the forward."""
         subject, exam = self.subject, self.exam
         try:
             self.loss = subject.gradients(self._observe)

@@ -1,6 +1,6 @@
-"""Why a forward failed: the module and the line, found by running it again under a recorder.
+"""Finds the module and the line of a forward's fault by running it again under a recorder.
 
-Runs only after a failure; nothing here decides whether something is wrong.
+Runs only after a failure, which the checks have found.
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ _SWITCHES = ("_set_grad_enabled", "_enter_inference_mode", "set_autocast_enabled
 
 
 class ForwardDiagnosis:
-    """Answers about the forwards of one subject.
+    """Locates faults of one subject's forwards.
 
     Attributes:
         names: `path (Class)` of the replica's modules, by their ids.
@@ -33,7 +33,7 @@ class ForwardDiagnosis:
         self.names = module_names(subject.replica)
 
     def record(self, *, training: bool = True) -> tuple[Recorder, Tensor | None]:
-        """A forward, recorded; its losses with their graph, unless it raised."""
+        """Record a forward; return also its losses with their graph, or None if it raised."""
         kept: list[Tensor] = []
         recorder = Recorder()
         self.subject.loss.recorder = recorder
@@ -46,14 +46,14 @@ class ForwardDiagnosis:
         return recorder, kept[0] if kept else None
 
     def escape(self) -> Place:
-        """Where the last value left torch."""
+        """Return the place where the last value left torch."""
         recorder, _ = self.record()
         if not recorder.escapes:
             return NOWHERE
         return recorder.escapes[-1][0].place(self.names)
 
     def freezes(self, names: Collection[str]) -> Place:
-        """Where the forward switches `requires_grad` off."""
+        """Return the place where the forward switches `requires_grad` off."""
         wanted = {id(self.subject.parameters[name]) for name in names}
         recorder, _ = self.record()
         for event in recorder.events:
@@ -63,12 +63,12 @@ class ForwardDiagnosis:
         return NOWHERE
 
     def raised(self, error: Exception) -> Place:
-        """Where an exception was raised."""
+        """Return the place where an exception was raised."""
         names = self.names | module_names(self.subject.base)
         return raised_at(error.__traceback__, names)
 
     def nonfinite_value(self) -> Place:
-        """The first call that made NaN or infinity out of finite values."""
+        """Find the first call that made NaN or infinity out of finite values."""
         recorder, _ = self.record()
         for event in recorder.events:
             if "fill" in event.name or "full" in event.name or not event.stack.position:
@@ -78,7 +78,7 @@ class ForwardDiagnosis:
         return NOWHERE
 
     def tampering(self, what: str) -> Place:
-        """The line that changed a mode, a flag or the seed."""
+        """Find the line that changed a mode, a flag or the seed."""
         if what in _MODES:
             recorder, _ = self.record()
             switches = [e for e in recorder.events if e.name in _SWITCHES and e.stack.position]
@@ -90,7 +90,7 @@ class ForwardDiagnosis:
         return watching.place
 
     def writes_weights(self) -> Place:
-        """Where a forward writes to parameters or buffers in place."""
+        """Return the place where a forward writes to parameters or buffers."""
         replica = self.subject.replica
         storages = {address(t) for t in (*replica.parameters(), *replica.buffers())}
         recorder, _ = self.record()
@@ -100,12 +100,12 @@ class ForwardDiagnosis:
         return NOWHERE
 
     def kept_tensors(self) -> str:
-        """Names of class attributes and globals that hold inference tensors, as a phrase."""
+        """Return a phrase naming the class attributes and globals that hold inference tensors."""
         found = sorted(set(inference_tensors(self.subject.replica)))
         return f" ({', '.join(found[:3])})" if found else ""
 
     def owner(self, names: Collection[str]) -> str | None:
-        """The module that holds the first of these parameters."""
+        """Return the module that holds the first of these parameters."""
         path = next(iter(names)).rpartition(".")[0]
         return self.names.get(id(self.subject.replica.get_submodule(path)))
 

@@ -1,4 +1,4 @@
-"""The autograd graph of a loss, walked without running it."""
+"""Walks the autograd graph of a loss without running it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from torch.autograd.graph import Node
 
 
 def nodes(start: Node | None) -> Iterator[Any]:
-    """Every node that `start` leads to, itself first."""
+    """Yield every node that `start` leads to, itself first."""
     stack, seen = [start], set()
     while stack:
         node = stack.pop()
@@ -20,12 +20,12 @@ def nodes(start: Node | None) -> Iterator[Any]:
 
 
 def leaf_of(node: Any) -> Tensor | None:  # noqa: ANN401 - nodes have no common type in Python
-    """The leaf tensor whose gradient `node` accumulates, if it does."""
+    """Return the leaf tensor whose gradient `node` accumulates, or None."""
     return getattr(node, "variable", None)
 
 
 def reached_leaves(tensor: Tensor) -> dict[int, Tensor]:
-    """By their ids, the leaves that get a gradient from `tensor`, as far as the graph tells."""
+    """Return, by id, the leaves that get a gradient from `tensor` according to the graph."""
     if tensor.grad_fn is None:
         return {id(tensor): tensor} if tensor.requires_grad else {}
     leaves = (leaf_of(node) for node in nodes(tensor.grad_fn))

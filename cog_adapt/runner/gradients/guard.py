@@ -1,7 +1,7 @@
-"""The promise that a self-test leaves no trace: what stood before, compared and put back.
+"""Ensures that a self-test leaves no trace: compares and restores the state from before it.
 
-It covers the caller's module (registries, attributes, flags, hooks, gradients, bits), the random
-streams of PyTorch, Python and NumPy, and what PyTorch keeps one of for the whole process.
+The state is the caller's module (registries, attributes, flags, hooks, gradients, bits), the
+random streams of PyTorch, Python and NumPy, and PyTorch's process-wide settings.
 """
 
 import random
@@ -17,7 +17,7 @@ from cog_adapt.runner.census import checksums, process_flags
 
 
 class Guard:
-    """A snapshot of the caller's world, taken before the self-test touches anything."""
+    """A snapshot of the caller's state, taken before the self-test touches anything."""
 
     def __init__(self, module: nn.Module, device: torch.device) -> None:
         self.module = module
@@ -35,7 +35,7 @@ class Guard:
         self.streams = _streams(device)
 
     def leaked_gradients(self) -> tuple[str, ...]:
-        """Parameters of the caller's module that got a gradient."""
+        """Return the parameters of the caller's module that got a gradient."""
         return tuple(
             name
             for name, before in self.grads.items()
@@ -44,14 +44,14 @@ class Guard:
         )
 
     def remember(self, leaves: Iterable[Tensor]) -> None:
-        """Note the gradients of leaves about to get one; they may belong to anyone."""
+        """Note the present gradients of leaves about to get one, whoever owns them."""
         for leaf in leaves:
             grad = leaf.grad
             copy = grad.clone() if grad is not None else None
             self.strangers.setdefault(id(leaf), (leaf, grad, copy))
 
     def put_back_gradients(self) -> None:
-        """Give every parameter the gradient that it had."""
+        """Give every parameter back the gradient that it had."""
         for name, before in self.grads.items():
             if before is not None:
                 before.copy_(self.grad_copies[name])
@@ -59,7 +59,7 @@ class Guard:
                 self.tensors[name].grad = before
 
     def module_changes(self) -> list[str]:
-        """What differs about the caller's module, a phrase each."""
+        """Return the changes to the caller's module, a phrase each."""
         now = _tensors(self.module)
         changes = [f"{n} was replaced" for n, t in self.tensors.items() if now.get(n) is not t]
         changes += [f"{n} was written to" for n in self._written()]
@@ -72,18 +72,18 @@ class Guard:
         return changes
 
     def _written(self) -> list[str]:
-        """Names of tensors whose bits changed; read once, at the end of the test."""
+        """Return the names of tensors whose bits changed, read once, at the end of the test."""
         if self._bits_now is None:
             self._bits_now = checksums(self.tensors)
         return [n for n, bits in self._bits_now.items() if bits != self.bits[n]]
 
     def process_changes(self) -> list[str]:
-        """What differs about the process's flags, a phrase each."""
+        """Return the changes to the process's flags, a phrase each."""
         now = process_flags()
         return [f"{n} was {v} and is {now[n]}" for n, v in self.flags.items() if now[n] != v]
 
     def restore(self, copies: dict[str, Tensor]) -> None:
-        """Put everything back; `copies` are the weights of a private copy of the module."""
+        """Restore everything; `copies` are the weights of a private copy of the module."""
         for part, before in self.attributes.items():
             if not _same(before, _attributes(part)):
                 _put_back(part, before)
@@ -118,7 +118,7 @@ class Guard:
         self.restore_streams()
 
     def restore_streams(self) -> None:
-        """Put the random streams back where they were."""
+        """Restore the random streams."""
         torch.set_rng_state(self.streams["torch"])
         if "cuda" in self.streams:
             torch.cuda.set_rng_state(self.streams["cuda"], self.device)
@@ -142,7 +142,7 @@ def _streams(device: torch.device) -> dict[str, Any]:
 
 
 def _attributes(part: nn.Module) -> dict[str, Any]:
-    """The module's attributes; its registries one level deeper."""
+    """Return the module's attributes, with shallow copies of its registries."""
     return {
         name: dict(value) if name.startswith("_") and isinstance(value, dict) else value
         for name, value in vars(part).items()

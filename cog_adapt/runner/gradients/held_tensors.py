@@ -10,7 +10,7 @@ _MOST_ITEMS = 1000
 
 
 def kept_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Buffers, and tensors in plain attributes and the lists and dicts among them."""
+    """Yield buffers, and tensors in plain attributes and in the lists and dicts among them."""
     yield from module.named_buffers()
     for path, value in _attributes(module):
         if isinstance(value, Tensor):
@@ -18,7 +18,7 @@ def kept_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def unregistered(module: nn.Module) -> dict[int, str]:
-    """By their ids, the paths of parameters that hide in plain lists, dicts or objects."""
+    """Return, by id, the paths of parameters that hide in plain lists, dicts or objects."""
     known = {id(p) for p in module.parameters()}
     found: dict[int, str] = {}
     for path, value in _attributes(module):
@@ -31,7 +31,7 @@ def unregistered(module: nn.Module) -> dict[int, str]:
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """The plain attributes of all parts, and the items of lists and dicts, two levels deep."""
+    """Yield the plain attributes of all parts, and items of lists and dicts, two levels deep."""
     for prefix, part in module.named_modules():
         own = {name: value for name, value in vars(part).items() if name not in _REGISTRIES}
         for name, value in own.items():
@@ -49,7 +49,7 @@ def _items(path: str, value: object, depth: int) -> Iterator[tuple[str, object]]
 
 
 def inference_tensors(module: nn.Module) -> Iterator[str]:
-    """Names of inference tensors in the classes of a module's parts and in their files."""
+    """Yield the names of inference tensors in the classes and the files of a module's parts."""
     for part in module.modules():
         kind = type(part)
         yield from _inference_tensors_in(kind.__name__, vars(kind))

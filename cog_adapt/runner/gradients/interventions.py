@@ -1,7 +1,7 @@
-"""What if it were not there? Culprits proven by leaving them out.
+"""Proves the cause of a wrong gradient by leaving suspects out.
 
-A `detach`, a `.data` or a hook that is left out, and after that the gradient is right: then it
-was the cause. A detach that does no harm (a softmax's shift) changes nothing and is not blamed.
+A `detach`, a `.data` or a hook is the cause if the gradient is right without it. A harmless
+detach (a softmax's shift) makes no difference and is not blamed.
 """
 
 import math
@@ -23,18 +23,18 @@ _SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
 _MOST = 24
 _Pairs = list[tuple[Tensor, Tensor]]
 _Remove = Callable[[], Callable[[], None]]
-"""Takes a hook away, and gives the function that puts it back."""
+"""Removes a hook, and returns the function that puts it back."""
 
 
 class Interventions:
-    """Leaves one suspect out at a time."""
+    """Repeats the gradients with one suspect left out at a time."""
 
     def __init__(self, subject: Subject, modules: dict[int, str]) -> None:
         self.subject = subject
         self.modules = modules
 
     def cure(self, names: Collection[str]) -> Place:
-        """The place of the first suspect without which these gradients are right."""
+        """Return the place of the first suspect without which these gradients are right."""
         own = self.subject.parameters
         kept = {n: p.grad for n, p in own.items()}
         try:
@@ -53,7 +53,7 @@ class Interventions:
         return NOWHERE
 
     def _suspects(self) -> Iterator[list[Event]]:
-        """Calls that can be left out, line by line, the last line first."""
+        """Yield the calls that can be left out, grouped by line, the last line first."""
         recorder = Recorder()
         self._run(recorder)
         found = [
@@ -67,7 +67,7 @@ class Interventions:
         yield from list(lines.values())[-_MOST:][::-1]
 
     def _hooks(self) -> Iterator[tuple[Place, _Remove]]:
-        """Each backward hook of a module or parameter, and how to take it away for a while."""
+        """Yield the place of each module's and parameter's backward hook, and how to remove it."""
         for part in self.subject.replica.modules():
             module = self.modules.get(id(part))
             yield from _removable(part._backward_hooks, module)

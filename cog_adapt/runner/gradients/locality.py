@@ -1,7 +1,7 @@
-"""Which module is at fault: each is checked on its own, with the inputs that it got.
+"""Finds the module at fault by checking each on its own, with the inputs that it got.
 
-The innermost module whose own gradient disagrees with its own central differences, while those of
-its children agree, is the culprit.
+The culprit is the innermost module whose own gradient disagrees with its own central differences
+while those of its children agree.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _MOST_MODULES = 250
 
 @dataclass
 class _Call:
-    """How a module was called."""
+    """A module and the arguments that it was called with."""
 
     part: nn.Module
     args: tuple[Any, ...]
@@ -35,7 +35,7 @@ class _Call:
 
 
 def innermost_wrong(subject: Subject, modules: dict[int, str]) -> Place:
-    """The culprit, its custom backward's line if it has one."""
+    """Return the module at fault, and the line of its custom backward if it has one."""
     for identity, call in _record_calls(subject).items():  # in order of completion: children first
         disproved = _disproved_alone(subject, call)
         if disproved is not None:
@@ -44,7 +44,7 @@ def innermost_wrong(subject: Subject, modules: dict[int, str]) -> Place:
 
 
 def _disproved_alone(subject: Subject, call: _Call) -> "_LocalCheck | None":
-    """The check of one call, if it proves the gradient wrong; a call may raise when repeated."""
+    """Return the check of one call if it proves the gradient wrong; a repeated call may raise."""
     with suppress(Exception):
         check = _LocalCheck(subject, call)
         return check if check.is_wrong() else None
@@ -72,7 +72,7 @@ def _record_calls(subject: Subject) -> dict[int, _Call]:
 
 
 class _LocalCheck:
-    """Gradients of one module's call against its own differences."""
+    """Compares the gradients of one module's call with its own differences."""
 
     def __init__(self, subject: Subject, call: _Call) -> None:
         self.subject = subject
@@ -84,7 +84,7 @@ class _LocalCheck:
         self.scale = 1.0
 
     def is_wrong(self) -> bool:
-        """Whether the gradient of an input or of the parameters is disproved."""
+        """Return whether the gradient of an input or of the parameters is disproved."""
         gradients = run_adaptation(self._gradients, self.subject.replica, self.subject.training)
         count = len(self.inputs)
         return self._disproved(self.inputs, gradients[:count]) or self._disproved(
@@ -92,7 +92,7 @@ class _LocalCheck:
         )
 
     def custom_backward(self) -> str | None:
-        """The backward of the last custom function in the call's graph."""
+        """Return the line of the backward of the last custom function in the call's graph."""
         return definition(self.functions[0].backward) if self.functions else None
 
     def _disproved(self, tensors: list[Tensor], gradients: list[Tensor]) -> bool:
@@ -132,7 +132,7 @@ class _LocalCheck:
         return [torch.zeros_like(t) if g is None else g for t, g in zip(wanted, found, strict=True)]
 
     def _projected(self) -> Tensor:
-        """The call's outputs, multiplied by fixed weights and added up."""
+        """Return the sum of the call's outputs, each multiplied by fixed weights."""
         precision = self.subject.options.precision
         with seeded(self.subject.seed, precision.device), casting(precision):
             inputs = iter(self.inputs)
@@ -154,7 +154,7 @@ class _LocalCheck:
 
 
 def _custom_backward_anywhere(subject: Subject) -> Place:
-    """If exactly one custom function is in the whole graph, it is the suspect."""
+    """Return the place of the graph's custom function if there is exactly one."""
     found: set[Any] = set()
 
     def note(losses: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Step 9, of parameters without a gradient: cut off the loss, used elsewhere, or not used."""
+"""Step 9 for missing gradients: the parameter is cut off the loss, used elsewhere, or not used."""
 
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.flow import GradientFlow
@@ -7,7 +7,7 @@ from cog_adapt.runner.gradients.shaking import Shaking
 
 
 class MissingGradients:
-    """Tells why parameters of a flow got no gradient."""
+    """Reports why parameters of a flow got no gradient."""
 
     def __init__(self, flow: GradientFlow) -> None:
         self.flow = flow
@@ -17,11 +17,11 @@ class MissingGradients:
         self.copies = Copies(flow.diagnosis)
 
     def judge(self, missing: list[str], *, leaked: bool) -> None:
-        """Report what the loss depends on as cut off, the rest as unused.
+        """Report parameters that the loss depends on as cut off, the others as unused.
 
         Args:
             missing: names of parameters without a gradient.
-            leaked: the gradients landed in the original, which has been reported.
+            leaked: whether gradients landed in the original, which has been reported already.
         """
         if not missing:
             return
@@ -58,7 +58,7 @@ class MissingGradients:
         return "graph-cut", "without a gradient although the loss depends on it"
 
     def _report_unused(self, names: list[str]) -> None:
-        """Of the reasons why the loss ignores parameters, the first that can be shown."""
+        """Report the first reason for which the loss can be shown to ignore parameters."""
         place = self.copies.uses_original()
         if place.line is not None:
             self._report_original(names, place)

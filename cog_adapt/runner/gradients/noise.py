@@ -7,12 +7,12 @@ _LENGTH = 65_537  # a prime: tiles do not repeat along rows
 
 
 def real(tensor: Tensor) -> Tensor:
-    """A complex tensor as real numbers, on the same memory where it can be."""
+    """Return a complex tensor as real numbers, in the same memory if possible."""
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def spread(tensor: Tensor) -> float:
-    """The standard deviation; for a constant its magnitude, for zeros 1."""
+    """Return the standard deviation; for a constant its magnitude, for zeros 1."""
     if tensor.numel() == 0:
         return 0.0
     mean = abs(float(tensor.mean()))
@@ -21,13 +21,13 @@ def spread(tensor: Tensor) -> float:
 
 
 def noise(length: int, seed: int, like: Tensor) -> Tensor:
-    """At most 65,537 normal numbers, the same for the same seed."""
+    """Return at most 65,537 normal numbers, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(min(length, _LENGTH), generator=generator).to(like.device, like.dtype)
 
 
 def tiled(like: Tensor, seed: int) -> Tensor:
-    """Noise of a tensor's shape."""
+    """Return noise of a tensor's shape."""
     row = noise(like.numel(), seed, like)
     repeats = -(-like.numel() // max(row.numel(), 1))
     return row.repeat(repeats)[: like.numel()].view(like.shape)

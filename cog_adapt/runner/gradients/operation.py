@@ -1,4 +1,4 @@
-"""Steps 4 and 5: serving, and a replica that serves as its base does."""
+"""Steps 4 and 5: checks that the base serves, and that a replica serves as its base does."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ _SAME_16_BIT = 5e-2
 
 
 class Operation:
-    """The self-test of serving, round that of the gradients."""
+    """The checks of serving, which run before and after those of the gradients."""
 
     def __init__(
         self, subject: Subject, guard: Guard, exam: Examination, limits: Limits, flow: GradientFlow
@@ -33,7 +33,7 @@ class Operation:
         self.served: Tensor | None = None
 
     def serve_first(self) -> Numbers:
-        """Inference comes first, as in production: it fills whatever caches there are."""
+        """Run inference first, as in production, so that it fills whatever caches there are."""
         subject, exam = self.subject, self.exam
         try:
             self.served = subject.serve(subject.base, subject.seed)
@@ -62,7 +62,7 @@ class Operation:
         return {}
 
     def compare_replica(self) -> Numbers:
-        """The replica, still at the base's values, answers as the base does."""
+        """Check that the replica, still at the base's values, answers as the base does."""
         subject = self.subject
         assert self.served is not None
         answer = subject.serve(subject.replica, subject.seed, "no_grad")
@@ -76,13 +76,13 @@ class Operation:
         return {}
 
     def perturb(self) -> Numbers:
-        """Move the replica off the base: what is zero there (LoRA's B) would hide faults."""
+        """Move the replica off the base's values: zeros among them (LoRA's B) would hide faults."""
         self.subject.perturb(self.subject.names)
         self.subject.keep_buffers()
         return {}
 
     def compare_serving(self) -> Numbers:
-        """Inference and an eval forward with gradients must compute the same."""
+        """Check that inference and an eval forward with gradients compute the same."""
         subject = self.subject
         subject.put_back_buffers()
         served = subject.serve_adapted()
@@ -106,7 +106,7 @@ class Operation:
         return {}
 
     def _judge_ignored(self, names: list[str], losses: Tensor, trained: list[str]) -> None:
-        """Trained parameters that an eval forward does without."""
+        """Report trained parameters that an eval forward does without."""
         if not names:
             return
         subject = self.subject
@@ -127,7 +127,7 @@ class Operation:
 
 
 def close(one: Tensor, other: Tensor, tolerance: float) -> bool:
-    """Whether losses agree within `tolerance` of the largest."""
+    """Return whether losses agree within `tolerance` of the largest."""
     if one.shape != other.shape:
         return False
     sizes = one.abs().nan_to_num(0.0, 0.0, 0.0)
@@ -138,5 +138,5 @@ def close(one: Tensor, other: Tensor, tolerance: float) -> bool:
 
 
 def apart(one: Tensor, other: Tensor) -> str:
-    """Two means, to be read."""
+    """Return the means of two losses as a phrase for a message."""
     return f"losses {one.mean().item():.6g} and {other.mean().item():.6g}"

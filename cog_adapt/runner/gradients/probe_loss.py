@@ -20,23 +20,21 @@ Observer = Callable[[Tensor], None]
 
 
 class LossShapeError(Exception):
-    """What the loss returned is no tensor that could be minimised."""
+    """The loss returned something that cannot be minimised."""
 
 
 class ProbeLoss:
     """`(module, probe) -> losses`, whichever of the two forms the caller's loss has.
 
-    Each call gets a fresh copy of the probe, so that a forward that writes to its input spoils
-    nothing.
+    Each call gets a fresh copy of the probe, so a forward that writes to its input does no harm.
 
     Attributes:
-        observer: called with the losses while their graph is there.
-        recorder: entered round each call.
-        seed: Python's and NumPy's generators are seeded with it before each call; None: they
-            are not.
-        finished: whether the last call came to its end.
-        shape: of what the last call returned.
-        tampering: what a call did to modes, flags or seeds and did not undo.
+        observer: called with the losses while their graph exists.
+        recorder: a context that surrounds each call.
+        seed: seeds Python's and NumPy's generators before each call, unless None.
+        finished: whether the last call returned losses.
+        shape: shape of the last call's losses.
+        tampering: changes to modes, flags or seeds that a call did not undo.
     """
 
     def __init__(self, loss: Callable[..., Any], probe: Any) -> None:  # noqa: ANN401 - any pytree
@@ -51,10 +49,10 @@ class ProbeLoss:
         self.tampering: dict[str, str] = {}
 
     def __call__(self, module: nn.Module, probe: Any) -> Tensor:  # noqa: ANN401 - any pytree
-        """Run the loss once.
+        """Run the loss once, and return the losses.
 
         Raises:
-            LossShapeError: it returned nothing that could be minimised.
+            LossShapeError: the loss returned something that cannot be minimised.
         """
         self.finished = False
         probe = tree_map_only(Tensor, _copied, _plain(probe))
@@ -103,7 +101,7 @@ def _checked(losses: object) -> Tensor:
 
 
 def call(module: nn.Module, probe: Any) -> Any:  # noqa: ANN401 - any pytree
-    """`module(probe)`; a tuple gives positional arguments, a mapping named ones."""
+    """Call the module on the probe; a tuple gives positional arguments, a mapping keyword ones."""
     if isinstance(probe, tuple):
         return module(*probe)
     if isinstance(probe, Mapping):
@@ -112,7 +110,7 @@ def call(module: nn.Module, probe: Any) -> Any:  # noqa: ANN401 - any pytree
 
 
 def takes_module(loss: Callable[..., Any]) -> bool:
-    """Whether `loss` has two required positional arguments: the module and the probe."""
+    """Return whether `loss` has two required positional arguments: the module and the probe."""
     try:
         signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
     except (TypeError, ValueError):  # built-in functions have none

@@ -1,8 +1,8 @@
-"""A forward, recorded: every torch call with its line, and what lost its graph on the way.
+"""Records a forward: every torch call with its line, and the values that lost their graph.
 
-A *cut* is a call one of whose inputs requires grad and whose result does not. Each tensor carries
-the cuts whose values flowed into it by a path on which nothing else was cut. Values that left
-torch (`.item()`, NumPy) and came back are linked as well as can be.
+A *cut* is a call with an input that requires grad and a result that does not. Each tensor carries
+the cuts whose values flowed into it by a path without another cut. Values that left torch
+(`.item()`, NumPy) and came back are linked as far as possible.
 """
 
 from collections.abc import Collection, Iterable
@@ -29,11 +29,10 @@ _MAKERS |= {"scalar_tensor", "Tensor", "FloatTensor"}
 
 
 class Recorder(TorchFunctionMode):
-    """Records calls on this thread while it is entered.
+    """Records calls on this thread while the context is open.
 
     Args:
-        skip: the indices of calls to leave out (a detach, `.data`, a hook): what if they were
-            not there?
+        skip: the indices of calls to leave out (a detach, `.data`, a hook), to see their effect.
     """
 
     def __init__(self, skip: Collection[int] = ()) -> None:
@@ -117,7 +116,7 @@ class Recorder(TorchFunctionMode):
             self.makers.setdefault(tensor.grad_fn, event)
 
     def maker(self, node: Any) -> Event | None:  # noqa: ANN401
-        """The call that made a node of the graph; for a custom function, its last one."""
+        """Return the call that made a node of the graph; for a custom function, its last call."""
         if node in self.makers:
             return self.makers[node]
         for identity, tensor in self.known.items():
@@ -126,7 +125,7 @@ class Recorder(TorchFunctionMode):
         return None
 
     def cuts_of(self, tensor: Tensor) -> Cuts:
-        """The cuts that flow into a tensor, also into one that no recorded call made."""
+        """Return the cuts that flow into a tensor, also into one that no recorded call made."""
         if id(tensor) in self.known:
             return self.cuts[id(tensor)]
         if tensor.grad_fn is not None:
@@ -139,7 +138,7 @@ class Recorder(TorchFunctionMode):
         return _NONE.union(*came)
 
     def _cuts_upstream(self, tensor: Tensor) -> Cuts:
-        """Of the nearest recorded results in the graph (custom functions are not recorded)."""
+        """Return the cuts of the graph's nearest recorded results; custom functions have none."""
         stack, seen, cuts = [tensor.grad_fn], set(), _NONE
         while stack:
             node = stack.pop()
@@ -154,7 +153,7 @@ class Recorder(TorchFunctionMode):
         return cuts
 
     def _rewrapped(self, tensor: Tensor, twin: Tensor) -> Cuts:
-        """A new tensor on known memory: `nn.Parameter(h)`, or NumPy's and back."""
+        """Return the cuts of a new tensor on known memory: `nn.Parameter(h)`, or from NumPy."""
         cuts = self.cuts[id(twin)]
         if twin.requires_grad:
             event = Event("rewrap", stack_here(), [twin], len(self.events))
@@ -165,7 +164,7 @@ class Recorder(TorchFunctionMode):
         return cuts
 
     def _returned(self, event: Event, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401
-        """The cuts of escaped values that this call brings back."""
+        """Return the cuts of escaped values that this call brings back."""
         if not self.escapes:
             return _NONE
         if event.name in _MAKERS:
@@ -186,7 +185,7 @@ def _name_of(func: Any) -> str:  # noqa: ANN401
 
 
 def _left_out(args: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """The tensor itself, in place of its detached copy or of a hook's handle."""
+    """Return the tensor itself, in place of its detached copy or of a hook's handle."""
     return args[0]
 
 

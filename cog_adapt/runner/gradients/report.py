@@ -1,4 +1,4 @@
-"""What the gradient self-test found, as values and as text."""
+"""The results of the gradient self-test, as values and as text."""
 
 from collections.abc import Mapping, Sized
 from dataclasses import asdict, dataclass, field
@@ -13,7 +13,7 @@ _MOST_NAMES = 4
 
 @dataclass(frozen=True)
 class Place:
-    """Where a culprit sits: a module's path (with its class), and `file:line: code`."""
+    """The position of a fault: a module's path (with its class), and `file:line: code`."""
 
     module: str | None = None
     line: str | None = None
@@ -27,11 +27,11 @@ class Finding:
     """One thing that is wrong (FAIL) or worth knowing (WARN).
 
     Attributes:
-        code: the kind, `graph-cut` for one; stable, for programs.
+        code: the kind, for instance `graph-cut`; stable, for programs.
         message: what was found, the limit and the remedy.
         parameters: the parameters concerned.
-        module: path and class of the module where the culprit is, if known.
-        line: `file:line: code` of the culprit, if known.
+        module: path and class of the module at fault, if known.
+        line: `file:line: code` of the fault, if known.
     """
 
     code: str
@@ -61,7 +61,7 @@ class GradientReport:
     """The outcome of a gradient self-test.
 
     Attributes:
-        findings: what was found, worst first.
+        findings: the findings, worst first.
         checks: the steps in their order.
         gradient_norms: the L2 norm of each trained parameter's gradient.
         precision: device and compute dtype.
@@ -76,7 +76,7 @@ class GradientReport:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed; warnings do not count."""
+        """Whether no check failed; warnings do not count."""
         return not any(finding.level == "FAIL" for finding in self.findings)
 
     @property
@@ -85,7 +85,7 @@ class GradientReport:
         return tuple(dict.fromkeys(finding.code for finding in self.findings))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers."""
+        """Return the report as plain dicts, lists, strings and numbers."""
         return {"passed": self.passed, **asdict(self)}
 
     def raise_if_failed(self) -> None:
@@ -105,11 +105,11 @@ class GradientReport:
 
 
 def count(names: Sized, noun: str = "parameter") -> str:
-    """`1 parameter`, `2 parameters`."""
+    """Return `1 parameter`, `2 parameters`."""
     return f"{len(names)} {noun}" + ("" if len(names) == 1 else "s")
 
 
 def some(names: list[str] | tuple[str, ...]) -> str:
-    """The first few names, and how many more there are."""
+    """Return the first few names, and the number of the others."""
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

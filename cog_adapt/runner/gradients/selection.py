@@ -1,4 +1,4 @@
-"""Which parameters of a module are trained, and which of them lie in one block."""
+"""Selects the parameters that are trained, and groups them by block."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ Selection = str | Callable[[str, nn.Parameter], bool] | None
 
 
 def select(module: nn.Module, selection: Selection) -> list[str]:
-    """The names of the parameters that `selection` takes, never of integers; ties once."""
+    """Return the names of the selected float and complex parameters; a tie is listed once."""
     named = [
         (n, p) for n, p in module.named_parameters() if p.is_floating_point() or p.is_complex()
     ]
@@ -22,7 +22,7 @@ def select(module: nn.Module, selection: Selection) -> list[str]:
 
 
 def group_by_block(module: nn.Module, names: Sequence[str]) -> dict[str, list[str]]:
-    """Parameter names by block: the items of the longest list of modules, else the children."""
+    """Group parameter names by block: an item of the longest list of modules, else a child."""
     lists = [
         (name, part)
         for name, part in module.named_modules()

@@ -1,4 +1,4 @@
-"""The shake test: does the loss depend on parameters that get no gradient?
+"""The shake test: moves parameters that get no gradient, to see whether the loss depends on them.
 
 A missing gradient alone cannot tell a cut graph from a parameter that is not used.
 """
@@ -26,11 +26,11 @@ class Shaking:
 
     @classmethod
     def of(cls, flow: GradientFlow) -> "Shaking":
-        """For the subject, the loss and the limits of a flow."""
+        """Make the test for the subject, the loss and the limits of a flow."""
         return cls(flow.subject, flow.loss, flow.limits, flow.spread)
 
     def dependent(self, names: Sequence[str]) -> list[str]:
-        """Those of the parameters that the loss depends on."""
+        """Return the parameters that the loss depends on."""
         if not names or not self._moves(names):
             return []
         if len(names) == 1:
@@ -39,7 +39,7 @@ class Shaking:
         return self.dependent(names[:middle]) + self.dependent(names[middle:])
 
     def is_asleep(self, name: str) -> bool:
-        """Whether the loss does not notice a small move of a parameter."""
+        """Return whether a small move of a parameter leaves the loss unchanged."""
         return not self._moves_by([name], _FRACTIONS[0])
 
     def _moves(self, names: Sequence[str]) -> bool:

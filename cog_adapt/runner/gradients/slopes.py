@@ -1,4 +1,4 @@
-"""Step 10: whether the gradients are the slopes of the loss, by central differences."""
+"""Step 10: checks by central differences that the gradients are the slopes of the loss."""
 
 import re
 import time
@@ -16,7 +16,7 @@ from cog_adapt.runner.gradients.report import some
 from cog_adapt.runner.gradients.selection import group_by_block
 
 _MOST_BLOCKS = 16
-_SECONDS = 0.3  # that testing each parameter on its own may take
+_SECONDS = 0.3  # the longest that testing each parameter on its own may take
 _FLAT = 0.01
 _POINTS = 2
 _LIBRARYS_STOP = r"(site|dist)-packages.*\bdetach\b"
@@ -36,7 +36,7 @@ class GradientSlopes:
         self.forward_seconds = 0.0
 
     def judge_repeatability(self) -> Numbers:
-        """The same seed must give the same loss, or differences measure the noise."""
+        """Check that the same seed gives the same loss; else differences would measure noise."""
         began = time.perf_counter()
         self.flow.spread = abs(self.subject.forward() - self.flow.loss)
         self.forward_seconds = time.perf_counter() - began
@@ -50,14 +50,14 @@ class GradientSlopes:
         return {"spread": relative}
 
     def judge_whole(self) -> Numbers:
-        """Central differences along the gradient of all parameters."""
+        """Compare central differences along the gradient of all parameters together."""
         named = self._with_gradient(self.subject.names)
         verdict = self._compare(named, self.limits.whole, bent=False)
         self.verdicts["(all)"] = verdict
         return {"error": verdict.error}
 
     def judge_blocks(self) -> Numbers:
-        """Central differences block by block, or parameter by parameter where that is quick."""
+        """Compare central differences by block, or by parameter if that is quick."""
         self.groups = self._grouped()
         for block, names in self.groups.items():
             named = self._with_gradient(names)
@@ -76,10 +76,10 @@ class GradientSlopes:
         return {"worst error": max((v.error for v in self.verdicts.values()), default=0.0)}
 
     def _confirmed(self, wrong: list[str]) -> list[str]:
-        """Those blocks that are wrong at other points near by as well.
+        """Return the blocks that are wrong at other points near by as well.
 
-        Next to a kink (a maximum between two equals, say) a difference takes the mean of two
-        slopes, at one point but not at another.
+        Next to a kink (a maximum of two equals, say) a difference is the mean of two slopes, but
+        not at every point.
         """
         for number in range(1, _POINTS + 1):
             if not wrong:
@@ -156,7 +156,7 @@ class GradientSlopes:
 
 
 def _merged(groups: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The groups, at most sixteen of them: of a deep model, neighbours are tested together."""
+    """Merge neighbouring groups, so that a deep model has at most sixteen."""
     size = -(-len(groups) // _MOST_BLOCKS)
     names = list(groups)
     chunks = (names[first : first + size] for first in range(0, len(names), size))

@@ -1,6 +1,6 @@
-"""Source lines: where in the caller's code something happened.
+"""Finds source lines in the caller's code.
 
-A frame counts as the caller's unless it is PyTorch's or the machinery of the self-test.
+A frame counts as the caller's unless it belongs to PyTorch or to the self-test.
 """
 
 import ast
@@ -33,12 +33,12 @@ _SCOPES = ast.With | _FUNCTIONS
 
 
 def is_callers(filename: str) -> bool:
-    """Whether a file belongs to the code under test."""
+    """Return whether a file belongs to the code under test."""
     return not filename.startswith((_TORCH, *_OWN, contextlib.__file__, "<frozen", "<string>"))
 
 
 def text_of(position: Position) -> str:
-    """`file:line: code`, the file relative to the working directory where it lies below it."""
+    """Return `file:line: code`; a path below the working directory is relative to it."""
     filename, number = position
     relative = os.path.relpath(filename) if os.path.isabs(filename) else filename
     shown = filename if relative.startswith("..") else relative
@@ -46,7 +46,7 @@ def text_of(position: Position) -> str:
 
 
 def definition(function: Callable[..., object]) -> str | None:
-    """The `def` line of a function, or a lambda's line."""
+    """Return the `def` line of a function, or a lambda's line."""
     function = getattr(function, "func", function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None:
@@ -58,7 +58,7 @@ def definition(function: Callable[..., object]) -> str | None:
 
 
 class Stack:
-    """The frames of one moment, innermost first, without the self-test's own."""
+    """The frames on the stack at one moment, innermost first, without the self-test's own."""
 
     def __init__(self, frame: FrameType | None) -> None:
         self.frames: list[tuple[CodeType, int]] = []
@@ -83,7 +83,7 @@ class Stack:
         return next(iter(self.callers), None)
 
     def entry_from(self, modules: Collection[int]) -> Position | None:
-        """The caller's line at which control left the innermost of these modules for another."""
+        """Return the caller's line at which control left the innermost of these modules."""
         first = 0
         for owner, depth in zip(self.owners, self.depths, strict=True):
             if owner in modules:
@@ -94,7 +94,7 @@ class Stack:
 
     @property
     def in_custom_function(self) -> bool:
-        """Whether this is the forward of a `torch.autograd.Function`, whose graph is its own."""
+        """Whether the frames are in a `torch.autograd.Function`'s forward, with its own graph."""
         inner = ""
         for code, _ in self.frames:
             if code.co_filename.endswith(_FUNCTION) and code.co_name == "apply":
@@ -103,7 +103,7 @@ class Stack:
         return False
 
     def checkpoint(self) -> Position | None:
-        """The caller's line that called a checkpoint round this moment."""
+        """Return the caller's line that called the checkpoint around these frames."""
         inside = False
         for code, number in self.frames:
             inside = inside or code.co_filename.endswith(_CHECKPOINT)
@@ -112,12 +112,12 @@ class Stack:
         return None
 
     def grad_off(self) -> Position | None:
-        """The line that switched gradients off: a `with`, a decorator or a call."""
+        """Return the line that switched gradients off: a `with`, a decorator or a call."""
         return next(filter(None, (switched_off(*position) for position in self.callers)), None)
 
 
 def stack_here() -> Stack:
-    """The stack of whoever called the recorder."""
+    """Return the stack of the recorder's caller."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back
@@ -125,7 +125,7 @@ def stack_here() -> Stack:
 
 
 def above(position: Position, pattern: str, reach: int = 12) -> Position:
-    """The nearest line at or above a position that matches, else the position itself."""
+    """Return the nearest matching line at or above a position, else the position itself."""
     filename, number = position
     for candidate in range(number, max(number - reach, 0), -1):
         if re.search(pattern, linecache.getline(filename, candidate)):
@@ -142,7 +142,7 @@ def _parsed(filename: str) -> ast.Module | None:
 
 
 def switched_off(filename: str, number: int) -> Position | None:
-    """The line that has gradients off at a position, looking at its own function only."""
+    """Return the line of the position's own function that switched gradients off there."""
     tree = _parsed(filename)
     if tree is None:
         return None
@@ -175,7 +175,7 @@ def _matches(expression: ast.expr) -> bool:
 
 
 def raised_at(trace: TracebackType | None, names: dict[int, str]) -> Place:
-    """The innermost module that ran when an exception was raised, and the caller's last line."""
+    """Return the innermost module that ran when an exception was raised, and the caller's line."""
     module, line = None, None
     while trace is not None:
         frame, number = trace.tb_frame, trace.tb_lineno
@@ -189,7 +189,7 @@ def raised_at(trace: TracebackType | None, names: dict[int, str]) -> Place:
 
 
 def module_names(module: nn.Module) -> dict[int, str]:
-    """`path (Class)` of every module by its id."""
+    """Return `path (Class)` of every module by its id."""
     return {
         id(part): f"{name or '(root)'} ({type(part).__name__})"
         for name, part in module.named_modules()

@@ -1,4 +1,4 @@
-"""Parameters in the graph that the module does not hold: no optimizer and no adapter has them."""
+"""Reports parameters in the graph that the module does not hold: no optimizer has them."""
 
 from torch import nn
 

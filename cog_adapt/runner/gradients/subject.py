@@ -1,7 +1,7 @@
-"""What is tested: a private base, its template, a perturbed replica and the gradient step.
+"""The objects under test: a private base, its template, a perturbed replica and the gradient step.
 
-They are made by the very functions that serving and adaptation use. This module knows how to run
-them, and judges nothing.
+They are made by the functions that serving and adaptation use. This module runs them, and judges
+nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +34,7 @@ _MOST_SCALINGS = 30
 
 @dataclass(frozen=True)
 class Options:
-    """How the caller wants the test."""
+    """The caller's options for the test."""
 
     precision: Precision
     serve_mode: ServeMode
@@ -44,12 +44,12 @@ class Options:
 
 
 class Subject:
-    """The things under test.
+    """The objects under test, and the ways to run them.
 
     Attributes:
-        base: a private copy of the caller's module, frozen, in eval; it is what serves.
+        base: a private copy of the caller's module, frozen, in eval mode; inference runs on it.
         replica: a training replica of the base, moved off the base's values.
-        step: the gradient step on it.
+        step: the gradient step on the replica.
         names: the trained parameters' names; `parameters` are the replica's own.
     """
 
@@ -85,7 +85,7 @@ class Subject:
     def serve(
         self, module: nn.Module, seed: int | None = None, mode: ServeMode | None = None
     ) -> Tensor:
-        """The losses of `module` in the inference phase."""
+        """Return the losses of `module` in the inference phase."""
         self.loss.seed = seed
         options = self.options
         call = (self.loss, module, options.precision, mode or options.serve_mode)
@@ -95,13 +95,13 @@ class Subject:
             return run_inference(*call, self.probe).double()
 
     def serve_adapted(self) -> Tensor:
-        """The losses of the replica's values as an adapter is served: in a replica that serves."""
+        """Return the losses of the replica's values, served from a replica as an adapter is."""
         tensors = trained_tensors(self.replica) | changed_buffers(self.replica, self.template)
         adapted = serving_replica(self.template, tensors)
         return self.serve(adapted, self.seed)
 
     def evaluate(self) -> Tensor:
-        """The replica's losses in eval mode, with gradients on."""
+        """Return the replica's losses in eval mode, with gradients on."""
         self.loss.seed = self.seed
         self._thaw()
         return run_adaptation(self._evaluate, self.replica, (), self.probe).double()
@@ -112,12 +112,12 @@ class Subject:
             return self.loss(module, probe)
 
     def forward(self) -> float:
-        """The mean loss of a training forward; always the same random numbers and buffers."""
+        """Return the mean loss of a training forward, from fixed random numbers and buffers."""
         self._ready()
         return float(self.step.forward(self.probe, self.seed))
 
     def gradients(self, observer: Callable[[Tensor], None] | None = None) -> float:
-        """Forward and backward; a float16 scale that overflows is lowered first."""
+        """Run forward and backward; lower a float16 scale that overflows. Return the loss."""
         self.loss.observer = observer
         try:
             return self._gradients_in_range()
@@ -133,7 +133,7 @@ class Subject:
         return loss
 
     def _ready(self) -> None:
-        """Undo what an earlier forward may have done: buffers, frozen parameters."""
+        """Undo the possible effects of an earlier forward: changed buffers, frozen parameters."""
         self.put_back_buffers()
         self.loss.seed = self.seed
         self._thaw()
@@ -147,7 +147,7 @@ class Subject:
         self.buffers = {n: b.detach().clone() for n, b in self.replica.named_buffers()}
 
     def put_back_buffers(self) -> None:
-        """Undo what forwards did to the buffers (running statistics, power iterations)."""
+        """Undo the forwards' changes to the buffers (running statistics, power iterations)."""
         for name, buffer in self.replica.named_buffers():
             kept = self.buffers.get(name)
             if kept is not None and kept.shape == buffer.shape:
@@ -155,7 +155,7 @@ class Subject:
 
     @contextmanager
     def elsewhere(self, number: int) -> Iterator[float]:
-        """For a while the replica is at another point near by, with its gradients; their loss."""
+        """Move the replica, for a while, to a point near by, with gradients; yield its loss."""
         kept = {n: (p.detach().clone(), p.grad) for n, p in self.parameters.items()}
         try:
             self.perturb(self.names, salt=number)
@@ -178,7 +178,7 @@ class Subject:
 
     @contextmanager
     def moved(self, names: Iterable[str], fraction: float) -> Iterator[None]:
-        """For a while these parameters are moved by a fraction of their spread."""
+        """Move these parameters, for a while, by a fraction of their spread."""
         kept = {name: self.parameters[name].detach().clone() for name in names}
         try:
             self.perturb(kept, fraction)
@@ -189,7 +189,7 @@ class Subject:
 
 
 def _lowers_scale(scaler: torch.amp.GradScaler) -> bool:
-    """Update the float16 scale; whether it fell, because the gradients overflowed."""
+    """Update the float16 scale. Return whether it fell, because the gradients overflowed."""
     if not scaler.is_enabled():
         return False
     scale = scaler.get_scale()
@@ -198,7 +198,7 @@ def _lowers_scale(scaler: torch.amp.GradScaler) -> bool:
 
 
 def _carry_hooks(module: nn.Module, replica: nn.Module, names: Iterable[str]) -> None:
-    """Give the replica's parameters the gradient hooks of the caller's."""
+    """Give the replica's parameters the gradient hooks of the caller's parameters."""
     theirs, own = dict(module.named_parameters()), dict(replica.named_parameters())
     for name in names:
         for hook in (theirs[name]._backward_hooks or {}).values():

@@ -1,4 +1,4 @@
-"""Steps 13 and 14: what stays behind: a graph in memory, a base, a caller or a process changed."""
+"""Steps 13 and 14: checks that no graph stays in memory, and that nothing else has changed."""
 
 import gc
 import weakref
@@ -12,7 +12,7 @@ from cog_adapt.runner.gradients.report import some
 
 
 class Traces:
-    """Judges what serving and training have left, once they are done."""
+    """Judges the lasting effects of serving and training."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -21,7 +21,7 @@ class Traces:
         self.diagnosis = operation.flow.diagnosis
 
     def judge_release(self) -> Numbers:
-        """After a forward its graph is gone."""
+        """Check that a forward's graph is freed after it."""
         marks = self._marked_forward()
         if any(reference() is not None for _, reference in marks):
             gc.collect()
@@ -38,7 +38,7 @@ class Traces:
         return {"kept nodes": len(alive)}
 
     def _marked_forward(self) -> list[tuple[str, "weakref.ref[_Mark]"]]:
-        """Run a forward; the names of its graph's nodes, and a mark on each that dies with it."""
+        """Run a forward; return its graph's node names, and a mark on each that dies with it."""
         marks: list[tuple[str, weakref.ref[_Mark]]] = []
 
         def mark(losses: Tensor) -> None:
@@ -55,7 +55,7 @@ class Traces:
         return marks
 
     def judge_base(self) -> Numbers:
-        """The base serves as at first, and nothing about it, the caller or the process changed."""
+        """Check that the base serves as before, and that base, caller and process are unchanged."""
         self._judge_answer()
         self._judge_writes()
         self._judge_flags()
@@ -103,11 +103,11 @@ class Traces:
 
 
 class _Mark:
-    """Lives as long as the node of a graph that it was put on."""
+    """A mark on a graph's node; it lives as long as the node."""
 
 
 def keeper_of(replica: nn.Module) -> str | None:
-    """The attribute that holds a tensor with its graph, if one does."""
+    """Return the attribute that holds a tensor with its graph, or None."""
     for name, part in replica.named_modules():
         attribute = next((a for a, value in vars(part).items() if _holds_graph(value)), None)
         if attribute is not None:

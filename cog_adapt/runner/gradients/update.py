@@ -1,4 +1,4 @@
-"""Steps 11 and 12: one step of the real optimizer, and inferences while another is taken."""
+"""Steps 11 and 12: takes a step of the real optimizer, and another one during inferences."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ _SAMPLE = 65_536
 
 
 class Update:
-    """Takes optimizer steps, and looks at what they change."""
+    """Takes optimizer steps, and checks what they change."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -28,7 +28,7 @@ class Update:
         self.flow = operation.flow
 
     def take_step(self) -> Numbers:
-        """One step of the real optimizer changes what it should, and the loss notices."""
+        """Check that a step of the real optimizer changes every trained parameter, and the loss."""
         subject, exam = self.subject, self.exam
         if not self._optimizer_fits():
             return {}
@@ -65,7 +65,7 @@ class Update:
         return {"loss before": result.loss, "loss after": following, "predicted": descent}
 
     def _report_second_backward(self, error: RuntimeError) -> None:
-        """The first backward went well: something of it was kept."""
+        """Report an error of the second backward: something of the first was kept."""
         place = self.flow.diagnosis.backward_raised(error)
         keeper = keeper_of(self.subject.replica)
         self.exam.fail(
@@ -77,7 +77,7 @@ class Update:
         )
 
     def _judge_still(self, loss: float, descent: float) -> None:
-        """A loss that is what it was: a stale forward, a step too small to see, or a flat loss."""
+        """Report an unchanged loss: a stale forward or a flat loss, if not too small a step."""
         limits, spread = self.flow.limits, self.flow.spread
         if abs(descent) > 4 * limits.noise * abs(loss) + spread:
             self.exam.fail(
@@ -97,7 +97,7 @@ class Update:
             )
 
     def _optimizer_fits(self) -> bool:
-        """Whether the optimizer holds each trained parameter once, and nothing else."""
+        """Return whether the optimizer holds each trained parameter and nothing else."""
         groups = self.subject.step.optimizer.param_groups
         held = [id(p) for group in groups for p in group["params"]]
         own = {n: id(p) for n, p in self.subject.parameters.items()}
@@ -127,7 +127,7 @@ class Update:
             )
 
     def serve_meanwhile(self) -> Numbers:
-        """Inferences in two threads during a step answer as before it."""
+        """Check that inferences in two threads during a step answer as before it."""
         subject = self.subject
         assert self.operation.served is not None
         calls: list[Callable[[], Tensor]] = [lambda: subject.serve(subject.base)] * 2
@@ -149,11 +149,11 @@ class Update:
 
 
 def _largest(gradient: Tensor | None) -> int:
-    """The flat index of the largest entry."""
+    """Return the flat index of the largest entry."""
     return int(real(gradient.to_dense()).abs().argmax()) if gradient is not None else 0
 
 
 def _entries(tensor: Tensor, first: int) -> Tensor:
-    """Copies of some entries, that at flat index `first` among them."""
+    """Return copies of some entries, including the one at flat index `first`."""
     flat = real(tensor.detach().to_dense()).reshape(-1)
     return torch.cat([flat[first : first + 1], flat[:_SAMPLE]])

@@ -1,4 +1,4 @@
-"""The line that called one of PyTorch's process-wide switches, which no recorder sees."""
+"""Finds the line that called one of PyTorch's process-wide switches, which no recorder sees."""
 
 import sys
 from types import FrameType, TracebackType
@@ -26,10 +26,10 @@ _C_CASTS = {"set_autocast_enabled"}
 
 
 class Watching:
-    """Notes the last caller of a switch while it is entered; slow, for diagnosis only.
+    """Notes the last caller of a switch while the context is open; slow, for diagnosis only.
 
     Args:
-        names: of the modules, by their ids.
+        names: names of the modules, by their ids.
         casts: watch for autocast only.
     """
 

@@ -1,4 +1,4 @@
-"""Step 10, of single entries: one without gradient must not move the loss."""
+"""Step 10 for single entries: checks that one without gradient does not change the loss."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ from cog_adapt.runner.gradients.report import some
 
 
 class ZeroEntries:
-    """Judges the entries of gradients that are exactly 0 in a flow."""
+    """Judges the entries of a flow's gradients that are exactly 0."""
 
     def __init__(self, flow: GradientFlow) -> None:
         self.flow = flow
@@ -22,7 +22,7 @@ class ZeroEntries:
         self.diagnosis = flow.diagnosis
 
     def judge(self) -> Numbers:
-        """Entries without gradient, of parameters with one, must not move the loss."""
+        """Check that entries without gradient, in parameters with one, do not change the loss."""
         if self.limits is differences.SIXTEEN_BIT or self.exam.has("gradient-wrong"):
             return {}
         names = [n for n, norm in self.flow.gradient_norms.items() if norm > 0]
@@ -43,7 +43,7 @@ class ZeroEntries:
         return {"moving": len(moving)}
 
     def _moving(self, names: list[str]) -> list[str]:
-        """Those that move the loss; asked one by one only if they do together."""
+        """Return the parameters whose zero entries change the loss, tested together first."""
         if not self._moves_without_gradient(names):
             return []
         return [n for n in names if self._moves_without_gradient([n])]
@@ -60,7 +60,7 @@ class ZeroEntries:
 
 
 def _ignoring_padding(module: nn.Module, name: str, parameter: nn.Parameter) -> Tensor:
-    """The gradient; an embedding's padding row, which torch leaves out, counts as having one."""
+    """Return the gradient, with ones in an embedding's padding row, which torch leaves out."""
     assert parameter.grad is not None
     gradient = parameter.grad.to_dense()
     owner = module.get_submodule(name.rpartition(".")[0])

@@ -1,4 +1,4 @@
-"""Step 9, of gradients that are exactly 0: lost on the way, or dead on this probe."""
+"""Step 9 for gradients that are exactly 0: lost on the way, or dead on this probe."""
 
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.report import count, some
@@ -6,7 +6,7 @@ from cog_adapt.runner.gradients.shaking import Shaking
 
 
 class ZeroGradients:
-    """Tells why gradients of a flow are zero."""
+    """Reports why gradients of a flow are zero."""
 
     def __init__(self, flow: GradientFlow) -> None:
         self.flow = flow
@@ -14,7 +14,7 @@ class ZeroGradients:
         self.diagnosis = flow.diagnosis
 
     def judge(self, names: list[str]) -> None:
-        """Fail those on which the loss depends, warn of the others; `names` have a zero each."""
+        """Fail those of `names` that the loss depends on, and warn of the others."""
         if not names:
             return
         lost = self._lost(names)
@@ -25,9 +25,10 @@ class ZeroGradients:
             self._report_dead(dead)
 
     def _lost(self, names: list[str]) -> list[str]:
-        """Those whose values the loss depends on, or whose gradient a step function ends.
+        """Return the names that the loss depends on, or whose gradient ends at a step function.
 
-        A gate that is shut on this probe (a ReLU, say) is no fault: there the loss is asleep.
+        A gate that this probe shuts (a ReLU, say) is no fault: a small move does not change the
+        loss there.
         """
         shaking = Shaking.of(self.flow)
         dependent = shaking.dependent(names)

@@ -12,7 +12,7 @@ from cog_adapt.server.service.events import Event
 
 
 def translate(event: Event) -> Event | None:
-    """The event for such a client; None for what the platform does not tell."""
+    """Return the event for such a client, or None for one that the platform does not send."""
     events: Any = msgspec.json.decode(event.data)
     match event.name:
         case "output":

@@ -23,7 +23,7 @@ _HEADERS = [
 
 
 def to_bytes(event: Event, *, numbered: bool) -> bytes:
-    """An event in the format of a stream."""
+    """Write an event in the format of a stream."""
     head = b"id: %d\n" % event.number if numbered else b""
     return b"%bevent: %b\ndata: %b\n\n" % (head, event.name.encode(), _in_one_line(event.data))
 
@@ -48,7 +48,7 @@ def _translated(portion: bytes) -> bytes:
 
 
 def _as_text(event: Event) -> bytes:
-    """An event whose data is no JSON, with as many lines as it has."""
+    """Write an event whose data is not JSON, with as many lines as the data has."""
     lines = event.data.replace(b"\n", b"\ndata: ")
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.name.encode(), lines)
 
@@ -66,13 +66,13 @@ class Followed(Protocol):
         """All but the last."""
 
     def completed(self) -> bytes:
-        """The data of the last."""
+        """Return the data of the last event."""
 
 
 def follow(
     prediction: Followed, after: int | None = 0, *, numbered: bool = False
 ) -> AsyncGenerator[bytes]:
-    """A prediction's events until its end, in portions; none is missed from this call on.
+    """Yield a prediction's events until its end, in portions, without missing any from now on.
 
     Args:
         prediction: to follow.

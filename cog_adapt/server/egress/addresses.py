@@ -1,4 +1,4 @@
-"""Which addresses a host may be reached at."""
+"""Decides which addresses the server may connect to for a caller."""
 
 import contextlib
 import ipaddress
@@ -12,9 +12,9 @@ from cog_adapt.server.errors import ConfigError, InputError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# the last part of a name is not a number: such a "name" is an address in an odd spelling
+# a name whose last part is a number is an address in an unusual spelling
 _NAME = re.compile(r"(\*\.)?([a-z0-9_-]+\.)*(?!0x|[0-9]+$)[a-z0-9_-]+", re.ASCII)
-# other ranges hold addresses of IPv4 in disguise, or are not assigned
+# other ranges hold disguised IPv4 addresses, or are not assigned
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _REFUSED: list[tuple[str, _Network]] = [
     (name.replace("_", " "), ipaddress.ip_network(network))
@@ -25,18 +25,18 @@ _REFUSED: list[tuple[str, _Network]] = [
 
 
 class EgressError(InputError):
-    """A caller's URL leads where the server does not go."""
+    """A caller's URL leads to an address that the server does not connect to."""
 
 
 class AddressRules:
-    """Every public address may be reached, and what the operator allows.
+    """Allows every public address, and those that the operator names.
 
     Args:
         allow: networks such as 10.1.0.0/16, single addresses, and host names; `*.example.org`
             stands for every name below example.org.
 
     Raises:
-        ConfigError: an entry is none of these.
+        ConfigError: an entry has none of these forms.
     """
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
@@ -57,19 +57,19 @@ class AddressRules:
             self._names.append(entry)
 
     def find_addresses(self, host: str, port: int) -> list[str]:
-        """The addresses that a connection to the host may be made to, best first.
+        """Return the allowed addresses of a host, best first.
 
         Raises:
-            EgressError: it has none.
-            OSError: it has no address at all.
+            EgressError: no address of the host is allowed.
+            OSError: the host has no address at all.
         """
         return self._choose(host, _resolve(host, port))
 
     def check_number(self, host: str) -> None:
-        """Refuse a host that is an address in any spelling; names are not resolved.
+        """Refuse a host that is a forbidden address in any spelling; resolve no names.
 
         Raises:
-            EgressError: it is one, and not reached.
+            EgressError: the host is a forbidden address.
         """
         with contextlib.suppress(OSError):
             self._choose(host, _resolve(host, 0, socket.AI_NUMERICHOST))

@@ -1,4 +1,4 @@
-"""Downloads of input files, and posts of webhooks, by URLs that callers name."""
+"""Downloads input files and posts webhooks, by URLs that callers name."""
 
 import asyncio
 import functools
@@ -22,24 +22,23 @@ _MOST_BYTES_OF_ANSWER = 2**16
 
 
 class DownloadError(InputError):
-    """A file could not be had from a caller's URL."""
+    """A file could not be downloaded from a caller's URL."""
 
 
 class Answer(NamedTuple):
-    """What a receiver said; names of headers may be asked for in any case."""
+    """A receiver's answer; the names of headers are case-insensitive."""
 
     status: int
     headers: Mapping[str, str]
 
 
 class Egress:
-    """Sends requests to callers' URLs, and only where the rules lead.
+    """Sends requests to callers' URLs, if the rules allow their addresses.
 
-    Proxies and passwords that the environment names are not used; the certificates that it
-    names (SSL_CERT_FILE) are.
+    The environment's proxies and passwords are not used; its certificates (SSL_CERT_FILE) are.
 
     Args:
-        allow: what may be reached beside public addresses; see `AddressRules`.
+        allow: networks, addresses and names allowed beside public addresses; see `AddressRules`.
 
     Raises:
         ConfigError: an entry of `allow` is malformed.
@@ -57,18 +56,18 @@ class Egress:
         timeout: float = 10.0,
         user_agent: str | None = None,
     ) -> None:
-        """Write what a URL holds to a file; on an error there is no file.
+        """Download a URL to a file; on an error, leave no file.
 
         Args:
             url: http or https; redirects are followed.
-            path: of the file.
-            most_bytes: that may be sent, and that they may become decompressed.
+            path: path of the file.
+            most_bytes: limit of the bytes sent, and of the decompressed bytes.
             timeout: seconds that a connection, or the next bytes, may take.
-            user_agent: named to the host.
+            user_agent: the User-Agent header.
 
         Raises:
-            EgressError: the URL, or a redirect, leads where the server does not go.
-            DownloadError: no connection, an HTTP error, too slow, too large, or broken off.
+            EgressError: the URL, or a redirect, leads to a forbidden address.
+            DownloadError: no connection, an HTTP error, too slow, too large, or incomplete.
             OSError: the file cannot be written.
         """
         try:
@@ -81,14 +80,14 @@ class Egress:
     def read(
         self, url: str, *, most_bytes: int, timeout: float = 10.0, user_agent: str | None = None
     ) -> bytes:
-        """What a URL holds; as `download`."""
+        """Download a URL into memory, as `download` does."""
         return b"".join(self._fetch(url, most_bytes, timeout, user_agent))
 
     def _fetch(
         self, url: str, most_bytes: int, timeout: float, user_agent: str | None
     ) -> Iterator[bytes]:
         headers = {"accept-encoding": "identity"}
-        # a client for each file: no cookie of one caller's host is kept for another caller
+        # one client for each file, so that no caller gets another's cookies
         with (
             _translate_errors(url),
             httpx2.Client(
@@ -112,10 +111,10 @@ class Egress:
         *,
         timeout: float,
     ) -> Answer:
-        """Post to a URL; a redirect is not followed but returned.
+        """Post to a URL; return a redirect instead of following it.
 
         Raises:
-            EgressError: the URL leads where the server does not go, or is none.
+            EgressError: the URL leads to a forbidden address, or is malformed.
             OSError: no connection, no answer within `timeout` seconds, or not HTTP.
         """
         try:
@@ -133,7 +132,7 @@ class Egress:
             raise EgressError(f"{url!r} is not a URL: {error}") from error
 
     def find_fault(self, url: str) -> str | None:
-        """Why a URL will surely not be reached; None where that only an attempt can tell."""
+        """Return why a URL can never be reached, or None if only an attempt can tell."""
         try:
             place = httpx2.URL(url)
             check_scheme(place)
@@ -143,7 +142,7 @@ class Egress:
         return None if place.host else f"{url!r} names no host"
 
     async def aclose(self) -> None:
-        """Close the connections that posts have left open."""
+        """Close the connections that posts keep open."""
         if "_client" in vars(self):
             await self._client.aclose()
 
@@ -177,7 +176,7 @@ def _translate_errors(url: str) -> Iterator[None]:
 
 @contextmanager
 def _follow(client: httpx2.Client, url: str) -> Iterator[httpx2.Response]:
-    """The first answer that is no redirect; httpx2's own way reads the bodies of redirects."""
+    """Yield the first response that is no redirect; httpx2's way would read redirects' bodies."""
     response = client.send(client.build_request("GET", url), stream=True)
     for _ in range(_MOST_REDIRECTS):
         if response.next_request is None:
@@ -232,7 +231,7 @@ def _new_decompressor() -> "zlib._Decompress":
 
 
 async def _skip_body(response: httpx2.Response) -> None:
-    size = 0  # read so that the connection can be used again, unless that would take long
+    size = 0  # a body read to its end lets the connection be used again; a long one is not worth it
     async for piece in response.aiter_raw():
         size += len(piece)
         if size > _MOST_BYTES_OF_ANSWER:

@@ -38,7 +38,7 @@ NEEDS: dict[str, Need] = {
 
 
 def need_of(method: str, path: str) -> Need:
-    """What a key must have for this request."""
+    """Return the scope that a key needs for this request."""
     parts = path.split("/")
     if len(parts) > 2 and parts[2]:
         parts[2] = "{id}"

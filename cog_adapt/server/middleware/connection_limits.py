@@ -59,7 +59,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.send_400_response("")
 
     def on_headers_complete(self) -> None:
-        """The request begins.
+        """Handle the beginning of a request.
 
         Raises:
             ValueError: its headers are too large; the parser has uvicorn send a 400.
@@ -80,7 +80,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The answer has gone out, perhaps before the end of the body."""
+        """Handle the end of an answer, perhaps before the end of the request's body."""
         super().on_response_complete()
         if self._in_body and self._deadline is None and not self.transport.is_closing():
             self._start_deadline()

@@ -55,7 +55,7 @@ class Key:
 
 
 def make_key(name: str, scopes: Iterable[str]) -> tuple[str, str]:
-    """A new key, and the line for the file; the key cannot be had from the line.
+    """Make a new key, and the line for the file, which does not reveal the key.
 
     Raises:
         ConfigError: the name or a scope is not allowed.
@@ -68,7 +68,7 @@ def make_key(name: str, scopes: Iterable[str]) -> tuple[str, str]:
 
 
 def read_keys(text: str) -> tuple[Key, ...]:
-    """The keys of a file's text.
+    """Parse the keys of a file's text.
 
     Raises:
         ConfigError: a line is malformed or there twice; its number is named.

@@ -53,7 +53,7 @@ class MetricsMiddleware:
 
 
 def _find_route(scope: Scope) -> str:
-    """The template of the route; Starlette's own routes note no more than their endpoint."""
+    """Return the template of the route; Starlette's own routes note only their endpoint."""
     route = scope.get("route") or _search_route(scope)
     template = getattr(route, "path_format", None) or getattr(route, "path", None)
     return template if isinstance(template, str) else "other"

@@ -1,4 +1,4 @@
-"""What waits to be written in one transaction."""
+"""The changes that wait to be written in one transaction."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -22,31 +22,31 @@ class Changes:
         self.deliveries: dict[str, Delivery] = {}
 
     def add(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
-        """A later state replaces an earlier one."""
+        """Add a record and deliveries; a later state replaces an earlier one."""
         if record is not None:
             self.records[record.kind, record.id] = record
         for delivery in deliveries:
             self.deliveries[delivery.id] = delivery
 
     def forget(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
-        """Drop the states that the given ones come after."""
+        """Drop earlier states of these items."""
         if record is not None:
             self.records.pop((record.kind, record.id), None)
         for delivery in deliveries:
             self.deliveries.pop(delivery.id, None)
 
     def restore(self, older: "Changes", limit: int) -> int:
-        """Put back what could not be written, where nothing newer is here.
+        """Put back changes that could not be written, unless newer ones have come.
 
         Returns:
-            how many of the oldest were given up to stay within the limit.
+            the number of the oldest changes that were dropped to stay within the limit.
         """
         self.records = older.records | self.records
         self.deliveries = older.deliveries | self.deliveries
         return _trim(self.records, limit) + _trim(self.deliveries, limit)
 
     def split(self) -> "Iterator[tuple[Key, Changes]]":
-        """Each record, and then each delivery, alone."""
+        """Yield each record, and then each delivery, by itself."""
         for key, record in self.records.items():
             single = Changes()
             single.add(record, ())
@@ -68,7 +68,7 @@ def _trim(changes: dict[Any, Any], limit: int) -> int:
 
 
 class Waiter(NamedTuple):
-    """Someone who waits until a change is committed; without a key, until all are."""
+    """A caller that waits until a change is committed, or without a key until all are."""
 
     future: "asyncio.Future[None]"
     key: Key | None
@@ -82,10 +82,10 @@ class Call(NamedTuple):
 
 
 class Batch:
-    """Changes in the order they came, by who has to know when they fail.
+    """Changes in the order they came, divided by how a failure is handled.
 
-    `behind` is kept until it is written. `durable` is forgotten when it fails: its caller
-    knows, and will have refused the request.
+    `behind` is kept until it is written. `durable` is dropped after a failure, because its caller
+    gets the error and refuses the request.
     """
 
     __slots__ = ("behind", "calls", "durable", "waiters")
@@ -97,11 +97,11 @@ class Batch:
         self.calls: list[Call] = []
 
     def find(self, key: Key) -> Record | None:
-        """The newest state of a record, where it is in here."""
+        """Return the newest state of a record in this batch, or None."""
         return self.durable.records.get(key) or self.behind.records.get(key)
 
     def merge(self) -> Changes:
-        """All changes."""
+        """Return all changes together."""
         changes = Changes()
         changes.records = self.behind.records | self.durable.records
         changes.deliveries = self.behind.deliveries | self.durable.deliveries

@@ -12,9 +12,9 @@ CHUNK = 500
 
 
 class Blobs:
-    """A folder of texts. Used by several threads and processes at once.
+    """A folder of texts, which several threads and processes may use concurrently.
 
-    Writes are not synced: after a power cut a file may be short, which its name shows.
+    Writes are not synced. After a power cut a file may be incomplete; its name reveals it.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
@@ -23,14 +23,14 @@ class Blobs:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def is_large(self, text: str) -> bool:
-        """Whether it has more bytes than the limit."""
+        """Return whether a text has more bytes than the limit."""
         return len(text) * 4 > self._limit and len(_to_bytes(text)) > self._limit
 
     def put(self, text: str) -> str:
-        """Write it unless it is there.
+        """Write a text unless its file exists.
 
         Returns:
-            its SHA-256 in hex.
+            the text's SHA-256 in hex.
 
         Raises:
             OSError: the disk is full, or the folder cannot be written.
@@ -40,7 +40,7 @@ class Blobs:
         target = self._folder / digest
         try:
             if target.stat().st_size == len(data):
-                os.utime(target)  # a sweep leaves it alone until the row that names it is there
+                os.utime(target)  # a sweep spares new files; the row for this one follows
                 return digest
         except FileNotFoundError:
             pass
@@ -48,7 +48,7 @@ class Blobs:
         return digest
 
     def get(self, digest: str) -> str | None:
-        """The text; None where it is missing or damaged."""
+        """Return the text, or None if its file is missing or damaged."""
         try:
             data = (self._folder / digest).read_bytes()
         except FileNotFoundError:
@@ -57,14 +57,14 @@ class Blobs:
         return data.decode(errors="surrogatepass") if is_whole else None
 
     def sweep(self, find_used: Callable[[list[str]], set[str]], min_age: float) -> int:
-        """Remove what no row names.
+        """Remove the files that no row names.
 
         Args:
-            find_used: those of the given names that the database knows.
+            find_used: returns those of the given names that the database has.
             min_age: seconds; younger files may belong to a row that is being written.
 
         Returns:
-            how many files were removed.
+            the number of files removed.
         """
         before = time.time() - min_age
         old = [entry.name for entry in os.scandir(self._folder) if entry.stat().st_mtime < before]

@@ -1,4 +1,4 @@
-"""A database of the given URL, connected and with the newest tables."""
+"""Opens the database of a URL, with its tables up to date."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +21,11 @@ def open_database(url: str | None, data_dir: Path) -> Engine:
     """Connect and migrate.
 
     Args:
-        url: of SQLite or PostgreSQL; by default SQLite's `records.db` in data_dir.
-        data_dir: a folder that exists.
+        url: an SQLite or PostgreSQL URL; by default SQLite's `records.db` in data_dir.
+        data_dir: an existing folder.
 
     Raises:
-        ConfigError: the URL, the server or the tables will not do.
+        ConfigError: the URL, the server or the tables cannot be used.
     """
     address = _read_url(url, data_dir)
     engine = _create_engine(address)
@@ -43,7 +43,7 @@ def open_database(url: str | None, data_dir: Path) -> Engine:
 
 
 def for_writing(engine: Engine) -> Engine:
-    """The same, where a transaction in SQLite waits for its turn at the start."""
+    """Return the engine for writing: SQLite's transactions take their lock at the start."""
     return engine.execution_options(**{_WRITES: True})
 
 
@@ -52,7 +52,7 @@ def _read_url(url: str | None, data_dir: Path) -> URL:
         return URL.create(_DRIVERS["sqlite"], database=str(data_dir / "records.db"))
     try:
         address = make_url(url)
-    except (ArgumentError, ValueError) as error:  # ValueError: of the port
+    except (ArgumentError, ValueError) as error:  # ValueError: a wrong port
         raise ConfigError(
             "DATABASE_URL is no SQLAlchemy URL; write it as postgresql://user:password@host/name"
         ) from error
@@ -83,7 +83,8 @@ def _create_engine(address: URL) -> Engine:
 
 
 def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite3's connection
-    connection.isolation_level = None  # BEGIN is ours, or reads would become writes half-way
+    # `_begin_sqlite` sends BEGIN; sqlite3's own way would turn reads into writes half-way.
+    connection.isolation_level = None
     connection.execute("PRAGMA synchronous=NORMAL")
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         connection.execute("PRAGMA journal_mode=WAL")
@@ -95,7 +96,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _migrate(connection: Connection) -> None:
-    """In one transaction that others wait for, so that two servers may start at once."""
+    """Migrate in one transaction that others wait for, so that two servers may start together."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL statement_timeout = 0"))
         connection.execute(text("SET LOCAL lock_timeout = 0"))

@@ -1,4 +1,4 @@
-"""Which servers live, and who goes on with the work of dead ones."""
+"""Tracks the servers that are alive, and hands the work of dead ones to others."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ _TAKE_OVER_LOCK: Final = 0x636F68  # any number but that of the migrations
 
 
 def beat(connection: Connection, server: str) -> None:
-    """Say that this server lives, for the length of a lease."""
+    """Renew this server's lease."""
     lease_until = _now(connection) + LEASE
     renewed = connection.execute(
         update(servers).where(servers.c.id == server).values(lease_until=lease_until)
@@ -49,17 +49,17 @@ def beat(connection: Connection, server: str) -> None:
 
 
 def leave(connection: Connection, server: str) -> None:
-    """Say that this server is gone: others may go on with what it left."""
+    """End this server's lease, so that others may take over its work."""
     connection.execute(delete(servers).where(servers.c.id == server))
 
 
 def take_over(connection: Connection, server: str) -> list[dict[str, Any]]:
-    """Make the unfinished records and deliveries of dead servers this server's.
+    """Assign the unfinished records and deliveries of dead servers to this server.
 
     Returns:
         the rows of the records, oldest first.
     """
-    if connection.dialect.name == "postgresql":  # SQLite lets one in at a time anyway
+    if connection.dialect.name == "postgresql":  # SQLite has one writer at a time anyway
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKE_OVER_LOCK})"))
     dead = _find_dead(connection, server)
     connection.execute(
@@ -100,7 +100,7 @@ def _find_dead(connection: Connection, server: str) -> list[str]:
 
 
 def _now(connection: Connection) -> datetime:
-    """By one clock for all servers."""
+    """Return the time by one clock for all servers."""
     if connection.dialect.name == "postgresql":
         now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
         return now
@@ -109,16 +109,16 @@ def _now(connection: Connection) -> datetime:
 
 @cache
 def _host() -> str:
-    """Where a process id means the same process: a container has ids of its own."""
+    """Identify the host and process namespace, since each container numbers its own processes."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{socket.gethostname()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
-    except OSError:  # no Linux: a dead server is known by its lease alone
+    except OSError:  # not Linux: only its lease shows that a server is dead
         return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process was started, in ticks since the boot; None when it is gone."""
+    """Return when a process was started, in ticks since the boot, or None if it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

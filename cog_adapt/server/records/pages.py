@@ -1,4 +1,4 @@
-"""Records page by page, newest first; a page stays the same while new ones arrive."""
+"""Reads records page by page, newest first; a page does not change when new ones arrive."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ MAX_LIMIT = 1000
 
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """The record at which a page begins, which is not part of it."""
+    """The record just before the beginning of a page."""
 
     direction: Literal["older", "newer"]
     created_at: datetime
@@ -30,10 +30,10 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def to_query(kind: Kind, statuses: Sequence[str], cursor: str | None, limit: int) -> "PageQuery":
-    """What to read.
+    """Check the parameters, and make the query of a page.
 
     Raises:
-        InputError: the cursor was not made here, or the limit is too large.
+        InputError: the cursor is malformed, or the limit is out of range.
     """
     if not 1 <= limit <= MAX_LIMIT:
         raise InputError(f"limit is {limit}; allowed: 1 to {MAX_LIMIT}")
@@ -41,7 +41,7 @@ def to_query(kind: Kind, statuses: Sequence[str], cursor: str | None, limit: int
 
 
 class PageQuery(msgspec.Struct, frozen=True):
-    """One page."""
+    """The query of one page."""
 
     kind: Kind
     statuses: tuple[str, ...]
@@ -49,7 +49,7 @@ class PageQuery(msgspec.Struct, frozen=True):
     limit: int
 
     def read(self, connection: Connection) -> Page:
-        """The page; large texts are references."""
+        """Read the page; large texts are only references."""
         found = connection.execute(self._select()).mappings().all()
         rows: list[Any] = list(found[: self.limit])
         has_more = len(found) > self.limit

@@ -1,4 +1,4 @@
-"""What can be asked of the records; answers hold all that was saved before."""
+"""Queries of the records; the answers include everything saved before."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ class RecordQueries:
     """Reads records and deliveries. Raises `StorageError` when the database cannot be used.
 
     Attributes:
-        server: the id of this instance, which owns what it saves.
+        server: the id of this instance, which owns the records that it saves.
     """
 
     def __init__(self, server: str, writer: Writer, reader: Reader) -> None:
@@ -24,7 +24,7 @@ class RecordQueries:
         self._reader = reader
 
     async def get(self, record_id: str, kind: Kind) -> Record | None:
-        """The newest state, committed or not."""
+        """Return the newest state, committed or not."""
         waiting = self._writer.find((kind, record_id))
         if waiting is not None:
             return waiting
@@ -37,7 +37,7 @@ class RecordQueries:
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page:
-        """Some records, newest first, with large texts as references.
+        """Return a page of records, newest first, with large texts as references.
 
         Raises:
             InputError: the cursor or the limit is not allowed.
@@ -47,7 +47,7 @@ class RecordQueries:
         return await self._reader.run(query.read)
 
     async def due_deliveries(self, now: datetime, limit: int) -> list[Delivery]:
-        """This server's pending deliveries whose time has come, oldest first."""
+        """Return this server's due deliveries, oldest first."""
         await self._writer.flush()
         return await self._reader.find_deliveries(
             deliveries.c.state == "pending",
@@ -57,7 +57,7 @@ class RecordQueries:
         )
 
     async def deliveries(self, record_id: str, kind: Kind) -> list[Delivery]:
-        """All deliveries of a record, oldest first."""
+        """Return all deliveries of a record, oldest first."""
         await self._writer.flush()
         return await self._reader.find_deliveries(
             deliveries.c.kind == kind, deliveries.c.record_id == record_id

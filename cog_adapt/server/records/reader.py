@@ -1,4 +1,4 @@
-"""Reads in threads of its own, so that neither the event loop nor the writer waits."""
+"""Reads in separate threads, so that neither the event loop nor the writer waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """What is committed. Every method raises `StorageError` when it cannot be read."""
+    """Reads committed rows. Every method raises `StorageError` if the database fails."""
 
     def __init__(self, engine: Engine, blobs: Blobs) -> None:
         self._engine = engine
@@ -35,8 +35,8 @@ class Reader:
         )
 
     async def find_record(self, record_id: str, kind: Kind) -> Record | None:
-        """A record with its large texts."""
-        if "\0" in record_id:  # PostgreSQL has no such texts
+        """Return a record with its large texts, or None."""
+        if "\0" in record_id:  # no text in PostgreSQL may hold it
             return None
         query = select(records).where(records.c.kind == kind, records.c.id == record_id)
 
@@ -49,7 +49,7 @@ class Reader:
     async def find_deliveries(
         self, *conditions: ColumnElement[bool], limit: int | None = None
     ) -> list[Delivery]:
-        """Deliveries that meet all conditions, oldest first."""
+        """Return the deliveries that meet all conditions, oldest first."""
         query = (
             select(deliveries)
             .where(*conditions)
@@ -64,7 +64,7 @@ class Reader:
         return await self.run(find)
 
     async def restore(self, rows: list[dict[str, Any]]) -> list[Record]:
-        """Rows as records, with their large texts."""
+        """Convert rows to records, with their large texts."""
         return await self.run(lambda _: [to_record(row, self._blobs) for row in rows])
 
     async def sweep(self, min_age: float) -> int:

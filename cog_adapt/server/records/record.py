@@ -1,4 +1,4 @@
-"""What is kept of a prediction or training, and of a webhook that is owed for it."""
+"""The stored form of a prediction or training, and of a webhook about it."""
 
 from datetime import datetime
 from typing import Final, Literal
@@ -18,14 +18,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: unique within its kind.
-        input: the JSON of its inputs with secrets redacted; in a page, a large one is only a
-            reference: `{"stored":"sha256:…"}`. The same holds for output and logs.
-        payload: all that is needed to run it again, as JSON; None once it has finished.
-        input_digest: SHA-256 of its canonical input in hex: is a PUT the same request?
-        webhook_events: those that the webhook gets; None without a webhook.
-        server: that works on it; set by `Records`, what a caller puts here is not kept.
-        retries_left: how often it may run again when its server dies.
-        deadline: when it is to be canceled.
+        input: the JSON of its inputs with secrets redacted. In a page, a large one is only a
+            reference, `{"stored":"sha256:…"}`; so are output and logs.
+        payload: everything needed to run it again, as JSON; None once it has finished.
+        input_digest: SHA-256 of its canonical input in hex, to recognise a repeated PUT.
+        webhook_events: the events that the webhook gets; None without a webhook.
+        server: the server that works on it; set by `Records`, which ignores a caller's value.
+        retries_left: how often it may run again if its server dies.
+        deadline: the time at which it is canceled.
     """
 
     id: str
@@ -51,23 +51,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing about it changes any more."""
+        """Whether the status is final."""
         return self.status in FINISHED
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One webhook that is owed, was received, or was given up.
+    """One webhook: pending, delivered, or failed for good.
 
     Attributes:
         id: a UUID, also the `webhook-id` header of each attempt.
-        record_id: with `kind`, the record it is about.
+        record_id: with `kind`, the record that it is about.
         event: start, output, logs or completed.
         body: the JSON to send, byte for byte the same in each attempt.
-        headers: more request headers as a JSON object, such as `traceparent`.
-        next_attempt_at: not before this; None once it is no longer pending.
+        headers: additional request headers as a JSON object, such as `traceparent`.
+        next_attempt_at: the earliest time of the next attempt; None once it is not pending.
         last_status: the HTTP status of the last answer.
-        last_error: why the last attempt failed.
-        server: that sends it; set by `Records`.
+        last_error: the reason why the last attempt failed.
+        server: the server that sends it; set by `Records`.
     """
 
     id: str
@@ -88,7 +88,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some records, newest first; a cursor is None where there is nothing more."""
+    """A page of records, newest first; a cursor is None if there is no page beyond."""
 
     records: list[Record]
     next_cursor: str | None = None

@@ -1,4 +1,4 @@
-"""Removes old records with all that belongs to them."""
+"""Removes old records with their deliveries."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,16 +15,16 @@ _PLACE: Final = tuple_(records.c.created_at, records.c.id)
 
 
 def delete_old(connection: Connection, kind: Kind, before: datetime, max_count: int) -> int:
-    """Delete some finished records that no webhook is owed for.
+    """Delete some finished records that have no pending webhook.
 
     Args:
-        connection: in a transaction.
-        kind: each has a count of its own: many predictions do not push a training out.
-        before: when those that are too old were finished.
-        max_count: newest records to keep.
+        connection: a connection in a transaction.
+        kind: the kind of records; counts are separate, so predictions never displace trainings.
+        before: records that finished earlier are too old.
+        max_count: the number of newest records to keep.
 
     Returns:
-        how many; 0 when there are no more.
+        the number of deleted records; 0 if none is left to delete.
     """
     ids = set(connection.scalars(_select(kind, *_is_older(before))))
     surplus = connection.execute(_select_surplus(kind, max_count)).first()
@@ -53,7 +53,7 @@ def _select(kind: Kind, *conditions: ColumnElement[bool]) -> Select[Any]:
 
 
 def _select_surplus(kind: Kind, max_count: int) -> Select[Any]:
-    """The newest record beyond the count."""
+    """Select the newest record beyond the count."""
     return (
         select(records.c.created_at, records.c.id)
         .where(records.c.kind == kind, records.c.status.in_(FINISHED))
@@ -71,7 +71,7 @@ def _delete(connection: Connection, kind: Kind, ids: Sequence[Any]) -> None:
 
 
 def find_used(connection: Connection, names: list[str]) -> set[str]:
-    """Those of the blobs that a row names."""
+    """Return those of the blobs that a row names."""
     used: set[str] = set()
     for column in BLOB_COLUMNS:
         used.update(connection.scalars(select(column).where(column.in_(names))))

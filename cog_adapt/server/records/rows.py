@@ -1,8 +1,8 @@
-"""Records and deliveries as rows, and all rows of a batch as one statement.
+"""Converts records and deliveries to rows and back, and writes a batch in one statement.
 
-The rows travel as one JSON parameter that the database takes apart. A statement for each row
-would hand the interpreter's lock back and forth with the event loop, which is several times
-slower for both when the loop is busy.
+The rows are sent as one JSON parameter that the database takes apart. With a statement for each
+row, writer and event loop would pass the interpreter's lock back and forth, which makes both
+several times slower when the loop is busy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ ROWS_AT_ONCE: Final = 250  # of up to five texts below the limit: far below SQLi
 
 
 class _Shape(NamedTuple):
-    """What is special about a table's columns."""
+    """The columns of a table, and those that need conversion."""
 
     names: list[str]
     moments: list[str]
@@ -61,7 +61,7 @@ _SHAPES: Final = {table: _shape_of(table) for table in (records, deliveries)}
 
 
 def to_row(item: Record | Delivery, server: str, blobs: Blobs) -> dict[str, Any]:
-    """Columns and values, ready for JSON; large texts are written as files.
+    """Return columns and values, ready for JSON; write large texts to files.
 
     Raises:
         OSError: a file could not be written.
@@ -85,7 +85,7 @@ def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> 
     """Insert the rows, or replace those of the same key.
 
     Returns:
-        how many were written; the others are the unfinished ones of other servers.
+        the number of rows written; the others are unfinished and belong to other servers.
     """
     statement = _UPSERTS[table, connection.dialect.name].execution_options(preserve_rowcount=True)
     written = 0
@@ -98,7 +98,7 @@ def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> 
 def find_foreign(
     connection: Connection, rows: Iterable[Mapping[str, Any]], server: str
 ) -> set[tuple[str, str]]:
-    """The keys (kind, id) of those records that another server has."""
+    """Return the keys (kind, id) of the records that another server owns."""
     keys = [(row["kind"], row["id"]) for row in rows]
     found: set[tuple[str, str]] = set()
     for start in range(0, len(keys), ROWS_AT_ONCE):
@@ -111,7 +111,7 @@ def find_foreign(
 
 
 def to_record(row: Mapping[Any, Any], blobs: Blobs | None) -> Record:
-    """A row as a record; without blobs, large texts are only references."""
+    """Convert a row to a record; without blobs, large texts are only references."""
     values = _restore(records, row, blobs)
     if values["logs"] is None:
         values["logs"] = ""
@@ -121,7 +121,7 @@ def to_record(row: Mapping[Any, Any], blobs: Blobs | None) -> Record:
 
 
 def to_delivery(row: Mapping[Any, Any], blobs: Blobs) -> Delivery:
-    """A row as a delivery."""
+    """Convert a row to a delivery."""
     return Delivery(**_restore(deliveries, row, blobs))
 
 
@@ -152,7 +152,7 @@ def _encode(rows: list[dict[str, Any]]) -> str:
 
 
 def _clean(row: dict[str, Any]) -> dict[str, Any]:
-    """Without what a database's text cannot hold: NUL and halves of surrogate pairs."""
+    """Replace characters that a database's text cannot hold: NUL and lone surrogates."""
     return {
         name: value.replace("\0", "\ufffd").encode(errors="replace").decode()
         if isinstance(value, str)
@@ -162,7 +162,7 @@ def _clean(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _may_write(table: Table, new: _Columns) -> ColumnElement[bool]:
-    """A server that was taken for dead and wakes up must not undo what its successor does."""
+    """Make the condition for a write: a server believed dead must not undo its successor's work."""
     own = or_(table.c.server.is_(None), table.c.server == new["server"])
     if table is deliveries:
         return or_(own, table.c.state != "pending")

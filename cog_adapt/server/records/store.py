@@ -1,4 +1,4 @@
-"""The records as the front process sees them."""
+"""The front process's interface to the records."""
 
 import asyncio
 import uuid
@@ -25,13 +25,13 @@ from cog_adapt.server.records.tables import deliveries, records
 from cog_adapt.server.records.transactions import Transactions
 from cog_adapt.server.records.writer import Writer
 
-BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may be on its way
+BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may not be committed yet
 
 
 class Records(RecordQueries):
     """Predictions, trainings and deliveries, in SQLite or PostgreSQL.
 
-    Methods that are coroutines raise `StorageError` when the database cannot be used.
+    Coroutine methods raise `StorageError` if the database cannot be used.
     """
 
     def __init__(self, engine: Engine, blobs: Blobs) -> None:
@@ -45,9 +45,9 @@ class Records(RecordQueries):
         """Connect, and bring the tables up to date.
 
         Args:
-            url: of the database; by default SQLite in data_dir.
-            data_dir: for large texts; servers that share a database share it.
-            blob_bytes: texts with more bytes are kept in files.
+            url: URL of the database; by default SQLite in data_dir.
+            data_dir: folder for large texts; servers that share a database share it too.
+            blob_bytes: longer texts are kept in files.
 
         Raises:
             ConfigError: the folder or the database cannot be used.
@@ -64,7 +64,7 @@ class Records(RecordQueries):
 
     @property
     def error(self) -> str | None:
-        """Why the last write failed; None when it did not."""
+        """The reason why the last write failed, or None."""
         return self._transactions.error
 
     @property
@@ -74,66 +74,66 @@ class Records(RecordQueries):
 
     @property
     def waiting(self) -> int:
-        """Changes that are not committed yet."""
+        """The number of changes that are not committed yet."""
         return self._writer.waiting
 
     @property
     def lost(self) -> int:
-        """Changes that were given up: too many, or not fit for the database."""
+        """The number of dropped changes: too many waited, or the database refused them."""
         return self._transactions.lost
 
     def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
-        """Write within some 100 ms, and again and again if that fails.
+        """Write within about 100 ms, with retries for as long as that fails.
 
-        Of several states of a record that wait, only the last one is written.
+        If several states of a record wait, only the last one is written.
         """
         self._writer.put(record, deliveries)
 
     def save_at_once(
         self, record: Record, deliveries: Iterable[Delivery] = ()
     ) -> "asyncio.Future[None]":
-        """Write at once, all in one transaction; `get` finds it from here on.
+        """Write immediately, in one transaction; `get` finds the record from now on.
 
         Returns:
-            resolved when it is committed; with a StorageError where nothing was written or will
-            be, or where another server has taken it over.
+            a future that resolves when the record is committed. It has a StorageError if nothing
+            was or will be written, or another server has taken the record over.
         """
         return self._writer.put_durably(record, deliveries)
 
     async def save_durably(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
-        """The same, and return when it is committed.
+        """Write immediately, and return when the record is committed.
 
         Raises:
-            StorageError: nothing was written or will be; or another server has taken it over.
+            StorageError: nothing was or will be written, or another server took the record over.
         """
         await self.save_at_once(record, deliveries)
 
     async def register(self) -> None:
-        """Say that this server lives, now and every two seconds; call it before the first save."""
+        """Renew this server's lease, now and every two seconds; call it before the first save."""
         beat = partial(servers.beat, server=self.server)
         await self._writer.call(beat)
         self._writer.start_beating(beat, servers.BEAT_SECONDS)
 
     async def take_over(self) -> list[Record]:
-        """Make the unfinished records of dead servers this server's, and their deliveries too.
+        """Assign the unfinished records and deliveries of dead servers to this server.
 
-        A server on this machine is known to be dead at once, another one when its lease of ten
-        seconds has run out: call it at the start, and every few seconds.
+        A dead server on this machine is recognised immediately, another one when its lease of ten
+        seconds has run out. So call this at the start and every few seconds.
         """
         rows = await self._writer.call(partial(servers.take_over, server=self.server))
         return await self._reader.restore(rows)
 
     async def update_delivery(self, delivery: Delivery) -> None:
-        """Write the state after an attempt; also adds a new delivery."""
+        """Write the state after an attempt, or add a new delivery."""
         await self._writer.put_durably(None, (delivery,))
 
     async def prune(self, max_age: timedelta, max_count: int) -> int:
         """Delete finished records that are too old or, of each kind, too many.
 
-        Those that a webhook is still owed for stay. Files that no row names go an hour later.
+        Records with a pending webhook stay. Files that no row names are removed an hour later.
 
         Returns:
-            how many records were deleted.
+            the number of deleted records.
         """
         before = datetime.now(UTC) - max_age
         total = 0
@@ -145,10 +145,10 @@ class Records(RecordQueries):
         return total
 
     async def close(self) -> None:
-        """Write what waits; what is unfinished, others may take over at once.
+        """Write the waiting changes, and let others take over unfinished records.
 
         Raises:
-            StorageError: something could not be written, and is lost.
+            StorageError: a change could not be written, and is lost.
         """
         try:
             await self._writer.close(partial(servers.leave, server=self.server))

@@ -1,4 +1,4 @@
-"""The tables. A change here needs a migration in `migrations/versions/`; a test compares them."""
+"""The tables. A change needs a migration in `migrations/versions/`; a test compares the two."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,7 @@ metadata = MetaData()
 
 
 def to_text(moment: datetime) -> str:
-    """A time in UTC; such texts sort as the times do."""
+    """Return a time in UTC as text that sorts like the times."""
     return moment.astimezone(UTC).isoformat()
 
 
@@ -34,19 +34,19 @@ class Moment(TypeDecorator[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """SQLite's own type drops the time zone."""
+        """Choose text for SQLite, whose own type drops the time zone."""
         is_sqlite = dialect.name == "sqlite"
         chosen: TypeEngine[Any] = String(32) if is_sqlite else DateTime(timezone=True)
         return dialect.type_descriptor(chosen)
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401
-        """For the statement."""
+        """Convert a time for the statement."""
         return value if value is None or dialect.name != "sqlite" else to_text(value)
 
     def process_result_value(
         self, value: datetime | str | None, dialect: Dialect
     ) -> datetime | None:
-        """From the row."""
+        """Convert a time from the row."""
         if isinstance(value, str):
             return datetime.fromisoformat(value)
         return None if value is None else value.astimezone(UTC)
@@ -57,7 +57,7 @@ def _index_of_blobs(table: str, name: str) -> Index:
     return Index(f"{table}_by_{name}", name, sqlite_where=condition, postgresql_where=condition)
 
 
-# A text of more than the limit is in the file that its `_blob` column names.
+# A text above the limit is in the file that its `_blob` column names.
 records = Table(
     "records",
     metadata,

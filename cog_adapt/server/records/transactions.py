@@ -1,6 +1,6 @@
-"""Runs functions in transactions; a failure is an answer and not an exception.
+"""Runs functions in transactions, and returns a failure instead of raising it.
 
-So the thread that writes outlives whatever fails in it.
+So the thread that writes survives any failure.
 """
 
 import logging
@@ -20,18 +20,18 @@ _log = logging.getLogger(__name__)
 
 
 class Write(Protocol):
-    """Writes changes; returns the keys of those that belong to another server."""
+    """A function that writes changes, and returns the keys of those that another server owns."""
 
     def __call__(self, connection: Connection, changes: Changes) -> set[Key]:
-        """In the transaction of the connection."""
+        """Write the changes in the connection's transaction."""
 
 
 class Transactions:
-    """A database to write to.
+    """Writes to the database.
 
     Attributes:
-        error: why the last transaction failed; None when it did not.
-        lost: how many changes were given up.
+        error: the reason why the last transaction failed, or None.
+        lost: the number of dropped changes.
     """
 
     def __init__(self, engine: Engine, write: Write) -> None:
@@ -41,7 +41,7 @@ class Transactions:
         self._write = write
 
     def run(self, function: Callable[[Connection], Any]) -> tuple[Any, Exception | None]:
-        """What the function returned, or the error with which all that it did was undone."""
+        """Return the function's result, or the error that rolled back its transaction."""
         try:
             with self._engine.begin() as connection:
                 result = function(connection)
@@ -49,7 +49,7 @@ class Transactions:
             failure = to_storage_error(error)
             self.error = str(failure)
             return None, failure
-        except Exception as error:  # noqa: BLE001 - goes to the caller; the thread lives on
+        except Exception as error:  # noqa: BLE001 - the caller gets it; the thread must survive
             return None, error
         self.error = None
         return result, None
@@ -58,7 +58,7 @@ class Transactions:
         """Write all changes, or nothing.
 
         Returns:
-            the records that were refused for good, and why nothing at all was written.
+            the records that were refused for good, and the error if nothing at all was written.
         """
         refused, error = self.run(partial(self._write, changes=changes))
         if error is None:
@@ -68,7 +68,7 @@ class Transactions:
         return self._store_singly(changes)
 
     def _store_singly(self, changes: Changes) -> tuple[dict[Key, StorageError], Exception | None]:
-        """All but those that would fail for ever, and everything after them."""
+        """Write the changes one by one, and drop those that the database will never accept."""
         refused: dict[Key, StorageError] = {}
         for key, single in changes.split():
             taken, error = self.run(partial(self._write, changes=single))
@@ -78,7 +78,7 @@ class Transactions:
                 return {}, error
             else:
                 self.lost += 1
-                self.error = None  # the database is well
+                self.error = None  # the database itself works
                 _log.error("record %s is lost, the database does not take it: %s", key, error)
                 refused[key] = StorageError(f"{key[0]} {key[1]!r} cannot be stored: {error}")
         return refused, None
@@ -96,7 +96,7 @@ def _is_fault_of_data(cause: BaseException | None) -> bool:
 
 
 def to_storage_error(error: Exception) -> StorageError:
-    """What a caller gets to see, with the cause and the remedy."""
+    """Make the error for callers, with the cause and the remedy."""
     cause = str(error.orig if isinstance(error, DBAPIError) else error).strip()
     failure = StorageError(
         f"the records cannot be read or written: {cause or type(error).__name__}; "

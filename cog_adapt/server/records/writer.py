@@ -1,4 +1,4 @@
-"""The one thread that writes: whatever waits is committed together."""
+"""The only thread that writes; it commits all waiting changes together."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from cog_adapt.server.records.batch import Batch, Call, Key, Waiter
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.transactions import Transactions
 
-PAUSE: Final = 0.1  # seconds in which states that nobody waits for may replace each other
+PAUSE: Final = 0.1  # seconds in which newer states may replace older ones, if no caller waits
 RETRY_PAUSE: Final = 0.5  # seconds after a failure
 MAX_KEPT: Final = 50_000  # changes kept in memory while the database cannot be written
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _Answer = tuple["asyncio.Future[Any]", Any, Exception | None]
 
 
 class Writer:
-    """Commits changes in the order in which they were put."""
+    """Commits changes in the order of their submission."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -43,11 +43,11 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """How many changes are not committed yet."""
+        """The number of changes that are not committed yet."""
         return sum(len(batch.behind) + len(batch.durable) for batch in (self._open, self._writing))
 
     def put(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
-        """Write soon; on the hot path of the event loop."""
+        """Write soon. Runs on the hot path of the event loop."""
         with self._lock:
             self._refuse_if_closing()
             batch = self._open
@@ -60,10 +60,10 @@ class Writer:
     def put_durably(
         self, record: Record | None, deliveries: Iterable[Delivery]
     ) -> "asyncio.Future[None]":
-        """Write now; `find` knows it from here on.
+        """Write now; `find` returns the record from now on.
 
         Returns:
-            resolved when it is committed; with a StorageError where it was not, and will not be.
+            a future that resolves at the commit, or has a StorageError if that failed for good.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         key = None if record is None else (record.kind, record.id)
@@ -77,13 +77,13 @@ class Writer:
         return future
 
     async def flush(self) -> None:
-        """Return when all that was put has been written, or could not be."""
+        """Wait until all changes so far have been written, or have failed."""
         if self.waiting and not self._closing:
             with contextlib.suppress(StorageError):
                 await self.put_durably(None, ())
 
     async def call(self, function: Callable[[Connection], T]) -> T:
-        """Run a function in a transaction of its own, after what was put."""
+        """Run a function in a separate transaction, after the changes so far."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._refuse_if_closing()
@@ -92,22 +92,22 @@ class Writer:
         return await future
 
     def find(self, key: Key) -> Record | None:
-        """A record that is not committed yet."""
+        """Return a record that is not committed yet, or None."""
         with self._lock:
             return self._open.find(key) or self._writing.find(key)
 
     def start_beating(self, beat: Callable[[Connection], None], seconds: float) -> None:
-        """Run the function in this rhythm from now on."""
+        """Run the function every `seconds` from now on."""
         self._beat_seconds = seconds
         self._next_beat = time.monotonic() + seconds
         self._beat = beat
         self._hurry()
 
     async def close(self, last: Callable[[Connection], None]) -> None:
-        """Write what waits, run the last function, and end the thread.
+        """Write the waiting changes, run the last function, and end the thread.
 
         Raises:
-            StorageError: something could not be written, and is lost.
+            StorageError: a change could not be written, and is lost.
         """
         with self._lock:
             self._closing = True
@@ -164,7 +164,7 @@ class Writer:
         ]
 
     def _keep(self, batch: Batch) -> None:
-        """What nobody waits for is tried again with what comes next."""
+        """Put changes that no caller waits for back, to be written with the next ones."""
         given_up = self._open.behind.restore(batch.behind, MAX_KEPT)
         if given_up:
             self._transactions.lost += given_up
@@ -182,7 +182,7 @@ def _publish(answers: Iterable[_Answer]) -> None:
     for answer in answers:
         by_loop[answer[0].get_loop()].append(answer)
     for loop, its in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits any more
             loop.call_soon_threadsafe(_resolve, its)
 
 

@@ -49,12 +49,12 @@ TRAININGS = Endpoint("train", "training", "Training")
 
 
 def reference(component: str) -> Schema:
-    """A schema that stands for a component."""
+    """Make a schema that refers to a component."""
     return {"$ref": f"#/components/schemas/{component}"}
 
 
 def document(version: str, paths: Schema, components: Schema) -> dict[str, Any]:
-    """The whole document; the components that every server has are added."""
+    """Make the whole document, with the components that every server has."""
     return {
         "openapi": "3.0.2",
         "info": {"title": "Cog", "version": version},
@@ -68,7 +68,7 @@ def document(version: str, paths: Schema, components: Schema) -> dict[str, Any]:
 
 
 def endpoint_paths(endpoint: Endpoint, *, streaming: bool) -> Schema:
-    """The paths of an endpoint: run, and cancel."""
+    """Make the paths of an endpoint: run, and cancel."""
     noun = endpoint.noun
     run = {
         "summary": endpoint.verb.title(),
@@ -88,7 +88,7 @@ def endpoint_paths(endpoint: Endpoint, *, streaming: bool) -> Schema:
 
 
 def endpoint_components(endpoint: Endpoint, inputs: Schema, output: Schema) -> Schema:
-    """The components of an endpoint: input, output, request and response."""
+    """Make the components of an endpoint: input, output, request and response."""
     request = {"id": _text("id"), "input": reference(endpoint.input)}
     times = ("created_at", "started_at", "completed_at")
     response = {

@@ -22,7 +22,7 @@ INPUT_TYPES = f"{SCALAR_NAMES}, list[one of these], a union of these, and each w
 
 
 def input_schema(annotation: object) -> tuple[Schema, bool]:
-    """The schema of an input's type, and whether the type allows None.
+    """Return the schema of an input's type, and whether the type allows None.
 
     Raises:
         ConfigError: Cog has no such input type.
@@ -38,7 +38,7 @@ def input_schema(annotation: object) -> tuple[Schema, bool]:
 
 
 def item_schema(schema: Schema) -> Schema:
-    """What a list holds; other schemas are their own."""
+    """Return the schema of a list's items; other schemas are their own."""
     item: Schema = schema.get("items", schema)
     return item
 

@@ -42,7 +42,7 @@ class Handler:
 
 
 def load_reference(reference: str) -> Target:
-    """The class or function of `FILE.py:NAME`; without NAME it is `Runner`, else `Predictor`.
+    """Load the class or function of `FILE.py:NAME`; NAME defaults to `Runner`, else `Predictor`.
 
     The file is found from the working directory, and its errors at import pass through.
 
@@ -86,7 +86,7 @@ def _make_importable(folder: str) -> None:
 
 
 def find_handler(target: Target, kind: Kind) -> Handler:
-    """The function of a target that serves a kind.
+    """Return the function of a target that serves a kind.
 
     Raises:
         ConfigError: the target has none, or more than one, or it takes `*args` or the like.
@@ -157,7 +157,7 @@ def _definition(handler: Handler) -> ast.FunctionDef | ast.AsyncFunctionDef:
 
 
 def _value_of(node: ast.expr, handler: Handler) -> object:
-    """What a dotted name stands for where the function is written; None for other nodes."""
+    """Return the value of a dotted name in the function's scope, or None for other nodes."""
     if isinstance(node, ast.Name):
         return handler.function.__globals__.get(node.id)
     if isinstance(node, ast.Attribute):

@@ -33,7 +33,7 @@ _ENDPOINTS: Mapping[Kind, Endpoint] = {"predict": PREDICTIONS, "train": TRAINING
 
 
 def openapi_schema(predict: Target | None, train: Target | None = None) -> dict[str, Any]:
-    """The OpenAPI document of a predictor and perhaps a training function.
+    """Make the OpenAPI document of a predictor and perhaps a training function.
 
     Args:
         predict: a class with run() or predict(), or a function; None for training alone.

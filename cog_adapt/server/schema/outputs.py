@@ -34,7 +34,7 @@ _CONCATENATED = (cog.ConcatenateIterator, cog.AsyncConcatenateIterator)
 
 
 def output_schema(annotation: object) -> Schema:
-    """The schema of what a function returns.
+    """Return the schema of a function's result.
 
     Raises:
         ConfigError: Cog has no such output type; `… | None` and other unions are none.
@@ -81,7 +81,7 @@ def _field_schema(name: str, annotation: object, inside: tuple[object, ...]) -> 
 
 
 def _fields(owner: object) -> dict[str, bool]:
-    """The fields of a class in their order, and whether each lacks a default."""
+    """Return the fields of a class in their order, and whether each lacks a default."""
     if typing_extensions.is_typeddict(owner):
         hints = typing_extensions.get_type_hints(owner)
         return {name: name in getattr(owner, "__required_keys__", ()) for name in hints}

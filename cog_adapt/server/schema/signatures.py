@@ -61,7 +61,7 @@ class _Field:
 
 
 def read_inputs(handler: Handler) -> Inputs:
-    """The schema of a function's inputs.
+    """Return the schema of a function's inputs.
 
     Raises:
         ConfigError: an input has no type, or one that Cog does not take; or a constraint does
@@ -86,7 +86,7 @@ def read_inputs(handler: Handler) -> Inputs:
 
 
 def type_hints(handler: Handler) -> dict[str, Any]:
-    """The annotations of a function, with strings resolved.
+    """Return the annotations of a function, with strings resolved.
 
     Raises:
         ConfigError: a name in them is not defined.
@@ -158,7 +158,7 @@ def _check_pattern(pattern: str) -> None:
 
 
 def _enumerations(field: _Field) -> dict[str, Schema]:
-    """The component of a field's choices by its name; nothing where there are none."""
+    """Return the component of a field's choices by its name; empty if there are no choices."""
     if not field.info.choices:
         return {}
     return {field.parameter.name: _enumeration(field)}
@@ -177,7 +177,7 @@ def _enumeration(field: _Field) -> Schema:
 
 
 def _json_value(argument: str, value: object) -> Any:  # noqa: ANN401 - any value of JSON
-    """The value as JSON has it: enum members by value, tuples as lists."""
+    """Return the value in its JSON form: enum members by value, tuples as lists."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:

@@ -38,14 +38,14 @@ def title(name: str) -> str:
 
 
 def scalar_schema(annotation: object) -> Schema | None:
-    """The schema of a type without parts; None where the annotation is no such type."""
+    """Return the schema of a type without parts, or None for other annotations."""
     if inspect.isclass(annotation) and issubclass(annotation, os.PathLike):
         return dict(FILE)
     return next((dict(schema) for known, schema in _SCALARS if known is annotation), None)
 
 
 def plain(annotation: object) -> object:
-    """The annotation without `Annotated`; what is marked `cog.Opaque` is Any, or a list of Any."""
+    """Return the annotation without `Annotated`; `cog.Opaque` makes it Any, or a list of Any."""
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *metadata = get_args(annotation)
@@ -57,7 +57,7 @@ def plain(annotation: object) -> object:
 
 
 def union_members(annotation: object) -> tuple[list[object], bool]:
-    """The members of a union without None, and whether None is one; other types are alone."""
+    """Return a union's members without None, and whether None is one; else the type alone."""
     if get_origin(annotation) not in (Union, UnionType):
         return [annotation], False
     members = get_args(annotation)
@@ -70,6 +70,6 @@ def is_list(annotation: object) -> bool:
 
 
 def refusal(annotation: object, use: str, allowed: str) -> ConfigError:
-    """The error for an annotation that Cog does not take."""
+    """Make the error for an annotation that Cog does not accept."""
     name = annotation.__name__ if inspect.isclass(annotation) else str(annotation)
     return ConfigError(f"type {name} is none that Cog takes as {use}; allowed: {allowed}.")

@@ -123,7 +123,7 @@ class InputValidator:
         return CheckedInputs(known, self.redacted(known) if self.has_secrets(known) else None)
 
     def known(self, inputs: Schema) -> Schema:
-        """The inputs without those that the model does not have."""
+        """Return the inputs that the model has."""
         return {name: value for name, value in inputs.items() if name in self._properties}
 
     def has_secrets(self, inputs: Schema) -> bool:
@@ -131,7 +131,7 @@ class InputValidator:
         return any(inputs.get(name) is not None for name in self._secrets)
 
     def redacted(self, inputs: Schema) -> Schema:
-        """The inputs with secrets starred out."""
+        """Return the inputs with secrets starred out."""
         return {
             name: REDACTED if name in self._secrets and value is not None else value
             for name, value in inputs.items()
@@ -191,13 +191,13 @@ class InputValidator:
 
 
 def _rank(error: jsonschema_rs.ValidationError) -> tuple[list[tuple[bool, str | int]], str]:
-    """The order in which Cog's server names problems: by place, then by keyword."""
+    """Return the sort key of Cog's server for problems: by place, then by keyword."""
     place = [(isinstance(step, str), step) for step in error.instance_path]
     return place, str(error.schema_path[-1])
 
 
 def _words(error: jsonschema_rs.ValidationError) -> str:
-    """The message in the words of Cog's own server."""
+    """Return the message in the words of Cog's own server."""
     kind = error.kind
     if isinstance(kind, ValidationErrorKind.Enum):
         value, allowed = msgspec.json.encode(error.instance), msgspec.json.encode(kind.options)
@@ -206,7 +206,7 @@ def _words(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _problems_of_urls(name: str, value: object) -> Iterator[Problem]:
-    """A path of this machine, or another scheme, must not reach the model."""
+    """Refuse a path of this machine, or another scheme: neither must reach the model."""
     items = enumerate(value) if isinstance(value, list) else [(None, value)]
     for index, item in items:
         if isinstance(item, str) and not _URL.match(item):

@@ -23,7 +23,7 @@ class CachedEvents(msgspec.Struct, frozen=True):
     data: bytes
 
     def completed(self) -> bytes:
-        """The data of the last event."""
+        """Return the data of the last event."""
         return self.data
 
     @property
@@ -62,7 +62,7 @@ class EventCache:
             self._forget(next(iter(self._ended)))
 
     def get(self, name: str) -> CachedEvents | None:
-        """The one of this id."""
+        """Return the events of this id, or None."""
         return self._ended.get(name)
 
     def _forget(self, name: str) -> None:

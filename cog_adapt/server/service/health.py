@@ -30,7 +30,7 @@ class HealthMonitor:
         self.self_test: dict[str, Any] | None = None
 
     async def report(self) -> dict[str, Any]:
-        """The body of /health-check."""
+        """Return the body of /health-check."""
         complaint = await self._complaint() if self.status() in USABLE else None
         process, status = self._service.worker.process, self.status()
         setup: dict[str, Any] = {
@@ -74,7 +74,7 @@ class HealthMonitor:
         return ready, {"ready": ready} | reasons
 
     def last_self_test(self) -> dict[str, Any] | None:
-        """The latest report of the gradient self-test; None where there is none."""
+        """Return the latest report of the gradient self-test, or None."""
         if self.self_test is None:
             ready = self._service.worker.ready
             if ready is not None and ready.self_test is not None:
@@ -82,7 +82,7 @@ class HealthMonitor:
         return self.self_test
 
     def _further(self) -> dict[str, Any]:
-        """What Cog does not say."""
+        """Return the fields that Cog's answer does not have."""
         process = self._service.worker.process
         further: dict[str, Any] = {}
         if process.crashes.count:

@@ -27,7 +27,7 @@ class Observer:
         self._open: dict[tuple[Kind, str], Trace] = {}
 
     def accepted(self, prediction: Prediction) -> None:
-        """A prediction waits for a slot."""
+        """Note that a prediction waits for a slot."""
         request = prediction.request
         trace = self._traces.begin(request.headers, request.kind, request.id, request.context)
         self._open[request.kind, request.id] = trace
@@ -35,16 +35,16 @@ class Observer:
         self._metrics.accepted(request.kind)
 
     def rejected(self, reason: str) -> None:
-        """A request was not accepted, for a reason in a word or two."""
+        """Note that a request was not accepted, for a reason in a word or two."""
         self._metrics.rejected(reason)
 
     def started(self, prediction: Prediction) -> None:
-        """The worker has begun a prediction."""
+        """Note that the worker has begun a prediction."""
         self._trace_of(prediction).started()
         self._metrics.started(prediction.request.kind, prediction.waited)
 
     def on_metric(self, prediction: Prediction, name: str, value: Any) -> None:  # noqa: ANN401
-        """A run recorded a metric."""
+        """Note that a run recorded a metric."""
         self._metrics.metric(name, value)
         self._trace_of(prediction).step(name, value)
 
@@ -53,7 +53,7 @@ class Observer:
         return self._trace_of(prediction).headers()
 
     def finished(self, prediction: Prediction) -> None:
-        """A prediction has ended."""
+        """Note that a prediction has ended."""
         request = prediction.request
         self._open.pop((request.kind, request.id)).ended(prediction.status, prediction.error)
         run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
@@ -71,11 +71,11 @@ class Observer:
             )
 
     def crashed(self) -> None:
-        """A worker has died."""
+        """Note that a worker has died."""
         self._metrics.crashed()
 
     def set_up(self, self_test: bytes | None, *, is_again: bool) -> None:
-        """A worker is ready; `self_test` is its report, as JSON."""
+        """Note that a worker is ready; `self_test` is its report, as JSON."""
         if is_again:
             self._metrics.restarted()
         if self_test is not None:
@@ -83,7 +83,7 @@ class Observer:
             self._metrics.self_test(report.get("passed") is True)
 
     def record_error(self) -> None:
-        """A final record could not be written in time."""
+        """Note that a final record could not be written in time."""
         self._metrics.record_error()
 
     def _trace_of(self, prediction: Prediction) -> Trace:

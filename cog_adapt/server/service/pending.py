@@ -37,7 +37,7 @@ class PendingRequests:
         return future.result()
 
     def resolve(self, report: Report) -> None:
-        """An answer has come."""
+        """Pass an answer to the request that waits for it."""
         future = self._open.pop(type(report), None)
         if future is not None and not future.done():
             future.set_result(report)

@@ -19,12 +19,12 @@ ALL_EVENTS: frozenset[str] = frozenset(("start", "output", "logs", "completed"))
 
 
 def new_id() -> str:
-    """An id in Cog's style."""
+    """Make an id in Cog's style."""
     return f"pred_{time.time_ns():x}"
 
 
 def now() -> datetime:
-    """The time, in UTC."""
+    """Return the time, in UTC."""
     return datetime.now(UTC)
 
 
@@ -123,29 +123,29 @@ class Prediction:
         return self._logs[0] if self._logs else ""
 
     def start(self) -> None:
-        """The model has begun."""
+        """Note that the model has begun."""
         self.status, self.started_at, self.waited = "processing", now(), self.age
         self.events.append("start", encode({"id": self.id, "status": "processing"}))
 
     def begin_again(self) -> None:
-        """What a crash cut short runs once more; nothing of the first run is kept."""
+        """Reset a prediction that a crash cut short, so that it runs once more."""
         self.status, self.started_at = "starting", None
         self.retries_left -= 1
         self._begin()
 
     def add_log(self, source: str, data: str) -> None:
-        """The model printed."""
+        """Add a log line of the model."""
         self._logs.append(data)
         self.events.append("log", encode({"source": source, "data": data}))
 
     def add_output(self, chunk: bytes) -> None:
-        """The model put out an item, as JSON."""
+        """Add an output item of the model, as JSON."""
         raw = msgspec.Raw(chunk)
         self.events.append("output", encode({"chunk": raw, "index": len(self.outputs)}))
         self.outputs.append(raw)
 
     def add_metric(self, name: str, value: bytes, mode: MetricMode) -> Any:  # noqa: ANN401
-        """The model recorded a metric; what it recorded, decoded."""
+        """Record a metric of the model. Return its value, decoded."""
         decoded = msgspec.json.decode(value)
         *path, leaf = name.split(".")
         place = self.metrics
@@ -158,7 +158,7 @@ class Prediction:
         return decoded
 
     def finish(self, end: Finished) -> None:
-        """It has ended; `done` is left to whoever frees its slot."""
+        """Note the end; the code that frees the slot sets `done`."""
         self.status, self.error, self.is_list = end.status, end.error, end.is_list
         self.completed_at = now()
         self.metrics["predict_time"] = end.predict_time
@@ -195,7 +195,7 @@ class Prediction:
         return self.answer() | ({"output": self.output} if self.outputs else {})
 
     def completed(self) -> bytes:
-        """The data of the event that ends its stream."""
+        """Return the data of the event that ends its stream."""
         return encode(self.account())
 
     def progress(self) -> dict[str, Any]:

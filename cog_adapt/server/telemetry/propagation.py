@@ -43,7 +43,7 @@ class TraceHeaders(TextMapPropagator):
         context: Context | None = None,
         getter: Getter[CarrierT] = default_getter,
     ) -> Context:
-        """The context in a request's headers; a malformed one counts as none."""
+        """Read the context in a request's headers; a malformed one counts as none."""
         found = _W3C.extract(carrier, context, getter)
         if self.also is None or trace.get_current_span(found).get_span_context().is_valid:
             return found

@@ -52,19 +52,19 @@ class Trace:
         self._headers = headers
 
     def queued(self) -> None:
-        """It waits for a slot."""
+        """Note that the prediction waits for a slot."""
 
     def started(self) -> None:
-        """The model has it."""
+        """Note that the model has begun."""
 
     def step(self, name: str, value: object) -> None:
-        """A metric was recorded; `adaptation.step` and `adaptation.loss` make step spans."""
+        """Note a metric; `adaptation.step` and `adaptation.loss` make step spans."""
 
     def ended(self, status: str, error: str | None = None) -> None:
-        """It has its final status; nothing may follow, and a second call does nothing."""
+        """End the trace with the final status; a second call does nothing."""
 
     def headers(self) -> dict[str, str]:
-        """The headers for requests on its behalf, such as webhooks."""
+        """Return the headers for requests on its behalf, such as webhooks."""
         return self._names.copy(self._headers)
 
 
@@ -193,7 +193,7 @@ class Traces:
     def begin(
         self, headers: Mapping[str, str], kind: str, prediction_id: str, context: Mapping[str, str]
     ) -> Trace:
-        """The trace of a prediction, below the HTTP span of the running request.
+        """Begin the trace of a prediction, below the HTTP span of the running request.
 
         Args:
             headers: of the request, by lower-case names; they are read without a running
@@ -227,7 +227,7 @@ class Traces:
 
 
 def _read_tags(context: Mapping[str, str]) -> dict[str, Any]:
-    """The caller's tags, bounded as Cog does: a caller is not trusted with the size of a span."""
+    """Read the caller's tags, with Cog's bounds: a caller must not set the size of a span."""
     tags: dict[str, str] = {}
     for key in sorted(context):
         if (match := _TAG.fullmatch(key)) and len(tags) < _MAX_TAGS:

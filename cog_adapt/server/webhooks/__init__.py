@@ -1,9 +1,9 @@
-"""Webhooks: in order for each prediction, signed, and the last one tried again after failures.
+"""Webhooks: sent in order for each prediction, signed, and the last one retried after failures.
 
-`start`, `output` and `logs` are tried once and kept nowhere. `completed` is a `Delivery` in the
-database, written with the final record; while a failure may pass, it is sent again (`retries.py`
-says how often), across restarts of the server too. It may come twice, with the same `webhook-id`:
-when the server is killed after the receiver's answer and before that is noted, for one.
+`start`, `output` and `logs` are sent once and not stored. `completed` is a `Delivery` in the
+database, written with the final record; after a temporary failure it is retried (`delivery.py` has
+the delays), also across restarts of the server. A receiver may get it twice, with the same
+`webhook-id`, for instance if the server is killed before it has stored the receiver's answer.
 """
 
 from cog_adapt.server.webhooks.queue import Announcement, LogThrottle

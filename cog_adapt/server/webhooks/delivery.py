@@ -1,4 +1,4 @@
-"""One attempt at a webhook, and what follows from it."""
+"""Makes one attempt at a webhook, and decides what follows from its outcome."""
 
 import asyncio
 import email.utils
@@ -27,25 +27,25 @@ _log = structlog.get_logger(__name__)
 
 
 class DeliveryRecords(Protocol):
-    """What is needed of `Records`."""
+    """The methods of `Records` that deliveries need."""
 
     async def due_deliveries(self, now: datetime, limit: int) -> list[Delivery]:
-        """Pending ones whose time has come, oldest first."""
+        """Return the pending deliveries that are due, oldest first."""
         ...
 
     async def update_delivery(self, delivery: Delivery) -> None:
-        """Keep the state after an attempt."""
+        """Store the state after an attempt."""
         ...
 
 
 class Deliverer:
-    """Posts webhooks; a delivery is claimed first, so that it is never tried twice at once.
+    """Posts webhooks. A delivery must be claimed first, so two attempts at it never overlap.
 
     Args:
-        records: where deliveries are kept.
-        egress: the way out.
+        records: stores deliveries.
+        egress: sends the requests.
         signer: makes the headers.
-        timeout: seconds that a receiver has for its answer.
+        timeout: seconds that a receiver may take to answer.
         count: called with the event and the outcome of each attempt.
     """
 
@@ -64,7 +64,7 @@ class Deliverer:
         self._claimed_since: set[str] = set()
 
     def claim(self, delivery: Delivery) -> bool:
-        """Whether the delivery is the caller's to try; it must then call `deliver`."""
+        """Claim the delivery. Return whether it was free; then the caller must call `deliver`."""
         if delivery.id in self._claimed:
             return False
         self._claimed.add(delivery.id)
@@ -72,8 +72,8 @@ class Deliverer:
         return True
 
     async def find_due(self, limit: int) -> list[Delivery]:
-        """Deliveries whose time has come, and that nobody had claimed while they were read."""
-        # the answer may show a state from before an attempt that has ended meanwhile
+        """Return due deliveries, except any that were claimed while they were read."""
+        # the rows may be older than an attempt that has ended meanwhile
         self._claimed_since = set(self._claimed)
         try:
             due = await self._records.due_deliveries(datetime.now(UTC), limit + len(self._claimed))
@@ -82,7 +82,7 @@ class Deliverer:
         return [each for each in due if each.id not in self._claimed_since][:limit]
 
     async def announce(self, announcement: Announcement) -> None:
-        """Try an announcement."""
+        """Send an announcement once."""
         _, record_id, event, url, body, headers = announcement
         outcome = await self._post(str(uuid.uuid4()), url, body, headers)
         is_received = isinstance(outcome, Answer) and 200 <= outcome.status < 300
@@ -91,7 +91,7 @@ class Deliverer:
             _log.info("a webhook was not received", prediction_id=record_id, webhook_event=event)
 
     async def deliver(self, delivery: Delivery, delays: Sequence[float]) -> Delivery:
-        """Try a delivery that was claimed, and keep what has become of it.
+        """Attempt a claimed delivery, and store the outcome.
 
         Args:
             delivery: the latest state.
@@ -125,7 +125,7 @@ class Deliverer:
                 return error
 
     async def _save(self, delivery: Delivery) -> None:
-        # claimed until it is saved, so that it is not sent a second time
+        # the delivery stays claimed until it is saved, so that it is not sent twice
         while True:
             try:
                 return await self._records.update_delivery(delivery)
@@ -136,14 +136,14 @@ class Deliverer:
 def note_attempt(
     delivery: Delivery, outcome: Answer | Exception, now: datetime, delays: Sequence[float]
 ) -> Delivery:
-    """The delivery after one more attempt.
+    """Return the delivery after one more attempt.
 
     Args:
-        delivery: as it was.
-        outcome: the receiver's answer, or why there is none.
+        delivery: the state before the attempt.
+        outcome: the receiver's answer, or the error.
         now: UTC.
-        delays: seconds until each further attempt; where they are used up, it has failed. It
-            has at once where the receiver says no, or is not to be reached.
+        delays: seconds until each further attempt; once they are used up, the delivery has failed.
+            It fails immediately if the receiver refuses it or may not be reached.
     """
     changes: dict[str, object] = {
         "attempts": delivery.attempts + 1,

@@ -1,4 +1,4 @@
-"""What waits to be sent about one prediction, and how often its logs are sent."""
+"""Queues the webhooks of one prediction, and limits how often its logs are sent."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -7,18 +7,18 @@ from typing import NamedTuple
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import Delivery
 
-# A receiver that keeps up gets every webhook. For one that does not, the newest is enough, since
-# each holds all output and logs so far.
+# A receiver that keeps up gets every webhook. For a slower one the newest is enough, because
+# each webhook holds all output and logs so far.
 _MOST_WAITING = 256
 _MOST_BYTES = 8 * 2**20
 
 
 class Announcement(NamedTuple):
-    """A webhook that is tried once.
+    """A webhook that is sent once, without a retry.
 
     Attributes:
         event: start, output or logs.
-        headers: more request headers.
+        headers: additional request headers.
     """
 
     kind: Kind
@@ -30,7 +30,7 @@ class Announcement(NamedTuple):
 
 
 class WebhookQueue:
-    """The announcements of one prediction that are still to be sent, and its delivery."""
+    """The unsent announcements of one prediction, and its delivery."""
 
     def __init__(self) -> None:
         self._waiting: deque[Announcement] = deque()
@@ -39,7 +39,7 @@ class WebhookQueue:
         self._deliveries: deque[Delivery] = deque()
 
     def put(self, announcement: Announcement) -> None:
-        """Let one more wait; older ones go where too much waits, but never `start`."""
+        """Queue an announcement; drop older ones if too much waits, but never `start`."""
         self._waiting.append(announcement)
         self._bytes += len(announcement.body)
         while len(self._waiting) > _MOST_WAITING or self._bytes > _MOST_BYTES:
@@ -50,17 +50,17 @@ class WebhookQueue:
             self._bytes -= len(oldest.body)
 
     def finish(self, delivery: Delivery, end: float) -> None:
-        """Let the delivery go out as the last one.
+        """Queue the delivery behind all announcements.
 
         Args:
-            delivery: of `completed`.
-            end: when it no longer waits for others, in seconds of a monotonic clock.
+            delivery: the delivery of `completed`.
+            end: when it no longer waits for announcements, in seconds of a monotonic clock.
         """
         self._deliveries.append(delivery)
         self._end = end
 
     def take(self, now: float) -> Announcement | None:
-        """The next announcement; None where there is none, or no more time for one."""
+        """Return the next announcement, or None if there is none or its time is over."""
         if not self._waiting or now >= self._end:
             self._waiting.clear()
             self._bytes = 0
@@ -70,7 +70,7 @@ class WebhookQueue:
         return announcement
 
     def take_last(self) -> Delivery | None:
-        """The next delivery; a second one belongs to a later run of the same id."""
+        """Return the next delivery; a second one belongs to a later run of the same id."""
         delivery = self._deliveries.popleft() if self._deliveries else None
         if not self._deliveries:
             self._end = float("inf")
@@ -78,12 +78,12 @@ class WebhookQueue:
 
 
 class LogThrottle:
-    """Whether enough time has passed for another `logs` webhook of a prediction.
+    """Limits the rate of a prediction's `logs` webhooks.
 
-    `start` and `output` are not held back, but count: what they carry holds the logs too.
+    `start` and `output` are not held back, but count, because they carry the logs too.
 
     Args:
-        interval: seconds.
+        interval: the least number of seconds between two webhooks.
     """
 
     def __init__(self, interval: float) -> None:
@@ -91,9 +91,9 @@ class LogThrottle:
         self._last: float | None = None
 
     def is_due(self, now: float) -> bool:
-        """Whether `logs` may be sent at this time, in seconds of a monotonic clock."""
+        """Return whether `logs` may be sent at this time, in seconds of a monotonic clock."""
         return self._last is None or now - self._last >= self._interval
 
     def note(self, now: float) -> None:
-        """A webhook of any event is sent at this time."""
+        """Note that a webhook of any event is sent at this time."""
         self._last = now

@@ -1,4 +1,4 @@
-"""Further attempts at deliveries, when their time has come."""
+"""Retries deliveries when they are due."""
 
 import asyncio
 import contextlib
@@ -10,15 +10,15 @@ from datetime import UTC, datetime, timedelta
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.delivery import Deliverer
 
-# fewer than all that go out at once: a dead receiver does not keep others from first attempts
+# fewer than the attempts in flight allowed in all, so dead receivers never block first attempts
 _AT_ONCE = 32
-_LONGEST_SLEEP = 2.0  # how late a delivery is found that another server left
-# so long may pass between the final record and `complete`, before it counts as forgotten
+_LONGEST_SLEEP = 2.0  # longest delay before another server's abandoned deliveries are found
+# a delivery without an attempt counts as abandoned after this time
 _FIRST_ATTEMPT_WITHIN = timedelta(seconds=60)
 
 
 class Retries:
-    """Looks into the database when the next attempt is due, and every two seconds."""
+    """Reads the database when the next attempt is due, and every two seconds."""
 
     def __init__(self, deliverer: Deliverer, delays: Sequence[float]) -> None:
         self._deliverer, self._delays = deliverer, delays
@@ -26,27 +26,27 @@ class Retries:
         self._loop: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._next_look = 0.0
-        self._moments: list[float] = []  # a heap: when to look at the latest
+        self._moments: list[float] = []  # a heap of the times at which to read the database
         self._since = datetime.now(UTC)
 
     @property
     def running(self) -> set[asyncio.Task[None]]:
-        """The attempts that are being made."""
+        """The attempts in progress."""
         return set(self._tasks)
 
     def start(self) -> None:
-        """Begin with what is due now."""
+        """Start with the deliveries that are due now."""
         self._loop = asyncio.create_task(self._run(), name="webhook retries")
 
     async def stop(self) -> None:
-        """Begin no more attempts."""
+        """Start no more attempts."""
         if self._loop is not None:
             self._loop.cancel()
             await asyncio.gather(self._loop, return_exceptions=True)
             self._loop = None
 
     def note(self, delivery: Delivery) -> None:
-        """Be there in time for the next attempt at a delivery, if there is one."""
+        """Schedule the next attempt at a delivery, if it needs one."""
         if delivery.next_attempt_at is not None:
             self._look_at(delivery.next_attempt_at.timestamp())
 
@@ -75,10 +75,10 @@ class Retries:
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._look_at(time.time())  # there is room for another one
+        self._look_at(time.time())  # another attempt may start
 
     def _is_new(self, delivery: Delivery) -> bool:
-        """Whether it waits for `complete`, and not for us."""
+        """Return whether the delivery waits for `complete` to make its first attempt."""
         made = delivery.created_at
         is_recent = made > self._since and datetime.now(UTC) - made < _FIRST_ATTEMPT_WITHIN
         return is_recent and not delivery.attempts

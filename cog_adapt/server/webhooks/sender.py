@@ -1,4 +1,4 @@
-"""Webhooks in order: one at a time for each prediction, many predictions at once."""
+"""Sends webhooks in order: one at a time for each prediction, many predictions concurrently."""
 
 import asyncio
 import time
@@ -17,10 +17,10 @@ class Webhooks:
     """The webhooks of one server.
 
     Args:
-        records: where deliveries are kept.
-        egress: the way out.
+        records: stores deliveries.
+        egress: sends the requests.
         signer: makes the headers.
-        timeout: seconds that a receiver has for its answer, and that a delivery waits for the
+        timeout: seconds that a receiver may take to answer, and that a delivery waits for the
             announcements before it.
         delays: seconds until each further attempt at a delivery.
         count: called with the event and the outcome of each attempt: delivered, retry or failed.
@@ -44,31 +44,31 @@ class Webhooks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def find_fault(self, url: str) -> str | None:
-        """Why webhooks to a URL would never leave, as far as it shows without a look-up."""
+        """Return why webhooks to a URL can never be sent, or None; resolve no names."""
         return self._egress.find_fault(url)
 
     async def start(self) -> None:
-        """Take up the deliveries in the database that are due, now and from now on."""
+        """Start to send the deliveries in the database whenever they are due."""
         self._retries.start()
 
     def announce(self, announcement: Announcement) -> None:
-        """Send a webhook once, after the earlier ones of its prediction; does not wait."""
+        """Queue a webhook to be sent once, after the earlier ones of its prediction."""
         self._queue_of(announcement.kind, announcement.record_id).put(announcement)
 
     def complete(self, delivery: Delivery) -> None:
-        """Send a delivery that was saved, after the announcements; does not wait.
+        """Queue a saved delivery behind the announcements.
 
-        Save it as pending with a `next_attempt_at` of now: so it is found after a restart.
+        Save it as pending with a `next_attempt_at` of now, so that it is found after a restart.
         """
         if self._deliverer.claim(delivery):
             end = time.monotonic() + self._timeout
             self._queue_of(delivery.kind, delivery.record_id).finish(delivery, end)
 
     async def redeliver(self, delivery: Delivery) -> Delivery:
-        """Try a delivery once more now, whatever became of it before.
+        """Attempt a delivery once more now, whatever its state.
 
         Returns:
-            what has become of it now; as it was where it is being tried at this moment.
+            its new state, or the given one if another attempt is in progress.
         """
         if not self._deliverer.claim(delivery):
             return delivery
@@ -78,9 +78,9 @@ class Webhooks:
         return noted
 
     async def drain(self, timeout: float | None) -> None:
-        """Wait until each webhook was tried, at most so many seconds.
+        """Wait until each webhook was attempted, at most `timeout` seconds.
 
-        Deliveries that need another attempt stay in the database; none is begun from now on.
+        Deliveries that need another attempt stay in the database; no new attempt starts.
         """
         await self._retries.stop()
         end = None if timeout is None else time.monotonic() + timeout
@@ -91,7 +91,7 @@ class Webhooks:
             await asyncio.wait(tasks, timeout=left)
 
     async def close(self) -> None:
-        """Stop at once; deliveries that are not through stay in the database."""
+        """Stop immediately; unfinished deliveries stay in the database."""
         await self._retries.stop()
         tasks = self._tasks | self._retries.running
         for task in tasks:

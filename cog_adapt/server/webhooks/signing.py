@@ -1,4 +1,4 @@
-"""The headers of a webhook: whom it is from, and the proof of that."""
+"""Makes the headers of a webhook: its sender, and the signature."""
 
 import base64
 import binascii
@@ -11,17 +11,17 @@ from cog_adapt.server.errors import ConfigError
 
 
 class WebhookSigner:
-    """Makes headers after https://www.standardwebhooks.com.
+    """Makes headers as https://www.standardwebhooks.com specifies.
 
     Args:
-        user_agent: named to receivers.
-        auth_token: sent as a bearer token; Cog's way.
-        secret: base64 with or without `whsec_` in front. Of several with a space between, each
-            signs, so that receivers can change from one to the next. Without one there is no
-            signature.
+        user_agent: the User-Agent header.
+        auth_token: sent as a bearer token, as Cog does.
+        secret: base64, with or without the prefix `whsec_`. Each of several secrets, separated by
+            spaces, makes a signature, so that receivers can change from one to the next. Without a
+            secret there is no signature.
 
     Raises:
-        ConfigError: a secret is not base64, or the token cannot stand in a header.
+        ConfigError: a secret is not base64, or the token does not fit in a header.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class WebhookSigner:
     def write_headers(
         self, webhook_id: str, body: bytes, now: datetime, more: Mapping[str, str]
     ) -> dict[str, str]:
-        """The headers of one attempt.
+        """Return the headers of one attempt.
 
         Args:
-            webhook_id: the same in each attempt.
-            body: that is signed.
+            webhook_id: the same for each attempt.
+            body: the bytes to sign.
             now: UTC.
-            more: passed through, such as `traceparent`; what cannot stand in a header is not.
+            more: additional headers, such as `traceparent`; invalid values are left out.
         """
         passed = {name.lower(): value for name, value in more.items() if _fits_header(value)}
         stamps = {"webhook-id": webhook_id, "webhook-timestamp": str(int(now.timestamp()))}
@@ -60,7 +60,8 @@ def _fits_header(value: str) -> bool:
 
 def _read_secret(secret: str) -> Webhook:
     try:
-        base64.b64decode(secret.removeprefix("whsec_"), validate=True)  # Webhook skips what is none
+        # Webhook itself skips characters that are not base64.
+        base64.b64decode(secret.removeprefix("whsec_"), validate=True)
         return Webhook(secret)
     except (binascii.Error, ValueError, EmptyWebhookSecretError) as error:
         raise ConfigError(

@@ -57,7 +57,7 @@ _running: dict[str, ActivePrediction] = {}
 
 
 def find_active() -> ActivePrediction | None:
-    """The prediction that the calling code belongs to.
+    """Return the prediction that the calling code belongs to.
 
     A thread that a run() has started does not know its prediction; it belongs to the only one
     that runs, if there is only one.

@@ -74,7 +74,7 @@ def _in_thread(function: Callable[[], object]) -> "Future[Any]":
 
 
 def last_self_test(predictor: object) -> bytes | None:
-    """The report of the self-test that setup() ran, as JSON."""
+    """Return the report of the self-test that setup() ran, as JSON."""
     tested = find_self_testing(predictor)
     report = None if tested is None else tested.self_test_report
     return None if report is None else msgspec.json.encode(report.to_json())

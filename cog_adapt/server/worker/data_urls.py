@@ -15,7 +15,7 @@ def is_url(text: str) -> bool:
 
 
 def read_data_url(url: str, most_bytes: int) -> bytes:
-    """The content of a `data:` URL.
+    """Return the content of a `data:` URL.
 
     Raises:
         InputError: it is malformed, or holds more than `most_bytes`.

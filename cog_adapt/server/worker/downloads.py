@@ -31,7 +31,7 @@ class Downloads:
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
 
     def new_file(self, name: str) -> Path:
-        """A new empty file whose name ends in this one."""
+        """Make a new empty file whose name ends in this one."""
         handle, path = tempfile.mkstemp(suffix=name, prefix=self._config.prefix)
         os.close(handle)
         return Path(path)
@@ -55,7 +55,7 @@ class Downloads:
         )
 
     def read(self, url: str, most_bytes: int) -> bytes:
-        """What is behind an http(s) URL that the predictor reads itself.
+        """Download an http(s) URL for the predictor, which reads it itself.
 
         Raises:
             InputError: it cannot be had.
@@ -103,7 +103,7 @@ class InputFiles:
         return self._paths
 
     def open(self, path: Path) -> BinaryIO:
-        """A file that is closed with the others."""
+        """Open a file that is closed with the others."""
         file = path.open("rb")
         self._opened.append(file)
         return file
@@ -118,13 +118,13 @@ class InputFiles:
 
 
 def _remove(path: Path, _done: "Future[None]") -> None:
-    """The user's code may have moved it."""
+    """Remove a file, which the user's code may have moved."""
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
 
 
 def file_name(url: str) -> str:
-    """The end of the file's name: the URL's last part, or `file` and the type's extension."""
+    """Return the end of a file's name: the URL's last part, or `file` and an extension."""
     if url.startswith("data:"):
         kind = url[len("data:") :].partition(",")[0].partition(";")[0]
         return f"file{mimetypes.guess_extension(kind) or ''}" if kind else "file.txt"

@@ -32,7 +32,7 @@ class Outcome:
 
 
 def failure(error: BaseException) -> Outcome:
-    """The outcome for a failure in any of the stages below."""
+    """Return the outcome for a failure in any of the stages below."""
     if isinstance(error, RunError):
         return Outcome("failed", error=str(error))
     return Outcome("failed", error=f"Prediction failed: {describe_error(error)}")
@@ -40,7 +40,7 @@ def failure(error: BaseException) -> Outcome:
 
 @contextlib.contextmanager
 def reading_inputs() -> Iterator[None]:
-    """The stage in which inputs are read and fetched."""
+    """Surround the stage in which inputs are read and fetched."""
     try:
         yield
     except (InputError, OSError, UnicodeError) as error:
@@ -51,7 +51,7 @@ def reading_inputs() -> Iterator[None]:
 def calling_user(
     stage: str, active: ActivePrediction, end: type[BaseException] = CancelationException
 ) -> Iterator[None]:
-    """The stage in which the user's code runs; a traceback goes to the prediction's logs.
+    """Surround the user's code; a traceback goes to the prediction's logs.
 
     Args:
         stage: what a failure is called.
@@ -72,7 +72,7 @@ def calling_user(
 
 @contextlib.contextmanager
 def encoding_output(what: str) -> Iterator[None]:
-    """The stage in which an output becomes JSON."""
+    """Surround the stage in which an output becomes JSON."""
     try:
         yield
     except NumberError as error:

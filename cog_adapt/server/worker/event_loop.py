@@ -55,7 +55,7 @@ class EventLoop:
 
 
 async def _contained(coroutine: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
-    """A SystemExit that left a task would end the loop."""
+    """Catch every exception, because a SystemExit that left a task would end the loop."""
     try:
         return await coroutine, None
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again

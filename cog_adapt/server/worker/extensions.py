@@ -15,7 +15,7 @@ class SelfTestReport(Protocol):
     """What a self-test has found."""
 
     def to_json(self) -> Mapping[str, Any]:
-        """The report as JSON; `passed` in it is whether all is well."""
+        """Return the report as JSON; `passed` in it says whether the test passed."""
 
 
 class SelfTesting(Protocol):
@@ -33,7 +33,7 @@ class Measuring(Protocol):
     """Has numbers of its own for /metrics."""
 
     def gauges(self) -> Mapping[str, float]:
-        """The numbers by name; called on any thread at each scrape."""
+        """Return the numbers by name; called on any thread at each scrape."""
 
 
 class UrlReading(Protocol):
@@ -47,13 +47,13 @@ class UrlReading(Protocol):
 
 
 def find_self_testing(predictor: object) -> SelfTesting | None:
-    """What tests itself, or None."""
+    """Return the object with a self-test, or None."""
     found = _offering(predictor, "self_test")
     return next((each for each in found if hasattr(each, "self_test_report")), None)
 
 
 def read_extra_gauges(predictor: object) -> dict[str, float]:
-    """The numbers that a predictor has; none where it fails to tell them."""
+    """Return the predictor's own gauges; none if reading them fails."""
     measuring: Measuring | None = next(_offering(predictor, "gauges"), None)
     if measuring is None:
         return {}
@@ -72,6 +72,6 @@ def provide_reader(predictor: object, read: ReadUrl) -> None:
 
 
 def _offering(predictor: object, method: str) -> Iterator[Any]:
-    """The predictor and what it holds, as far as their types have a method."""
+    """Yield the predictor and its attributes whose types have a method."""
     held = tuple(vars(predictor).values()) if hasattr(predictor, "__dict__") else ()
     return (each for each in (predictor, *held) if hasattr(type(each), method))

@@ -28,19 +28,19 @@ class InputReader:
 
     @classmethod
     def of(cls, handler: Handler) -> "InputReader":
-        """The reader for a handler's parameters."""
+        """Make the reader for a handler's parameters."""
         hints = type_hints(handler)
         return cls(tuple(_Parameter.of(each, hints.get(each.name)) for each in handler.parameters))
 
     def read(self, content: bytes) -> dict[str, Any]:
-        """The arguments by name, defaults filled in; files are still URLs."""
+        """Return the arguments by name, with defaults filled in; files are still URLs."""
         given: dict[str, Any] = msgspec.json.decode(content)
         defaults = {each.name: each.default for each in self.parameters if each.has_default}
         # The front drops unknown ones; what it lets through, as Cog does, is the function's to say.
         return defaults | given
 
     def urls(self, arguments: Mapping[str, Any]) -> list[str]:
-        """The URLs of all files, in the order in which `convert` wants them.
+        """Return the URLs of all files, in the order in which `convert` wants them.
 
         Raises:
             InputError: a file is named otherwise.
@@ -58,7 +58,7 @@ class InputReader:
         paths: Iterator[Path],
         opened: Callable[[Path], BinaryIO],
     ) -> dict[str, Any]:
-        """The arguments as run() wants them."""
+        """Convert the arguments to the types that run() wants."""
 
         def converted(parameter: _Parameter, value: Any) -> Any:  # noqa: ANN401 - any of JSON
             if isinstance(value, list) and parameter.is_list:

@@ -45,7 +45,7 @@ class Lines:
 
 
 def encodable(text: str) -> str:
-    """The text with lone surrogates, which no encoding has, as escapes."""
+    """Return the text with lone surrogates, which no encoding has, as escapes."""
     if text.isascii():
         return text
     return text.encode(errors="backslashreplace").decode()

@@ -96,11 +96,11 @@ class CapturedStream(io.TextIOBase):
         return "backslashreplace"
 
     def fileno(self) -> int:
-        """The descriptor below, whose output goes to the server's own."""
+        """Return the descriptor below, whose output goes to the server's own."""
         return self._original.fileno()
 
     def isatty(self) -> bool:
-        """A log is no terminal."""
+        """Return False, because a log is no terminal."""
         return False
 
     def writable(self) -> bool:
@@ -108,7 +108,7 @@ class CapturedStream(io.TextIOBase):
         return True
 
     def reconfigure(self, **_options: Any) -> None:  # noqa: ANN401 - as io.TextIOWrapper
-        """Accepted, and without effect: there is nothing to configure."""
+        """Accept a call that has no effect: there is nothing to configure."""
 
     def close(self) -> None:
         """Not closed: it is the process's."""

@@ -64,7 +64,7 @@ _COG = {
 
 
 def mime_type(name: str) -> str:
-    """The MIME type of a file of that name; application/octet-stream where none is known."""
+    """Return the MIME type of a file name; application/octet-stream if it is unknown."""
     suffix = PurePath(name).suffix.lower()
     common = _COMMON.types_map[True]  # the registered ones
     return _COG.get(suffix) or common.get(suffix) or _OCTETS

@@ -79,7 +79,7 @@ def _are_finite(items: list[Any]) -> bool:
 
 
 def _unwrapped(value: Any) -> Any:  # noqa: ANN401 - any output
-    """What stands for a value of a class of fields, an enum, a time or NumPy's."""
+    """Return the JSON form of a value of a class of fields, an enum, a time or NumPy."""
     if isinstance(value, pydantic.BaseModel):
         return {name: getattr(value, name) for name in _dumped_names(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -103,7 +103,7 @@ def _dumped_names(value: pydantic.BaseModel) -> Iterable[str]:
 
 
 def _key(key: object) -> str:
-    """A key as `json.dumps` writes it."""
+    """Return a key as `json.dumps` writes it."""
     if isinstance(key, str):
         return key
     if key is None or isinstance(key, bool | int | float):

@@ -57,7 +57,7 @@ class Predictor:
             )
 
     def describe(self) -> Described:
-        """The OpenAPI document and the rest that the front process wants to know.
+        """Return the OpenAPI document and the other facts for the front process.
 
         Raises:
             ConfigError: a signature that Cog does not take.
@@ -109,7 +109,7 @@ class Predictor:
 
 
 def _load_other(reference: str | None) -> Target | None:
-    """The target that is only described; whatever it raises is no fault of this process."""
+    """Load the target that is only described; an error in it is no fault of this process."""
     if not reference:
         return None
     try:

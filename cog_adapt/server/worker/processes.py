@@ -13,7 +13,7 @@ _POLL = 0.02
 
 
 def descendants() -> set[int]:
-    """The ids of all processes below this one, ended ones that nobody waited for included."""
+    """Return the ids of all processes below this one, including zombies."""
     if not _has_children():
         return set()
     found: set[int] = set()
@@ -54,7 +54,7 @@ def _signal(processes: Iterable[int], number: signal.Signals) -> None:
 
 
 def _has_children() -> bool:
-    """The usual answer is no, and costs a microsecond."""
+    """Return whether this process has children; the usual no takes a microsecond."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

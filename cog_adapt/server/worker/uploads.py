@@ -26,7 +26,7 @@ class Destination(Protocol):
     """What makes a URL of a file."""
 
     def link(self, file: "FileContent") -> str:
-        """The URL under which the client finds the file."""
+        """Return the URL under which the client finds the file."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FileContent:
 
     @classmethod
     def of(cls, value: "os.PathLike[str] | io.IOBase") -> "FileContent":
-        """The file that a returned value stands for.
+        """Read the file that a returned value stands for.
 
         Raises:
             OSError: it cannot be read.
@@ -88,7 +88,7 @@ class DataUrls:
     """Files inside the answer."""
 
     def link(self, file: FileContent) -> str:
-        """The file as a data URL."""
+        """Return the file as a data URL."""
         return f"data:{file.mime_type};base64,{base64.b64encode(file.whole()).decode()}"
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.serving_servers import Served
 from bench.serving_trees import FLOOR, Tree, columns, rows, verdict
-from bench.serving_turns import PINNED, STREAM, Served, Turn, _schedule
+from bench.serving_turns import PINNED, STREAM, Turn, _schedule
 
 ROOT = Path(__file__).parents[3]
 CASE = "16 at a time"

@@ -41,7 +41,7 @@ def test_a_key_is_printed_with_the_line_that_lets_it_in():
     done = invoke("key", "ci", "--scope", "predict", "--scope", "train")
     lines = done.stdout.splitlines()
     (known,) = read_keys(lines[3])
-    assert (known.name, known.scopes) == ("ci", {"predict", "train"})
+    assert (known.name, known.scopes) == ("ci", frozenset({"predict", "train"}))
     assert known.digest == hashlib.sha256(lines[1].encode()).hexdigest()
     assert invoke("key", "ci").stdout != done.stdout
 

@@ -1,9 +1,10 @@
 """One server, asked over HTTP."""
 
+import time
+
 import httpx2
 import pytest
 
-from cog_adapt.command import client as module
 from cog_adapt.command.client import Client, content, refusal
 from cog_adapt.server.errors import InputError, ServerError, UnavailableError
 from tests.cog_adapt.command.conftest import answer_post, url_of
@@ -77,7 +78,7 @@ def client(httpserver):
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     pauses = []
-    monkeypatch.setattr(module.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     return pauses
 
 
@@ -143,7 +144,9 @@ def test_it_is_asked_until_it_is_ready(client, httpserver, no_pauses, status):
     assert no_pauses == [1.0, 1.0]
 
 
-def test_ones_own_server_is_asked_more_often_and_may_not_listen_yet(httpserver, no_pauses):
+def test_ones_own_server_is_asked_more_often_and_may_not_listen_yet(
+    httpserver, monkeypatch, no_pauses
+):
     checks = []
     unreachable = Client("http://127.0.0.1:9", None, lambda: checks.append(1))
 
@@ -152,7 +155,7 @@ def test_ones_own_server_is_asked_more_often_and_may_not_listen_yet(httpserver, 
         unreachable.url = url_of(httpserver).rstrip("/")
 
     expect_health(httpserver, {"status": "READY"})
-    module.time.sleep = pause
+    monkeypatch.setattr(time, "sleep", pause)
     unreachable.wait_until_ready(60)
     assert (no_pauses, len(checks)) == ([0.1], 2)
 

@@ -1,11 +1,11 @@
 """What happens while a run goes on, whatever the server can do."""
 
 import json
+import time
 
 import pytest
 from werkzeug import Response
 
-from cog_adapt.command import events as module
 from cog_adapt.command.client import Client
 from cog_adapt.command.cog_server import cog_server, write_schema
 from cog_adapt.command.events import RunRequest, cancel, follow
@@ -114,7 +114,7 @@ def test_events_that_are_refused_are_an_error(client, httpserver):
 
 def test_the_record_is_asked_for_until_it_is_final(client, httpserver, monkeypatch):
     pauses = []
-    monkeypatch.setattr(module.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     post = httpserver.expect_ordered_request("/predictions", method="POST")
     post.respond_with_response(stream(EVENTS[0]))
     for status in ("starting", "processing", "canceled"):

@@ -36,7 +36,7 @@ DOCUMENT = openapi_schema(predict)
 del DOCUMENT["components"]["schemas"]["Input"]["required"]
 
 
-def fit(*flags: str) -> dict[str, object]:
+def fit(*flags: str) -> dict[str, Any]:
     return fit_inputs(read_flags(flags), InputSchema(DOCUMENT, "predict"))
 
 

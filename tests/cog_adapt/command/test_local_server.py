@@ -78,7 +78,7 @@ def stand_in(monkeypatch, tmp_path):
     """A program in the server's place."""
 
     def put(code):
-        start = module.subprocess.Popen
+        start = subprocess.Popen
         calls = []
 
         def begin(command, **options):
@@ -86,7 +86,7 @@ def stand_in(monkeypatch, tmp_path):
             options["start_new_session"] = True
             return start([sys.executable, "-u", "-c", code], **options)
 
-        monkeypatch.setattr(module.subprocess, "Popen", begin)
+        monkeypatch.setattr(subprocess, "Popen", begin)
         return calls
 
     return put

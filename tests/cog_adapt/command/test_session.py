@@ -4,6 +4,7 @@ import contextlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -127,14 +128,14 @@ def options(kind="predict", **changes):
 @pytest.fixture
 def final(monkeypatch):
     """The final object of a run of a server that is only thought of; change it to need."""
-    final = {"status": "succeeded", "output": "text"}
+    final: dict[str, Any] = {"status": "succeeded", "output": "text"}
     final["interrupted"] = SimpleNamespace(once=False)
     output = final["schema"] = {"type": "string"}
     document = {
         "components": {"schemas": {"Input": {}, "TrainingInput": {}, "Output": output}},
         "paths": {"/predictions": {"post": {"x-cog-streaming": True}}},
     }
-    client = SimpleNamespace(
+    final["client"] = client = SimpleNamespace(
         wait_until_ready=lambda seconds: final.update(waited=seconds),
         document=lambda: document,
         close=lambda: final.update(closed=True),
@@ -278,7 +279,7 @@ def test_without_a_url_a_server_is_started_with_the_variables(final, monkeypatch
     @contextlib.contextmanager
     def local_server(kind, variables):
         final["started"] = kind, variables
-        yield session.Client()
+        yield final["client"]
 
     monkeypatch.setattr(session, "local_server", local_server)
     assert run_once(options("train", url=None, variables=["A=1", "B=x=y", "C="])) == 0

@@ -55,8 +55,18 @@ def import_base(engine: Engine, folder: Path) -> None:
 
 def _install_debian(folder: Path, tree: Path) -> None:
     unpack(folder, "mmdebstrap")
-    program = ["perl", folder / "usr" / "bin" / "mmdebstrap", "--quiet", "--variant=minbase"]
-    options = [f"--include={','.join(LIBRARIES)}", "--format=directory", RELEASE, tree]
+    program: list[str | Path] = [
+        "perl",
+        folder / "usr" / "bin" / "mmdebstrap",
+        "--quiet",
+        "--variant=minbase",
+    ]
+    options: list[str | Path] = [
+        f"--include={','.join(LIBRARIES)}",
+        "--format=directory",
+        RELEASE,
+        tree,
+    ]
     subprocess.run([*program, *options], check=True, capture_output=True)
     shutil.copy(Path("/") / CERTIFICATES, tree / CERTIFICATES)
     # As in the real base: apt keeps no archives in the layer of a RUN.
@@ -70,7 +80,7 @@ def _install_python(tree: Path, name: str) -> None:
     excluded = [f"--exclude={pattern}" for pattern in LEFT_OUT]
     source = ["tar", "-C", sys.base_prefix, *excluded, "-c", f"bin/{name}", "lib"]
     with subprocess.Popen(source, stdout=subprocess.PIPE) as archive:
-        target = ["tar", "-C", tree / "usr" / "local", "-x"]
+        target: list[str | Path] = ["tar", "-C", tree / "usr" / "local", "-x"]
         subprocess.run(target, stdin=archive.stdout, check=True)
     (tree / "etc/pip.conf").write_text(PIP)
     setup = (

@@ -38,7 +38,7 @@ def cog_image(build, tmp_path_factory) -> str:
         "predict.py",
         "train.py",
         "task.py",
-        *ROOT.glob("require*"),
+        *(path.name for path in ROOT.glob("require*")),
     ):
         shutil.copy(ROOT / name, context)
     shutil.copytree(ROOT / "cog_adapt", context / "cog_adapt")

@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def shared(flavour, tmp_path_factory) -> Iterator[Callable[..., Server]]:
     servers: dict[str, Server] = {}
     with contextlib.ExitStack() as stack:
 
-        def get(predict: str, **options: object) -> Server:
+        def get(predict: str, **options: Any) -> Server:
             key = repr((predict, options))
             if key not in servers or servers[key].process.poll() is not None:
                 folder = tmp_path_factory.mktemp(flavour)
@@ -56,7 +57,7 @@ def launch(flavour, tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts a server for one test alone."""
     with contextlib.ExitStack() as stack:
 
-        def start(predict: str | None, **options: object) -> Server:
+        def start(predict: str | None, **options: Any) -> Server:
             folder = Path(options.pop("folder", tmp_path))
             return stack.enter_context(serving(flavour, folder, predict=predict, **options))
 

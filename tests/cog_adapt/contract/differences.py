@@ -36,7 +36,7 @@ class Difference:
     strict: Literal["mirror", "cog"] = "mirror"
 
 
-_COG = "cog"
+_COG: Literal["cog"] = "cog"
 DIFFERENCES = (
     # What a client of Cog sees otherwise; STRICT_COG=1 gives Cog's behaviour back.
     Difference("queue", "2", "no free slot: 409 at once", "the prediction waits in a bounded queue; 429 with Retry-After when that is full", _COG),

@@ -57,7 +57,7 @@ class Server:
 
     def request(self, method: str, path: str, body: object = None, **more: Any) -> httpx2.Response:
         """One request, exactly once."""
-        content = {} if body is None else {"json": body}
+        content: dict[str, Any] = {} if body is None else {"json": body}
         return self.client.request(method, self.url + path, **content, **more)
 
     def get(self, path: str, **more: Any) -> httpx2.Response:

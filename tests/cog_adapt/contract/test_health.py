@@ -97,8 +97,8 @@ def test_the_logs_of_a_setup_that_failed(launch):
 def test_a_process_that_dies_in_setup(launch):
     server = launch("setups.py:Dies", until="up", env={"MAX_CRASHES": "2"})
     final = expect(server, coglet="SETUP_FAILED", mirror="DEFUNCT", because="defunct")
-    final = {"SETUP_FAILED", final}
-    health = wait_for(lambda: (h := server.health())["status"] in final and h or None)
+    finals = {"SETUP_FAILED", final}
+    health = wait_for(lambda: (h := server.health())["status"] in finals and h or None)
     assert health["setup"]["status"] == "failed"
 
 

@@ -2,6 +2,7 @@
 
 import re
 import time
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ NO_STREAM = {
 }
 
 
-def without_time(found: list[Event]) -> list[tuple[str, object]]:
+def without_time(found: list[Event]) -> list[tuple[str, Any]]:
     for event in found:
         if event.event == "completed":
             assert event.data["metrics"].pop("predict_time") > 0

@@ -1,9 +1,13 @@
 """An adaptation repeats bit for bit, goes on from any kept state, and stops when it is told to."""
 
+import copy
 import gc
 import itertools
 import threading
+import time
 import weakref
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -156,7 +160,7 @@ def test_the_rate_that_is_reported_is_the_one_in_use(loaded):
 
 def test_a_budget_stops_the_run_and_returns_what_there_is(loaded, monkeypatch):
     clock = itertools.count()
-    monkeypatch.setattr(adaptation.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     done = run(loaded, "caching", Recipe(max_steps=1000, budget_seconds=20.0))
     assert done.report.stop_reason == "budget_seconds"
     assert 1 <= len(done.report.steps) < 20
@@ -248,7 +252,7 @@ def test_a_run_resumed_from_any_kept_state_ends_in_the_same_bits(shape, precisio
     whole = run(model_run, shape, recipe, count=18, checkpoints=keeping)
     assert len(states) == 6
     for state in states:
-        resumed = Checkpoints(load=lambda state=state: state, save=lambda _: None, every=1)
+        resumed = Checkpoints(load=partial(copy.copy, state), save=lambda _: None, every=1)
         done = run(model_run, shape, recipe, count=18, checkpoints=resumed)
         assert done.adapter.id == whole.adapter.id
         assert losses(done) == losses(whole)
@@ -276,8 +280,8 @@ def test_checkpointing_recomputes_in_backward(loaded):
     model = loaded["letters"]
     start = model.start(examples("letters"), Recipe("all"))
     replica = training_replica(start.template, start.tensors)
-    calls = []
-    replica.blocks[0].register_forward_pre_hook(lambda *_: calls.append(1))
+    calls: list[str] = []
+    replica.blocks[0].register_forward_pre_hook(lambda *_: calls.append("outer"))
     replica.blocks[0].feed.register_forward_pre_hook(lambda *_: calls.append("inner"))
     recompute_blocks(replica)
     make = adamw(start.recipe, FAST)
@@ -354,7 +358,7 @@ def test_closing_a_run_frees_its_replica(loaded):
     model = loaded["letters"]
     replicas = weakref.WeakSet()
     start = model.start(examples("letters"), Recipe(max_steps=50))
-    ticks = adapt(start)
+    ticks: Any = adapt(start)
     next(ticks)
     replicas.add(ticks.gi_frame.f_locals["run"].take_step.replica)
     ticks.close()
@@ -376,7 +380,9 @@ def test_going_on_from_an_adapter_begins_where_it_ended(loaded):
 
 
 def test_a_base_of_bfloat16_trains_float32_masters():
-    class Half(SHAPES["letters"]):
+    letters: Any = SHAPES["letters"]
+
+    class Half(letters):
         def load(self):
             return super().load().bfloat16()
 

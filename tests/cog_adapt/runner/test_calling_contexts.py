@@ -1,6 +1,7 @@
 """The gradient is the same wherever a phase is called from, or the way that changes it is named."""
 
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -82,7 +83,7 @@ class CountsForwards(Letters):
         module = super().module()
         feed = module.blocks[0].feed
         feed.calls = 0
-        kind = type(feed)
+        kind: Any = type(feed)
 
         class Counting(kind):
             def forward(self, x):

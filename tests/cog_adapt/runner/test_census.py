@@ -1,5 +1,7 @@
 """The census sees every kind of change to a base, and healing makes tensors fit for autograd."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -199,7 +201,7 @@ def train_once(module, x):
 
 
 def test_a_module_built_in_inference_mode_trains_after_healing():
-    module = under_inference_mode(seeded_module, ConvNet)
+    module: Any = under_inference_mode(seeded_module, ConvNet)
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     assert not is_healthy(module.fc.weight)
     names = heal(module)
@@ -212,7 +214,7 @@ def test_a_module_built_in_inference_mode_trains_after_healing():
 
 def test_a_zombie_is_told_and_healed():
     """Cast in place outside, a tensor born in inference mode denies it, and cannot be trained."""
-    module = under_inference_mode(seeded_module, ConvNet).double()
+    module: Any = under_inference_mode(seeded_module, ConvNet).double()
     assert not module.fc.weight.is_inference()
     assert not is_healthy(module.fc.weight)
     heal(module)

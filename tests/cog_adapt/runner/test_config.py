@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_a_wrong_expression_is_refused_with_its_error():
 
 
 NAN = float("nan")
-BOUNDS = {
+BOUNDS: dict[str, tuple[Any, Any, list[Any]]] = {
     "rank": (0, 1024, [-1, 1025, NAN, True]),
     "max_steps": (1, 100_000, [0, -1, 100_001]),
     "batch_size": (1, 4096, [0, 4097]),
@@ -86,10 +87,10 @@ def test_a_number_at_its_bounds_is_taken_and_beyond_them_refused(name):
 
 
 def test_values_are_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Recipe().rank = 2
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        RunnerSettings().device = "cpu"
+    values: tuple[Any, ...] = (Recipe(), RunnerSettings())
+    for value in values:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            value.rank = value.device = 2
 
 
 @pytest.mark.parametrize("name", ["BATCH_SIZE", "SERVED_ADAPTERS"])

@@ -1,5 +1,7 @@
 """What was asked for, or a clear error; never less."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -76,7 +78,7 @@ def test_a_precision_is_taken_as_asked(name, dtype):
 @pytest.fixture
 def two_cards(monkeypatch):
     """A machine with two CUDA devices, as far as the calls tell; what is asked of them."""
-    asked = {"prepared": [], "bf16": True}
+    asked: dict[str, Any] = {"prepared": [], "bf16": True}
 
     def has_bf16(*, including_emulation):
         assert including_emulation is False

@@ -1,6 +1,7 @@
 """A step is what a plain PyTorch loop does, bit for bit, plus the checks that end a bad run."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -83,10 +84,10 @@ def test_dropout_of_a_step_is_that_of_its_seed():
 def test_tied_weights_get_the_sum_of_both_gradients():
     ids = torch.tensor([[1, 2, 3, 4, 5, 6]])
     loss = lambda m, x: m(x)[1].pow(2).mean()  # noqa: E731
-    replica = replica_of(TinyTransformer)
+    replica: Any = replica_of(TinyTransformer)
     step = GradientStep(replica, loss, adamw(Recipe(), RATE), FP32, frozenset())
     step.gradients(ids, seed=0)
-    plain = seeded_module(TinyTransformer).eval()
+    plain: Any = seeded_module(TinyTransformer).eval()
     loss(plain, ids).backward()
     assert torch.equal(replica.embedding.weight.grad, plain.embedding.weight.grad)
 

@@ -1,5 +1,7 @@
 """The base and adapters answer; the longest unused adapter goes first."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -72,7 +74,7 @@ def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, s
 def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
     """What comes back from a file serves the very numbers that training reached."""
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
-    ticks = model.adapting(examples(shape, 12), Recipe("all", max_steps=5, learning_rate=0.02))
+    ticks: Any = model.adapting(examples(shape, 12), Recipe("all", max_steps=5, learning_rate=0.02))
     next(ticks)
     run = None
     while True:

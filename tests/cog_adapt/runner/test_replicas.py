@@ -20,7 +20,7 @@ from cog_adapt.runner.replicas import (
     training_replica,
 )
 from tests.cog_adapt.conftest import module_state
-from tests.cog_adapt.models import SHAPES, ConvNet, SpectralNet, TinyTransformer, seeded_module
+from tests.cog_adapt.models import Caching, ConvNet, SpectralNet, TinyTransformer, seeded_module
 
 
 def base_of(make, **changes):
@@ -61,7 +61,7 @@ def test_training_a_replica_of_all_weights_leaves_the_base_alone():
     replica.train()
     replica(torch.ones(4, 8)).sum().backward()
     torch.optim.SGD(replica.parameters(), lr=1.0).step()
-    assert not torch.equal(replica.fc.weight, base.fc.weight)
+    assert not torch.equal(replica.get_parameter("fc.weight"), base.get_parameter("fc.weight"))
     assert module_state(base) == before
 
 
@@ -85,7 +85,7 @@ def test_a_head_of_a_new_shape_takes_the_old_ones_place():
 def test_trained_tensors_are_float32_though_the_base_is_bfloat16():
     base = seeded_module(ConvNet).bfloat16()
     freeze(base)
-    replica = training_replica(make_template(base), {"fc.weight": base.fc.weight})
+    replica = training_replica(make_template(base), {"fc.weight": base.get_parameter("fc.weight")})
     assert replica.fc.weight.dtype is torch.float32
     assert replica.conv.weight.dtype is torch.bfloat16
 
@@ -165,8 +165,8 @@ def test_buffers_that_training_changed_are_kept_and_served():
 
 
 def test_a_cache_is_no_changed_buffer():
-    template = make_template(base_of(SHAPES["caching"]().module))
-    replica = training_replica(template, {"head.weight": template.head.weight})
+    template = make_template(base_of(Caching().module))
+    replica = training_replica(template, {"head.weight": template.get_parameter("head.weight")})
     replica(torch.ones(1, 8))
     assert replica.cache is not None
     assert template.cache is None
@@ -174,8 +174,8 @@ def test_a_cache_is_no_changed_buffer():
 
 
 def test_plain_attributes_are_copied_too():
-    template = make_template(base_of(SHAPES["caching"]().module))
-    replica = training_replica(template, {"head.weight": template.head.weight})
+    template = make_template(base_of(Caching().module))
+    replica = training_replica(template, {"head.weight": template.get_parameter("head.weight")})
     replica(torch.ones(1, 8))
     assert template.calls == {"forward": 0}
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from cog_adapt.runner.report import AdaptationReport, HeldOut, Step
 
 
 def report_of(**changes):
-    values = {
+    values: dict[str, Any] = {
         "method": "lora",
         "trained_parameters": 10,
         "learning_rate": 0.1,

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,8 @@ def started(tmp_path, monkeypatch):
     monkeypatch.setattr(PredictionService, "open", lambda _: None)
 
     def run(scene, kinds=("predict", "train"), **settings):
-        settings = Settings(data_dir=tmp_path, **settings)
-        app = create_app(settings)
+        chosen = Settings(data_dir=tmp_path, **settings)
+        app = create_app(chosen)
         records, metrics = Records.open(None, tmp_path), Metrics()
         configs = {kind: WorkerConfig("x.py:X", kind) for kind in kinds}
         shutdowns = []
@@ -129,7 +130,8 @@ def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
 
     async def story():
         settings = Settings(retention_days=3, retention_count=4)
-        task = asyncio.create_task(application._prune(SimpleNamespace(prune=prune), settings))
+        records: Any = SimpleNamespace(prune=prune)
+        task = asyncio.create_task(application._prune(records, settings))
         while len(pruned) < 3:
             await asyncio.sleep(0.01)
         task.cancel()

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -47,7 +48,8 @@ def test_reads_every_key(tmp_path):
     assert cogfile.predict_reference == "predict.py:Predictor"
     assert cogfile.train == "train.py:train"
     assert cogfile.build.run[0] == "echo hello"
-    assert cogfile.build.run[1].mounts[0].target == "/etc/pip.conf"
+    command: Any = cogfile.build.run[1]
+    assert command.mounts[0].target == "/etc/pip.conf"
     assert cogfile.environment == ("HF_HOME=/cache", "EMPTY=", "LINES=a\nb")
     assert cogfile.observability.traces.trace_header_format == "w3c"
     unset = {"predict"}

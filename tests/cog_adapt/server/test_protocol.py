@@ -1,4 +1,4 @@
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ from cog_adapt.server.protocol import (
 
 WORK = [Run("a", b'{"x": 1}', {"k": "v"}), Stop()]
 CONTROL = [Cancel("a", 1), AskHealth(), AskSelfTest(), AskGauges()]
-REPORTS = [
+REPORTS: list[Any] = [
     Described(b"{}", 2, is_async=True),
     Ready(b"{}", has_healthcheck=True),
     SetupFailed("boom"),
@@ -51,7 +51,11 @@ def test_messages_arrive_whole_and_in_order_however_the_bytes_are_cut(size):
 
 
 def test_each_socket_has_messages_of_its_own():
-    kinds = {Frames.of_work: WORK, Frames.of_control: CONTROL, Frames.of_reports: REPORTS}
+    kinds: dict[Any, list[Any]] = {
+        Frames.of_work: WORK,
+        Frames.of_control: CONTROL,
+        Frames.of_reports: REPORTS,
+    }
     for read, messages in kinds.items():
         stream = b"".join(map(to_frame, messages))
         assert read().feed(stream) == messages
@@ -72,7 +76,7 @@ def test_megabytes_pass():
     assert heard == [report]
 
 
-EVERY_REPORT = {
+EVERY_REPORT: dict[Any, str] = {
     SetupLog("stderr", "line"): "SetupLog",
     Described(b"{}", 2, is_async=True): "Described",
     Ready(): "Ready",
@@ -116,10 +120,11 @@ def test_the_words_of_kinds_states_and_metrics_are_cogs():
     assert NOUNS == {"predict": "prediction", "train": "training"}
     assert get_args(Status) == ("succeeded", "failed", "canceled")
     assert get_args(MetricMode) == ("replace", "increment", "append")
+    neither: Any = "stdlog"
     for source in ("stdout", "stderr"):
         assert Frames.of_reports().feed(to_frame(SetupLog(source, "x")))
     with pytest.raises(msgspec.ValidationError):
-        Frames.of_reports().feed(to_frame(SetupLog("stdlog", "x")))
+        Frames.of_reports().feed(to_frame(SetupLog(neither, "x")))
 
 
 def test_part_of_a_message_waits_for_the_rest():

@@ -28,8 +28,8 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzzed")
     for source in FUZZED.glob("*.py"):
         shutil.copy(source, folder)
-    stubs = {"predict": "fuzzed.py:Predictor", "train": "fuzzed_train.py:train"}
-    with serving("mirror", folder, **stubs) as server:
+    stubs = ("fuzzed.py:Predictor", "fuzzed_train.py:train")
+    with serving("mirror", folder, predict=stubs[0], train=stubs[1]) as server:
         yield server
 
 

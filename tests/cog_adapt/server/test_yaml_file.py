@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from cog_adapt.server.errors import ConfigError
@@ -36,8 +38,9 @@ def test_values_are_plain_python(tmp_path):
         1: "number",
         "weights": [{"name": "a"}, {"name": "b"}],
     }
+    frozen: Any = file
     with pytest.raises(AttributeError):
-        file.value = None
+        frozen.value = None
 
 
 @pytest.mark.parametrize(
@@ -118,5 +121,5 @@ def test_every_key_that_is_there_twice_is_named_with_both_lines(tmp_path):
 
 
 def test_an_alias_is_looked_through_once(tmp_path):
-    file = read_yaml(write(tmp_path, "a: &a {b: 1}\nc: *a\nd: &d [*d]\n"))
+    file: Any = read_yaml(write(tmp_path, "a: &a {b: 1}\nc: *a\nd: &d [*d]\n"))
     assert file.value["c"] == {"b": 1}

@@ -1,4 +1,4 @@
-"""Run by alembic with the connection that `cog_adapt.server.records.database` hands over."""
+"""Runs the migrations for alembic, on the connection from `cog_adapt.server.records.database`."""
 
 from alembic import context
 

@@ -1,3 +1,3 @@
 """Does not import."""
 
-import no_such_module_at_all  # noqa: F401
+import no_such_module_at_all  # type: ignore[import-not-found]  # noqa: F401

@@ -15,7 +15,7 @@ class Predictor(BaseRunner):
             raise RuntimeError("no GPU left")
         if word.startswith("sleep"):
             time.sleep(float(word.split()[1]))
-        return {"false": False, "none": None, "zero": 0}.get(word, True)
+        return {"false": False, "none": None, "zero": 0}.get(word, True)  # type: ignore[return-value]
 
     def run(self, text: str = Input(default="t"), seconds: float = Input(default=0.0)) -> str:
         time.sleep(seconds)

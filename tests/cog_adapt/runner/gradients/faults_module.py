@@ -4,6 +4,7 @@ import copy
 import functools
 import threading
 import warnings
+from typing import Any
 
 import torch
 from torch import nn
@@ -92,7 +93,7 @@ def scripted() -> nn.Module:
 
 @fault("replica", module="lock")
 def uncopyable() -> nn.Module:
-    model = Tower(Block())
+    model: Any = Tower(Block())
     model.lock = threading.Lock()
     return model
 

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -173,8 +174,9 @@ def functional_call_checkpoint():
 def tr_detach():
     model = CausalTransformer()
     layer = model.enc.layers[1]
+    kind: Any = type(layer)
 
-    class Detaching(type(layer)):
+    class Detaching(kind):
         def _ff_block(self, x):
             return super()._ff_block(x.detach())
 

@@ -1,7 +1,7 @@
 """Healthy blocks of a tower."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
@@ -33,6 +33,8 @@ class ShiftedSoftmax(Block):
 
 @block
 class KeepsAMask(Block):
+    mask: Tensor
+
     def __init__(self):
         super().__init__()
         self.register_buffer("mask", None, persistent=False)
@@ -67,7 +69,7 @@ class Routed(Block):
 class Spectral(Block):
     def __init__(self):
         super().__init__()
-        self.linear = parametrizations.spectral_norm(self.linear, n_power_iterations=3)
+        parametrizations.spectral_norm(self.linear, n_power_iterations=3)
 
 
 @block

@@ -1,5 +1,7 @@
 """Healthy models of many kinds, in many precisions, with many forms of probe and loss."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -46,7 +48,7 @@ def float64() -> nn.Module:
 
 @healthy(options={"trainable": "lora"})
 def fresh_lora() -> nn.Module:
-    base = Tower(Block())
+    base: Any = Tower(Block())
     freeze(base)
     generator = torch.Generator().manual_seed(0)
     tensors = {
@@ -118,7 +120,7 @@ def dict_in_and_out() -> nn.Module:
 @healthy(probe=(rows(3, 6), rows(3, 6)), loss=lambda out: squares(out[0]) + out[1])
 def tuple_in_and_out() -> nn.Module:
     class Pair(Block):
-        def forward(self, x, y):
+        def forward(self, x, y):  # type: ignore[override]
             h = self.linear(x)
             return h * y, h.square().mean(1)
 
@@ -140,7 +142,7 @@ def declared_unused() -> nn.Module:
 @healthy()
 def dead_unit() -> nn.Module:
     model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2))
-    nn.init.constant_(model[0].bias, -100.0)
+    nn.init.constant_(model.get_parameter("0.bias"), -100.0)
     return model
 
 

@@ -1,22 +1,24 @@
 """What can be told before a module runs is told, and nothing is told of a sound one."""
 
 import functools
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from cog_adapt.runner.gradients.audit import audit_entry, audit_module
+from cog_adapt.runner.gradients.report import Finding
 from tests.cog_adapt.runner.gradients.faults_module import quantized, scripted
 from tests.cog_adapt.runner.gradients.flows import tower
 
 
-def findings(module: nn.Module, names: list[str] | None = None) -> dict[str, object]:
+def findings(module: nn.Module, names: list[str] | None = None) -> dict[str, Finding]:
     chosen = [name for name, _ in module.named_parameters()] if names is None else names
     return {finding.code: finding for finding in audit_module(module, chosen)}
 
 
-def only(module: nn.Module, names: list[str] | None = None) -> object:
+def only(module: nn.Module, names: list[str] | None = None) -> Finding:
     (finding,) = findings(module, names).values()
     return finding
 
@@ -33,7 +35,7 @@ def test_nothing_selected_is_told_with_the_way_out() -> None:
 
 
 def test_layers_hidden_in_a_list_are_named_as_the_reason() -> None:
-    module = nn.Module()
+    module: Any = nn.Module()
     module.layers = [nn.Linear(2, 2)]
     assert "layers[0].weight, layers[0].bias hide in a plain list" in only(module).message
 
@@ -80,7 +82,7 @@ def test_large_weights_are_finite_though_their_sum_overflows_in_their_dtype() ->
 
 
 def test_complex_weights_are_checked_too() -> None:
-    module = nn.Module()
+    module: Any = nn.Module()
     module.weight = nn.Parameter(torch.ones(2, dtype=torch.complex64))
     assert findings(module) == {}
     module.weight.data[0] = complex(float("nan"), 0)

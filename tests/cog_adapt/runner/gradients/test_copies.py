@@ -1,5 +1,7 @@
 """Values of parameters that live elsewhere are found: the original's, copies, caches."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -18,7 +20,7 @@ def copies_of(module: nn.Module) -> Copies:
 def with_copy() -> nn.Module:
     """Its second block computes with a copy of its weight, in eval with another."""
 
-    def spoil(self: Block, h: Tensor) -> Tensor:
+    def spoil(self: Any, h: Tensor) -> Tensor:
         table = self.copy if self.training else self.spare
         return F.linear(h, table)
 

@@ -12,9 +12,10 @@ from tests.cog_adapt.runner.gradients.test_report import CUT, DEAD, report
 
 
 def shown(*findings) -> str:
-    console = Console(file=io.StringIO(), width=160, no_color=True)
+    out = io.StringIO()
+    console = Console(file=out, width=160, no_color=True)
     console.print(render(report(*findings)))
-    return console.file.getvalue()
+    return out.getvalue()
 
 
 def test_checks_findings_and_norms_are_shown() -> None:
@@ -54,9 +55,10 @@ def test_a_name_that_just_fits_is_shown_whole() -> None:
 
 def many(count: int) -> str:
     norms = {f"layer{n}.weight": 10.0**-n for n in range(count)}
-    console = Console(file=io.StringIO(), width=160, no_color=True)
+    out = io.StringIO()
+    console = Console(file=out, width=160, no_color=True)
     console.print(render(GradientReport((), (), norms, "cpu/fp32", 0.1)))
-    return console.file.getvalue()
+    return out.getvalue()
 
 
 def test_of_many_layers_the_first_are_shown_and_the_others_counted(monkeypatch) -> None:

@@ -25,7 +25,7 @@ def test_a_recorded_forward_gives_its_losses_and_leaves_no_recorder() -> None:
     assert "sin" in [event.name for event in recorder.events]
     assert losses is not None
     loss = diagnosis.subject.loss
-    assert loss.recorder is loss.observer is None
+    assert (loss.recorder, loss.observer) == (None, None)
 
 
 def test_a_forward_that_raises_is_recorded_up_to_there() -> None:

@@ -1,6 +1,7 @@
 """Whatever a self-test does to the caller's module or the process is told and put back."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def module() -> nn.Module:
-    module = seeded_module(ConvNet)
+    module: Any = seeded_module(ConvNet)
     module.head.weight.grad = torch.ones_like(module.head.weight)
     return module
 
@@ -72,7 +73,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_a_change_is_told_and_put_back(module: nn.Module, change) -> None:
+def test_a_change_is_told_and_put_back(module: Any, change) -> None:
     module.calls, module._table = [1], {}
     before, copies = module_state(module), copies_of(module)
     guard = Guard(module, CPU)

@@ -1,6 +1,7 @@
 """Tensors that hide in attributes, lists, dicts, classes and files are found with their paths."""
 
 import sys
+from typing import Any
 
 import torch
 from torch import nn
@@ -36,7 +37,7 @@ def test_buffers_and_plain_tensors_are_kept_but_parameters_are_not() -> None:
 
 
 def test_lists_and_dicts_are_searched_two_levels_deep() -> None:
-    module = nested()
+    module: Any = nested()
     module.tables = {"a": [torch.ones(1), "text"], "b": torch.ones(1), 3: (torch.ones(1),)}
     module.deep = [[[torch.ones(1)]]]
     assert paths(module)[1:] == ["tables['a'][0]", "tables['b']", "tables[3][0]"]
@@ -44,7 +45,7 @@ def test_lists_and_dicts_are_searched_two_levels_deep() -> None:
 
 def test_of_a_long_list_only_the_beginning_is_searched(monkeypatch) -> None:
     monkeypatch.setattr(held_tensors, "_MOST_ITEMS", 2)
-    module = nn.Module()
+    module: Any = nn.Module()
     module.history = [torch.ones(1)] * 5
     assert paths(module) == ["history[0]", "history[1]"]
 

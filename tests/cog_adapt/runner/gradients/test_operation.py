@@ -1,5 +1,7 @@
 """What serves is checked: it repeats, a replica answers alike, and nothing trained is left out."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -39,7 +41,7 @@ def test_inference_that_depends_on_the_seed_is_a_warning() -> None:
     assert operation.exam.grounds == set()
 
 
-def counting(self: nn.Module, h: Tensor) -> Tensor:
+def counting(self: Any, h: Tensor) -> Tensor:
     self.calls = getattr(self, "calls", 0) + 1
     return h * self.calls
 
@@ -51,7 +53,7 @@ def test_inference_that_does_not_repeat_is_a_warning() -> None:
 
 
 def test_inference_that_raises_in_a_module_fails_with_its_place() -> None:
-    def raising(self: nn.Module, h: Tensor) -> Tensor:
+    def raising(self: nn.Module, h: Any) -> Tensor:
         return h.missing
 
     finding = only(served(tower(raising)).flow)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,7 @@ def test_the_first_line_says_how_it_ended_and_the_others_what_was_found() -> Non
 
 
 def test_what_was_found_cannot_be_changed() -> None:
-    for value in (CUT, report(), report().checks[0], Place()):
+    values: tuple[Any, ...] = (CUT, report(), report().checks[0], Place())
+    for value in values:
         with pytest.raises(dataclasses.FrozenInstanceError):
             value.line = value.status = value.seconds = None

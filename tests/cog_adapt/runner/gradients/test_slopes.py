@@ -1,5 +1,7 @@
 """Gradients are compared with the loss's slopes: whole, block by block, and at other points."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -82,7 +84,7 @@ def test_a_deep_or_slow_model_is_tested_block_by_block(monkeypatch) -> None:
     assert "blocks.1.linear.weight" in finding.parameters
 
 
-def noisy(self: nn.Module, h: Tensor) -> Tensor:
+def noisy(self: Any, h: Tensor) -> Tensor:
     self.calls = getattr(self, "calls", 0) + 1
     return h * (1 + 0.01 * self.calls)
 

@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -76,7 +77,8 @@ def test_the_definition_of_a_function_is_its_def_line() -> None:
     assert definition(Methodical().method).endswith("def method(self) -> None:")
     shown = definition(lambda: "a lambda's line")
     assert shown.endswith("""shown = definition(lambda: "a lambda's line")""")
-    assert definition(decorated.__wrapped__.__wrapped__).endswith("def decorated() -> None:")
+    twice: Any = decorated
+    assert definition(twice.__wrapped__.__wrapped__).endswith("def decorated() -> None:")
     assert definition(len) is None
 
 

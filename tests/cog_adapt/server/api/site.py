@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import msgspec
 from cog import ConcatenateIterator
@@ -81,7 +82,7 @@ class Site:
 
         if body is not None:
             headers.setdefault("content_type", "application/json")
-        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
+        scope: dict[str, Any] = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
         scope |= {"method": method, "path": path, "raw_path": path.encode(), "root_path": ""}
         scope |= {"scheme": "http", "client": ("192.0.2.1", 1), "server": ("test", 80)}
         scope |= {"query_string": query.encode(), "state": {"key": key} if key else {}}

@@ -10,10 +10,11 @@ import hashlib
 import io
 import json
 import re
+from typing import Any
 
 import httpx
 import pytest
-import replicate
+from replicate.client import Client
 from replicate.exceptions import ReplicateError
 from replicate.helpers import FileOutput, encode_json, transform_output
 from replicate.prediction import Prediction
@@ -81,7 +82,7 @@ def speaker(tmp_path_factory):
 
 @contextlib.contextmanager
 def client_of(server):
-    client = replicate.Client(api_token="token", base_url=server.url)
+    client = Client(api_token="token", base_url=server.url)
     with client._client:
         yield client
 
@@ -140,7 +141,8 @@ def test_a_record_is_the_clients_prediction_but_for_model_and_version(answer):
     assert prediction.created_at <= prediction.started_at <= prediction.completed_at
     with pytest.raises(ValueError, match="model") as failure:
         Prediction(**answer)
-    assert {error["loc"] for error in failure.value.errors()} == {("model",), ("version",)}
+    wrong: Any = failure.value
+    assert {error["loc"] for error in wrong.errors()} == {("model",), ("version",)}
 
 
 def test_refusals_are_the_clients_errors(client):

@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -26,7 +27,8 @@ from tests.cog_adapt.server.asgi_client import ask
 @pytest.fixture
 def app():
     app = FastAPI(exception_handlers=exception_handlers(strict=False))
-    app.state.parts = Parts(*(f"the {name}" for name in Parts.__annotations__ if name != "watches"))
+    names: Any = (f"the {name}" for name in Parts.__annotations__ if name != "watches")
+    app.state.parts = Parts(*names)
     return app
 
 
@@ -39,7 +41,7 @@ def test_each_part_is_given_by_its_type(app):
         webhooks: WebhooksDep,
         metrics: MetricsDep,
         shut_down: ShutDownDep,
-    ) -> list[str]:
+    ) -> list[Any]:
         return [settings, service, monitor, webhooks, metrics, shut_down]
 
     names = ["settings", "service", "monitor", "webhooks", "metrics", "shut_down"]
@@ -67,10 +69,12 @@ def test_an_id_that_is_no_utf_8_is_refused(app):
 
 
 def test_the_parts_are_those_of_the_application(app):
-    assert parts_in(app) is parts_of(SimpleNamespace(app=app)) is app.state.parts
+    request: Any = SimpleNamespace(app=app)
+    assert parts_in(app) is parts_of(request) is app.state.parts
 
 
 def test_each_server_watches_its_own_clients(app):
-    other = Parts(*range(6))
+    numbers: Any = range(6)
+    other = Parts(*numbers)
     assert other.watches is not app.state.parts.watches
     assert other.watches._seconds == dependencies._WATCH_AFTER == 0.02

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,8 @@ def test_after_the_answer_nobody_watches(play):
         site.put_out("b")
         await asking
         await asyncio.sleep(0.1)
-        names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]
+        coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks()]
+        names = [coroutine.__qualname__ for coroutine in coroutines]
         assert "_cancel_when_left" not in names
 
     play(scene)

@@ -1,7 +1,7 @@
 """`/predictions/{id}/stream`, read by Replicate's own client."""
 
 import pytest
-import replicate
+from replicate.client import Client
 from replicate.prediction import Prediction
 
 from cog_adapt.server.api.replicate_events import translate
@@ -42,7 +42,7 @@ def prediction_of(client, server, name):
 
 @pytest.mark.parametrize("live", [False, True])
 def test_words_come_as_text_live_or_later(server, live):
-    client = replicate.Client(base_url=server.url)
+    client = Client(base_url=server.url)
     with client._client:
         name = server.start(pause=0.1) if live else server.predict()["id"]
         events = list(prediction_of(client, server, name).stream())
@@ -57,7 +57,7 @@ def test_words_come_as_text_live_or_later(server, live):
 
 
 def test_a_failure_is_the_clients_error(server):
-    client = replicate.Client(base_url=server.url)
+    client = Client(base_url=server.url)
     with client._client:
         name = server.predict(fail=True)["id"]
         with pytest.raises(RuntimeError, match="boom"):

@@ -2,6 +2,7 @@
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_re
     def validator(_kind):
         return InputValidator(openapi_schema(predict), "TrainingInput", 1000)
 
-    service = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
+    service: Any = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
     with pytest.raises(NotReady, match="trainings does not load.*setup.logs") as caught:
         RequestParser(service, None, "train", "train").digest(RequestBody())
     assert STATUSES[type(caught.value)] == 503
@@ -50,7 +51,7 @@ class Service:
         return InputValidator(openapi_schema(predict), "Input", 1000)
 
 
-class Webhooks:
+class Webhooks(Any):
     """Knows one URL that could be sent to."""
 
     def find_fault(self, url):
@@ -58,7 +59,8 @@ class Webhooks:
 
 
 def parser(kind="predict", runs="predict", **service):
-    return RequestParser(Service(**service), Webhooks(), kind, runs)
+    stands: Any = Service(**service)
+    return RequestParser(stands, Webhooks(), kind, runs)
 
 
 def read(parser, content, prediction_id=None, content_type=b"application/json"):

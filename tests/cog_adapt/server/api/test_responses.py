@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -59,7 +60,7 @@ def test_each_error_has_its_status_and_says_why(error, status):
     made = error("why", 7) if error is errors.QueueFull else error("why")
     answer = error_response(made, strict=False)
     assert answer.status_code == status
-    body = json.loads(answer.body)
+    body = json.loads(bytes(answer.body))
     if status == 422:
         assert body == {"detail": [{"loc": ["body"], "msg": "why", "type": "value_error"}]}
     else:
@@ -78,12 +79,12 @@ def test_cog_says_what_is_wrong_with_a_body_in_plain_text(error):
 def test_a_wrong_value_is_named_in_json_always(strict):
     error = errors.InvalidRequest("why", ("header", "cancel-after"))
     problem = {"loc": ["header", "cancel-after"], "msg": "why", "type": "value_error"}
-    assert json.loads(error_response(error, strict=strict).body) == {"detail": [problem]}
+    assert json.loads(bytes(error_response(error, strict=strict).body)) == {"detail": [problem]}
 
 
 def test_a_wrong_shape_has_pydantics_word():
     error = errors.ShapeError("why", ("body", "id"), "type_error")
-    (problem,) = json.loads(error_response(error, strict=False).body)["detail"]
+    (problem,) = json.loads(bytes(error_response(error, strict=False).body))["detail"]
     assert (problem["type"], problem["loc"]) == ("type_error", ["body", "id"])
 
 
@@ -91,7 +92,7 @@ def test_inputs_that_do_not_fit_are_all_listed():
     problems = [Problem(("body", "input", name), "no") for name in "ab"]
     answer = error_response(InvalidInputs(problems), strict=True)
     assert answer.status_code == 422
-    assert [each["loc"][2] for each in json.loads(answer.body)["detail"]] == ["a", "b"]
+    assert [each["loc"][2] for each in json.loads(bytes(answer.body))["detail"]] == ["a", "b"]
 
 
 def raised(error, *, strict=False, method="GET", path="/"):
@@ -132,7 +133,7 @@ def test_nobody_reads_the_answer_to_who_is_gone():
 def test_where_there_is_no_route_cog_says_nothing_and_the_mirror_why(method, path, status, error):
     answer = raised(None, method=method, path=path)
     assert (answer.status, answer.error) == (status, error)
-    assert json.loads(answer.body)["status"] == "failed"
+    assert json.loads(bytes(answer.body))["status"] == "failed"
     strict = raised(None, method=method, path=path, strict=True)
     assert (strict.status, strict.body) == (status, b"")
     for each in (answer, strict):
@@ -145,11 +146,11 @@ def test_another_error_of_http_has_its_own_words():
 
 def test_a_fault_of_ours_is_admitted_and_logged(capfd):
     app = FastAPI(exception_handlers=exception_handlers(strict=False))
-    handler = app.exception_handlers[Exception]
+    handler: Any = app.exception_handlers[Exception]
     request = type("Request", (), {"url": type("URL", (), {"path": "/x"})})
     answer = asyncio.run(handler(request, ZeroDivisionError()))
     assert answer.status_code == 500
-    assert json.loads(answer.body) == {
+    assert json.loads(bytes(answer.body)) == {
         "error": "the server has a fault; see its log",
         "status": "failed",
     }

@@ -2,6 +2,8 @@ import asyncio
 import ssl
 import sys
 import threading
+import time
+from typing import Any
 
 import httpcore2
 import httpx2
@@ -18,7 +20,7 @@ from cog_adapt.server.egress.connections import (
 CONTEXT = ssl.create_default_context()
 
 
-class Rules:
+class Rules(AddressRules):
     """Gives fixed addresses, and notes who asked."""
 
     def __init__(self, *addresses, error=None):
@@ -113,7 +115,7 @@ def test_a_name_without_an_address_is_no_connection(open_one, connect):
 
 def test_all_addresses_together_have_the_time_of_one(connect, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
     def slow(self, address, port, timeout, *rest):
         connect.made.append((address, timeout))
@@ -141,7 +143,7 @@ def test_names_are_looked_up_beside_the_event_loop_and_eight_at_once(connect):
             return ["1.1.1.1"]
 
     async def story():
-        backend = module._AsyncPinnedBackend(Slow())
+        backend: Any = module._AsyncPinnedBackend(Slow())
         opening = [backend.connect_tcp("a", 80) for _ in range(8)]
         assert await asyncio.gather(*opening) == ["stream to 1.1.1.1"] * 8
         backend.close()

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, FastAPI
 from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 
 async def caller(scope, receive, send):
@@ -17,5 +18,5 @@ def small_app():
     app.mount("/mounted", inner)
     app.get("/healthz")(lambda: "alive")
     app.post("/predictions/{id:path}")(lambda id: id)
-    app.add_route("/plain", PlainTextResponse("plain"))
+    app.router.routes.append(Route("/plain", PlainTextResponse("plain")))
     return app

@@ -1,6 +1,7 @@
 """Who may come in with which key."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,8 @@ def test_a_key_of_another_scope_is_403_and_told_which_it_lacks(guarded, bearer):
 @pytest.mark.parametrize("scope", ["predict", "train", "admin"])
 def test_each_route_of_the_table_opens_to_its_scope_and_to_admin(guarded, bearer, scope):
     for route, need in NEEDS.items():
-        status = ask(guarded, *route.replace("{id}", "x").split(), bearer[scope]).status
+        method, path = route.replace("{id}", "x").split()
+        status = ask(guarded, method, path, bearer[scope]).status
         assert status == (200 if need == "any" or scope in (need, "admin") else 403), route
 
 
@@ -92,7 +94,8 @@ def test_the_application_gets_the_key_beside_whatever_state_there_was(key_file, 
     async def app(scope, _receive, _send):
         seen.append(scope["state"])
 
-    scope = {"type": "http", "method": "POST", "path": "/trainings", "state": {"more": 1}}
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/trainings"}
+    scope["state"] = {"more": 1}
     scope["headers"] = [(b"x-api-key", made["train"][0].encode())]
     asyncio.run(AuthMiddleware(app, KeyRing(key_file))(scope, None, None))
     assert (seen[0]["key"].name, seen[0]["caller"], seen[0]["more"]) == (

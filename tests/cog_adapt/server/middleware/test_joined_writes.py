@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+from typing import Any
 
 from starlette.responses import PlainTextResponse
 
@@ -11,7 +12,7 @@ from cog_adapt.server.middleware.joined_writes import _JoinedWrites
 from tests.cog_adapt.server.asgi_client import served
 
 
-class Wire:
+class Wire(Any):
     """What a transport is asked to do."""
 
     def __init__(self):

@@ -1,6 +1,7 @@
 """Ids in paths as clients wrote them."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ def scope_after(scope):
     async def app(scope, receive, send):
         seen.extend([scope, receive, send])
 
-    asyncio.run(RawPathMiddleware(app)(scope, "receive", "send"))
+    middleware: Any = RawPathMiddleware(app)
+    asyncio.run(middleware(scope, "receive", "send"))
     assert seen[1:] == ["receive", "send"]
     return seen[0]
 

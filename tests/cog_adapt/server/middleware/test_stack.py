@@ -1,6 +1,7 @@
 """The middlewares together: who is refused first, and what still reaches the application."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from starlette.responses import PlainTextResponse
@@ -81,8 +82,9 @@ def test_start_up_and_shutdown_reach_the_application(key_file):
     async def app(scope, receive, send):
         seen.append(scope["type"])
 
-    settings = Settings(api_keys_file=key_file, rate_limit="1/minute", cors_origins="*")
-    asyncio.run(add_access_control(app, settings)({"type": "lifespan"}, None, None))
+    settings = Settings(api_keys_file=key_file, rate_limit="1/minute", cors_origins=("*",))
+    guarded: Any = add_access_control(app, settings)
+    asyncio.run(guarded({"type": "lifespan"}, None, None))
     assert seen == ["lifespan"]
 
 
@@ -116,7 +118,7 @@ PREFLIGHT = {"Origin": "https://page.example", "Access-Control-Request-Method": 
 
 
 def test_a_set_origin_may_ask_without_a_key_and_read_refusals(key_file):
-    settings = Settings(api_keys_file=key_file, cors_origins="https://page.example")
+    settings = Settings(api_keys_file=key_file, cors_origins=("https://page.example",))
     door = add_access_control(caller, settings)
     wanted = PREFLIGHT | {"Access-Control-Request-Headers": "authorization, prefer"}
     preflight = ask(door, "OPTIONS", "/predictions/x", wanted)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, create_engine
 
@@ -58,17 +59,17 @@ class Home:
         )
 
 
-def make_record(number: int = 0, **values: object) -> Record:
+def make_record(number: int = 0, **values: Any) -> Record:
     """Each number is a second later."""
-    kept = {"kind": "predict", "status": "succeeded", "id": f"r{number}"} | values
+    kept: dict[str, Any] = {"kind": "predict", "status": "succeeded", "id": f"r{number}"} | values
     kept.setdefault("created_at", START + timedelta(seconds=number))
     return Record(**kept)
 
 
-def make_delivery(number: int = 0, **values: object) -> Delivery:
+def make_delivery(number: int = 0, **values: Any) -> Delivery:
     """Of the record of the same number; due at once."""
     created = START + timedelta(seconds=number)
-    kept = {
+    kept: dict[str, Any] = {
         "id": f"d{number}",
         "record_id": f"r{number}",
         "kind": "predict",

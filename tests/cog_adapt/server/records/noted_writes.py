@@ -5,6 +5,7 @@ import threading
 import time
 from contextlib import asynccontextmanager
 from functools import wraps
+from typing import Any
 
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.writer import Writer
@@ -12,7 +13,7 @@ from cog_adapt.server.records.writer import Writer
 DOWN = StorageError("down")
 
 
-class Notes:
+class Notes(Any):
     """In place of `Transactions`: notes what is written, and fails when it is to."""
 
     def __init__(self):

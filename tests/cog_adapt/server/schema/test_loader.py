@@ -3,6 +3,7 @@ import functools
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import cog
 import pytest
@@ -267,7 +268,7 @@ def test_knows_whether_a_default_is_written():
 
 
 def test_a_function_without_source_is_refused():
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}
     exec("def run() -> str: ...", namespace)
     with pytest.raises(ConfigError, match="source of run"):
         is_streaming(find_handler(namespace["run"], "predict"))
@@ -276,8 +277,9 @@ def test_a_function_without_source_is_refused():
 def test_handlers_are_frozen():
     handler = find_handler(function, "predict")
     assert isinstance(handler, Handler)
+    frozen: Any = handler
     with pytest.raises(AttributeError):
-        handler.name = "other"
+        frozen.name = "other"
 
 
 def test_the_working_directory_decides(folder, tmp_path_factory):

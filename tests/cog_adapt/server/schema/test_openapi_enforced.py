@@ -115,8 +115,8 @@ def server(folder, schema) -> Iterator[CogServer]:
 
 @pytest.fixture(scope="module")
 def trainer(folder, schema) -> Iterator[CogServer]:
-    stubs = {"predict": "predict.py:Predictor", "train": "train.py:train"}
-    with cog_server(folder, **stubs, mode="train") as started:
+    stubs = ("predict.py:Predictor", "train.py:train")
+    with cog_server(folder, predict=stubs[0], train=stubs[1], mode="train") as started:
         yield started
 
 

@@ -1,7 +1,9 @@
 """The dispatchers with real records; only the workers' processes are played."""
 
+from typing import Any
+
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.protocol import Cancel, Run
+from cog_adapt.server.protocol import Cancel, Kind, Run
 from cog_adapt.server.records import Records
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.crashes import CrashCounter
@@ -18,7 +20,7 @@ from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import WorkerConfig
 
 
-class PlayedProcess:
+class PlayedProcess(Any):
     """Stands where a worker's process stands, and dies when it should."""
 
     def __init__(self):
@@ -68,7 +70,7 @@ class Harness:
             self.open_dispatcher("train"),
         )
         self.model = self.dispatcher.lead.process
-        dispatchers = {"predict": self.dispatcher, "train": self.trainings}
+        dispatchers: dict[Kind, Dispatcher] = {"predict": self.dispatcher, "train": self.trainings}
         self.service = PredictionService(
             dispatchers, "predict", self.records, self.recorder, self.settings
         )

@@ -1,6 +1,7 @@
 """Which webhooks are announced while a prediction runs, and how often."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,7 +32,7 @@ class Sender:
 
 def run(scene, interval=0.0, **request):
     async def story():
-        sender = Sender()
+        sender: Any = Sender()
         announcer = Announcer(sender, sender, interval)
         request.setdefault("webhook", URL)
         prediction = Prediction(PredictionRequest("p", "train", b"{}", b"{}", **request), 10)

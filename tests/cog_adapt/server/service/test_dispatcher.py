@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from typing import Any
 
 import pytest
 
@@ -184,7 +185,7 @@ def test_an_end_lets_the_next_one_begin_and_is_told_to_all(play):
     async def scene(harness):
         first = await harness.submit("a", durable=False, has_client_id=True)
         await harness.submit("b", durable=False)
-        finished = []
+        finished: list[Any] = []
         harness.recorder.finished = lambda each: finished.append(("recorded", each.status))
         observe = harness.observer.finished
         harness.observer.finished = lambda each: finished.append("observed") or observe(each)

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -81,7 +82,8 @@ class Taker:
 
 def recover(*records, dispatcher=None, kind="predict", is_possible=True, seconds=0.05):
     async def story():
-        left, taker = Left(*records), dispatcher or Taker()
+        left: Any = Left(*records)
+        taker: Any = dispatcher or Taker()
         recovery = Recovery({kind: taker}, left, left, lambda: is_possible)
         recovery.start()
         await asyncio.sleep(seconds)
@@ -148,4 +150,5 @@ def test_it_looks_again_every_so_often_until_it_is_stopped(monkeypatch):
 
 
 def test_a_recovery_that_never_began_can_be_stopped():
-    Recovery({}, Left(), Left(), lambda: True).stop()
+    left: Any = Left()
+    Recovery({}, left, left, lambda: True).stop()

@@ -6,7 +6,7 @@ import time
 import msgspec
 import pytest
 
-from cog_adapt.server.protocol import Described, Finished
+from cog_adapt.server.protocol import Described, Finished, Kind
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
@@ -57,7 +57,7 @@ def test_only_cogs_server_that_trains_trains_whatever_the_path(play, strict, mod
         service = PredictionService(
             only, mode, harness.records, harness.recorder, Settings(strict_cog=strict)
         )
-        other = "predict" if mode == "train" else "train"
+        other: Kind = "predict" if mode == "train" else "train"
         assert service.dispatcher(mode) is harness.trainings
         expected = harness.trainings if strict and mode == "train" else None
         assert service.dispatcher(other) is expected

@@ -2,6 +2,7 @@
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -46,9 +47,10 @@ class Events:
 
 
 def made(concurrency=2):
-    worker = Worker(WorkerConfig("x.py:X", concurrency=concurrency), Events(), Settings())
+    events = Events()
+    worker = Worker(WorkerConfig("x.py:X", concurrency=concurrency), events, Settings())
     worker.process = PlayedProcess()
-    return worker, worker._events.calls
+    return worker, events.calls
 
 
 def prediction(name):
@@ -180,7 +182,8 @@ def test_questions_go_to_the_process_by_its_own_way():
     async def scene():
         worker = Worker(WorkerConfig("x.py:X"), Events(), Settings())
         sent = []
-        worker.process._process = SimpleNamespace(ask=sent.append)
+        process: Any = SimpleNamespace(ask=sent.append)
+        worker.process._process = process
         with pytest.raises(TimeoutError):
             await worker.pending.ask(AskHealth(), Health, 0.01)
         return sent

@@ -5,6 +5,7 @@ import contextlib
 import os
 import tempfile
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,8 @@ def test_a_run_is_reported_until_its_end_and_a_stop_lets_it_end(play):
         process.stop()
         await until(process.exited.is_set)
         assert exits == ["exited with code 0"]
-        assert [each for each in reports if isinstance(each, Finished | Health)][-1].id == "a"
+        final: list[Any] = [each for each in reports if isinstance(each, Finished | Health)]
+        assert final[-1].id == "a"
         assert Health() in reports
 
     play(scene)

@@ -1,4 +1,5 @@
 import sys
+from typing import Any
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -155,7 +156,8 @@ def test_a_share_of_traces_may_be_taken(open_it, argument, rate):
     assert sampler.rate == rate
     sampler = open_it(COG_TRACE_SAMPLER="parentbased_traceidratio", **argument).sampler
     assert isinstance(sampler, sampling.ParentBasedTraceIdRatio)
-    assert sampler._root.rate == rate
+    root: Any = sampler._root
+    assert root.rate == rate
 
 
 @pytest.mark.parametrize("argument", ["1.01", "-0.1", "much", "nan"])

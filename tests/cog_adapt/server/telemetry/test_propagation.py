@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from opentelemetry.context import Context
 from opentelemetry.trace import (
@@ -82,7 +84,9 @@ def test_a_malformed_header_counts_as_none(value):
 
 
 def test_the_standard_header_wins_over_the_operators():
-    parent = TraceHeaders("x-trace").extract({"traceparent": PARENT, "x-trace": PARENT[:-1] + "0"})
+    parent: Any = TraceHeaders("x-trace").extract(
+        {"traceparent": PARENT, "x-trace": PARENT[:-1] + "0"}
+    )
     (span,) = parent.values()
     assert span.get_span_context().trace_flags == TraceFlags.SAMPLED
 
@@ -111,8 +115,9 @@ def test_headers_are_passed_on_unread():
 
 def test_headers_are_a_value():
     assert TraceHeaders() == TraceHeaders(None, "w3c")
+    frozen: Any = TraceHeaders()
     with pytest.raises(AttributeError):
-        TraceHeaders().also = "x"
+        frozen.also = "x"
 
 
 def test_a_trace_without_a_valid_context_writes_no_headers():

@@ -1,6 +1,7 @@
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,7 +28,7 @@ def longest_sleep(monkeypatch):
 def delivery(name="a", **changes):
     return Delivery(
         id=name, record_id="p", kind="predict", event="completed", url="u", body="{}",
-        **({"created_at": LONG_AGO, "attempts": 1} | changes),
+        **{"created_at": LONG_AGO, "attempts": 1, **changes},
     )  # fmt: skip
 
 
@@ -156,7 +157,8 @@ async def test_each_moment_is_kept_until_it_has_come(start):
 
 
 async def test_it_looks_every_few_seconds_for_what_others_left(start, monkeypatch):
-    assert Retries(Deliverer(), ())._plan_look(100.0) == 160.0
+    deliverer: Any = Deliverer()
+    assert Retries(deliverer, ())._plan_look(100.0) == 160.0
     monkeypatch.setattr(module, "_LONGEST_SLEEP", 0.05)
     deliverer = Deliverer()
     start(deliverer)

@@ -6,6 +6,7 @@ import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -196,6 +197,11 @@ def test_the_devices_memory_is_told_once_it_is_used(monkeypatch, is_initialized)
     assert values == (expected if is_initialized else {})
 
 
+def health_check(function):
+    predictor: Any = SimpleNamespace(healthcheck=function)
+    return HealthCheck(predictor, None)
+
+
 def test_a_healthcheck_that_hangs_is_not_called_again(monkeypatch):
     monkeypatch.setattr(checks, "_SECONDS", 0.05)
     gate, calls = threading.Event(), []
@@ -204,7 +210,7 @@ def test_a_healthcheck_that_hangs_is_not_called_again(monkeypatch):
         calls.append(find_active())
         gate.wait(10)
 
-    check = HealthCheck(SimpleNamespace(healthcheck=healthcheck), None)
+    check = health_check(healthcheck)
     late = "Healthcheck failed: user-defined healthcheck timed out after 5.0 seconds"
     assert [check.ask(), check.ask()] == [Health(late)] * 2
     assert calls == [None]
@@ -218,9 +224,9 @@ def test_a_timeout_of_the_healthchecks_own_is_told_as_such():
     def healthcheck():
         raise TimeoutError("mine")
 
-    check = HealthCheck(SimpleNamespace(healthcheck=healthcheck), None)
+    check = health_check(healthcheck)
     assert check.ask() == Health("Healthcheck failed: TimeoutError: mine")
 
 
 def test_without_a_healthcheck_nothing_is_called():
-    assert HealthCheck(SimpleNamespace(healthcheck=None), None).ask() == Health()
+    assert health_check(None).ask() == Health()

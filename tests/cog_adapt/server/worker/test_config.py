@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,9 @@ def test_only_the_reference_has_to_be_said():
 
 
 def test_it_travels_to_the_process_as_it_is_and_stays_so():
-    config = WorkerConfig("a.py:A", "train", "b.py:B", 3, "http://up", "agent", ("h",), 5, "tmpx")
+    config: Any = WorkerConfig(
+        "a.py:A", "train", "b.py:B", 3, "http://up", "agent", ("h",), 5, "tmpx"
+    )
     assert pickle.loads(pickle.dumps(config)) == config
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.kind = "predict"

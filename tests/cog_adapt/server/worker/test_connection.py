@@ -1,5 +1,6 @@
 """The worker's end of its sockets."""
 
+import os
 import queue
 import socket
 import threading
@@ -224,7 +225,7 @@ def test_abandoned_it_takes_its_files_and_programs_along(ends, monkeypatch, is_f
     calls = []
     monkeypatch.setattr(module, "remove_temp_files", lambda prefix: calls.append(prefix))
     monkeypatch.setattr(module, "end_descendants", lambda: calls.append("programs"))
-    monkeypatch.setattr(module.os, "_exit", calls.append)
+    monkeypatch.setattr(os, "_exit", calls.append)
     if is_fork:
         ends.connection._process += 1
     ends.connection.abandon()

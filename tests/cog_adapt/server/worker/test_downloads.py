@@ -1,5 +1,6 @@
 """The files of a prediction's inputs."""
 
+import tempfile
 import threading
 import time
 
@@ -7,7 +8,6 @@ import pytest
 
 from cog_adapt.server.egress import DownloadError, EgressError
 from cog_adapt.server.errors import InputError
-from cog_adapt.server.worker import downloads as module
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.downloads import Downloads, InputFiles, file_name
 from tests.cog_adapt.server.worker.conftest import wait_until
@@ -15,7 +15,7 @@ from tests.cog_adapt.server.worker.conftest import wait_until
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 from cog_adapt.server.worker import main
 from cog_adapt.server.worker.config import WorkerConfig
@@ -14,7 +15,8 @@ def test_it_runs_main_in_a_process_group_of_its_own(monkeypatch):
     monkeypatch.setattr(os, "setpgrp", lambda: calls.append("group"))
     monkeypatch.setattr(main, "main", lambda *arguments: calls.append(arguments))
     config = WorkerConfig("predict.py")
-    enter("work", "control", config)
+    start: Any = enter
+    start("work", "control", config)
     assert calls == ["group", ("work", "control", config)]
 
 

@@ -4,6 +4,7 @@ import contextlib
 import math
 import re
 import textwrap
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -124,14 +125,15 @@ def test_a_plain_predictor_is_left_alone(serve):
 
 
 def test_the_predictor_itself_is_asked_before_what_it_holds():
-    own, held = Tested(), Tested()
+    own: Any = Tested()
+    held = Tested()
     own.held = held
     assert find_self_testing(own) is own
     assert find_self_testing(Holder(1, held)) is held
 
 
 def test_what_lies_deeper_or_only_looks_like_it_is_not_found():
-    untyped = Holder()
+    untyped: Any = Holder()
     untyped.self_test, untyped.self_test_report = print, None
     without_report = type("Other", (), {"self_test": lambda self: None})()
     for predictor in (Holder(Holder(Tested())), Mock(), untyped, without_report, print, None, 3):
@@ -150,14 +152,18 @@ def test_gauges_that_are_none_are_left_out_and_the_reason_is_logged(values, caps
     assert "Traceback" in capsys.readouterr().err
 
 
+def read(_url: str, _most_bytes: int) -> bytes:
+    return b""
+
+
 def test_all_that_read_urls_get_the_function():
-    predictor = HolderThatReads(Reading(), "x", Reading())
-    provide_reader(predictor, max)
-    assert [each.read for each in (predictor, predictor.held0, predictor.held2)] == [max] * 3
+    predictor: Any = HolderThatReads(Reading(), "x", Reading())
+    provide_reader(predictor, read)
+    assert [each.read for each in (predictor, predictor.held0, predictor.held2)] == [read] * 3
 
 
 def test_only_types_that_read_urls_get_the_function():
     mock = Mock()
-    provide_reader(Holder(mock), max)
-    provide_reader(None, max)
+    provide_reader(Holder(mock), read)
+    provide_reader(None, read)
     assert mock.mock_calls == []

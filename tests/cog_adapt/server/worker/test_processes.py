@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_they_get_two_seconds():
 
 def test_without_new_ones_there_is_no_thread(monkeypatch, start):
     started = []
-    monkeypatch.setattr(processes.threading, "Thread", lambda **k: started.append(k))
+    monkeypatch.setattr(threading, "Thread", lambda **k: started.append(k))
     start("sleep", "60")
     end_newer_than(descendants())
     assert not started
@@ -112,7 +113,7 @@ def test_one_that_has_ended_or_is_anothers_is_passed_over(monkeypatch):
             raise errors[process]
         killed.append((process, number))
 
-    monkeypatch.setattr(processes.os, "kill", kill)
+    monkeypatch.setattr(os, "kill", kill)
     processes._signal([1, 2, 3], signal.SIGTERM)
     assert killed == [(3, signal.SIGTERM)]
 
@@ -121,6 +122,6 @@ def test_a_process_without_children_is_seen_to_have_none_at_once(monkeypatch):
     def waitid(*_):
         raise ChildProcessError
 
-    monkeypatch.setattr(processes.os, "waitid", waitid)
+    monkeypatch.setattr(os, "waitid", waitid)
     monkeypatch.setattr(processes, "_children", lambda process: {process + 1})
     assert descendants() == set()

@@ -1,6 +1,7 @@
 """What a run is made with, and cancels, which may come before their run or after its end."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,9 @@ RUN = Run("p", b"{}", {})
 
 
 def context(**config):
-    ends = SimpleNamespace(send=print, add=repr)
-    return RunContext(WorkerConfig("predict.py", **config), None, "downloads", ends)
+    ends: Any = SimpleNamespace(send=print, add=repr)
+    downloads: Any = "downloads"
+    return RunContext(WorkerConfig("predict.py", **config), None, downloads, ends)
 
 
 def test_a_prediction_reports_through_the_connection():

@@ -109,7 +109,7 @@ def test_an_open_file_is_read_from_its_start():
 
 def test_an_open_file_that_cannot_go_back_is_read_on(tmp_path):
     class Pipe(io.BytesIO):
-        name = "/somewhere/a.wav"
+        name: str | int = "/somewhere/a.wav"
 
         def seekable(self):
             return False

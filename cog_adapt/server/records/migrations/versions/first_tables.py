@@ -80,7 +80,7 @@ def _create_deliveries() -> None:
 
 
 def upgrade() -> None:
-    """Records, deliveries, servers."""
+    """Create records, deliveries and servers."""
     _create_records()
     _create_deliveries()
     op.create_table(
@@ -94,6 +94,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the tables."""
     for table in ("servers", "deliveries", "records"):
         op.drop_table(table)
