@@ -23,6 +23,7 @@ from cog_adapt.server.service.prediction import Prediction
 
 Handler = Callable[[Request], Awaitable[Response]]
 _MOST_READERS = 1024
+_SECONDS_UNWATCHED = 0.02
 
 
 class Endpoint:
@@ -110,21 +111,14 @@ class PredictionRoutes:
 
         Most predictions are over before anybody could leave; only others are watched.
         """
-        watch: asyncio.Task[None] | None = None
-        is_over = False
-
-        def begin() -> None:
-            nonlocal watch
-            if not is_over:
-                watch = asyncio.create_task(_cancel_when_left(call, prediction))
-
-        call.watches.add(begin)
+        await asyncio.wait({prediction.done}, timeout=_SECONDS_UNWATCHED)
+        if prediction.done.done():
+            return
+        watch = asyncio.create_task(_cancel_when_left(call, prediction))
         try:
-            await asyncio.shield(prediction.done)
+            await asyncio.wait({prediction.done})
         finally:
-            is_over = True
-            if watch is not None:
-                watch.cancel()
+            watch.cancel()
 
 
 class _Call:
@@ -132,7 +126,7 @@ class _Call:
 
     def __init__(self, request: Request, kind: Kind) -> None:
         parts = parts_of(request)
-        self.request, self.service, self.watches = request, parts.service, parts.watches
+        self.request, self.service = request, parts.service
         self.is_strict = parts.settings.strict_cog
         dispatcher = self.service.dispatcher(kind)
         if dispatcher is None:

@@ -13,7 +13,6 @@ from cog_adapt.server.errors import IdInUse, NotRecorded, StorageError, TakenOve
 from cog_adapt.server.records import Record, Records
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.service.announcer import Announcer
-from cog_adapt.server.service.deferred import DeferredCalls
 from cog_adapt.server.service.mapping import completed_delivery, orphan_delivery, to_record
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, now
@@ -39,7 +38,6 @@ class Recorder:
         self._records, self._webhooks = records, webhooks
         self._announcer, self._observer = announcer, observer
         self._writing: set[asyncio.Task[None]] = set()
-        self._deferred = DeferredCalls(_FIRST_WRITE_SECONDS)
 
     async def accept(self, prediction: Prediction, *, is_recovered: bool = False) -> None:
         """Record an accepted prediction; return once it is on disk if nobody waits for its answer.
@@ -68,10 +66,10 @@ class Recorder:
 
     def _write_if_it_lasts(self, prediction: Prediction) -> None:
         def write() -> None:
-            if not prediction.is_final:
-                self._records.save(to_record(prediction))
+            self._records.save(to_record(prediction))
 
-        self._deferred.add(write)
+        timer = asyncio.get_running_loop().call_later(_FIRST_WRITE_SECONDS, write)
+        prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
         """Record that it begins, so that no other server runs it again unasked.

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 from fastapi import FastAPI
 
-from cog_adapt.server.api import dependencies
 from cog_adapt.server.api.dependencies import (
     MetricsDep,
     MonitorDep,
@@ -26,7 +25,7 @@ from tests.cog_adapt.server.asgi_client import ask
 @pytest.fixture
 def app():
     app = FastAPI(exception_handlers=exception_handlers(strict=False))
-    app.state.parts = Parts(*(f"the {name}" for name in Parts.__annotations__ if name != "watches"))
+    app.state.parts = Parts(*(f"the {name}" for name in Parts.__annotations__))
     return app
 
 
@@ -68,9 +67,3 @@ def test_an_id_that_is_no_utf_8_is_refused(app):
 
 def test_the_parts_are_those_of_the_application(app):
     assert parts_in(app) is parts_of(SimpleNamespace(app=app)) is app.state.parts
-
-
-def test_each_server_watches_its_own_clients(app):
-    other = Parts(*range(6))
-    assert other.watches is not app.state.parts.watches
-    assert other.watches._seconds == dependencies._WATCH_AFTER == 0.02
