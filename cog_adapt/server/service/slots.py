@@ -106,7 +106,7 @@ class Slots:
         self._is_closed = True
         for worker in self.workers:
             for prediction in list(worker.running.values()):
-                worker.process.cancel(prediction.id)
+                worker.cancel(prediction.id)
                 self._fail(prediction, error)
         for prediction in [each for each in self.waiting if not each.request.recoverable]:
             self.waiting.remove(prediction)

@@ -1,4 +1,4 @@
-"""One worker process: started, spoken to over two sockets, and its exit noticed."""
+"""One worker process: started, spoken to over a socket, and its exit noticed."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Callable
 
-from cog_adapt.server.protocol import Cancel, ControlMessage, Report, Run, Stop, to_frame
+from cog_adapt.server.protocol import Report, Request, to_frame
 from cog_adapt.server.service.connection import Connection
 from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
@@ -31,38 +31,19 @@ class WorkerProcess:
         on_exit: Callable[[str], None],
     ) -> None:
         self._config, self._on_exit = config, on_exit
-        self._runs = 0
         self.exited = asyncio.Event()
-        work, control = socket.socketpair(), socket.socketpair()
+        ours, theirs = socket.socketpair()
         self._process = multiprocessing.get_context("spawn").Process(
-            target=enter, args=(work[1], control[1], config), name=f"model-{config.kind}"
+            target=enter, args=(theirs, config), name=f"model-{config.kind}"
         )
         self._process.start()
-        for _, theirs in (work, control):
-            theirs.close()
-        self._work, self._control = (
-            Connection(ours, on_report, self.kill) for ours, _ in (work, control)
-        )
+        theirs.close()
+        self._connection = Connection(ours, on_report, self.kill)
         asyncio.get_running_loop().add_reader(self._process.sentinel, self._notice_exit)
 
-    def run(self, request: Run) -> bool:
-        """Start a run; return False where the process is gone and cannot have heard of it."""
-        self._runs += 1
-        return not self.exited.is_set() and self._work.write(to_frame(request))
-
-    def cancel(self, prediction_id: str) -> None:
-        """End a run early."""
-        self.ask(Cancel(prediction_id, self._runs))
-
-    def ask(self, message: ControlMessage) -> None:
-        """Send what the worker hears while it runs something."""
-        if not self.exited.is_set():
-            self._control.write(to_frame(message))
-
-    def stop(self) -> None:
-        """Let the worker end when its runs have ended."""
-        if not self.exited.is_set():
-            self._work.write(to_frame(Stop()))
+    def send(self, request: Request) -> bool:
+        """Send a request; return False where the process is gone and cannot have heard of it."""
+        return not self.exited.is_set() and self._connection.write(to_frame(request))
 
     def kill(self) -> None:
         """End the process at once."""
@@ -75,8 +56,7 @@ class WorkerProcess:
         _end_group(self._process.pid)
         remove_temp_files(self._config.prefix)
         self.exited.set()
-        for connection in (self._work, self._control):
-            connection.drain()
+        self._connection.drain()
         self._on_exit(_cause(self._process.exitcode))
 
 

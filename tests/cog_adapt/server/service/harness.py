@@ -1,7 +1,7 @@
 """The dispatchers with real records; only the workers' processes are played."""
 
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.protocol import Cancel, Run
+from cog_adapt.server.protocol import Run
 from cog_adapt.server.records import Records
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.crashes import CrashCounter
@@ -28,16 +28,10 @@ class PlayedProcess:
         self.said, self.starts, self.steady = [], 0, 0
         self.crashes.forgive = self.forgive
 
-    def run(self, request):
+    def send(self, request):
         if self.hears:
             self.said.append(request)
         return self.hears
-
-    def cancel(self, id):
-        self.said.append(Cancel(id, len(self.said)))
-
-    def ask(self, request):
-        self.said.append(request)
 
     def start(self):
         self.starts += 1

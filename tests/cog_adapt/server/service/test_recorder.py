@@ -13,9 +13,9 @@ from cog_adapt.server.service.prediction import PredictionRequest
 def test_a_run_is_on_disk_before_the_model_hears_of_it(play):
     async def scene(harness):
         on_disk = []
-        run = harness.model.run
-        harness.model.run = lambda request: (
-            on_disk.append(harness.records.waiting == 0 and request.id) or run(request)
+        send = harness.model.send
+        harness.model.send = lambda request: (
+            on_disk.append(harness.records.waiting == 0 and request.id) or send(request)
         )
         await harness.submit("a")
         assert harness.model.runs == []
