@@ -6,7 +6,6 @@ On loopback the second write wakes the client again and costs as much as the fir
 import asyncio
 from typing import Any
 
-from cog_adapt.server.middleware.body_limit import CYCLE
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 
 
@@ -16,12 +15,6 @@ class JoiningProtocol(BoundedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the joining in between."""
         super().connection_made(_JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
-
-    def on_headers_complete(self) -> None:
-        """Let the application see whether the body came along with the headers."""
-        super().on_headers_complete()
-        if self.cycle is not None:
-            self.scope[CYCLE] = self.cycle  # type: ignore[literal-required]
 
 
 class _JoinedWrites:
