@@ -17,8 +17,7 @@ from cog_adapt.server.errors import (
 )
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.schema.validation import CheckedInputs
-from cog_adapt.server.service.encoding import digest_of, encode
-from cog_adapt.server.service.prediction import PredictionRequest, new_id
+from cog_adapt.server.service.prediction import PredictionRequest, digest_of, encode, new_id
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.webhooks import Webhooks
 

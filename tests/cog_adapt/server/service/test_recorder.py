@@ -123,6 +123,31 @@ def test_a_beginning_that_is_another_servers_is_left_to_it(play):
     play(scene)
 
 
+@pytest.mark.parametrize(
+    ("request_of", "events"),
+    [
+        ({}, ["start", "output", "logs", "completed"]),
+        ({"events": frozenset({"output"})}, ["output"]),
+        ({"events": frozenset()}, []),
+        ({"webhook": None}, []),
+    ],
+)
+def test_only_what_was_asked_for_is_announced(play, request_of, events):
+    async def scene(harness):
+        announced = []
+        harness.webhooks.announce = lambda each: announced.append(each.event)
+        harness.webhooks.complete = lambda delivery: announced.append(delivery.event)
+        prediction = await harness.submit("a", **{"webhook": URL, **request_of})
+        await harness.flush()
+        for report in (Output("a", b"1"), Log("a", "stdout", "x"), Finished("a", "succeeded")):
+            harness.dispatcher.lead.on_report(report)
+        await prediction.written
+        await harness.flush()
+        assert announced == events
+
+    play(scene)
+
+
 def test_webhooks_are_announced_from_the_start_on_and_the_last_one_is_kept(play):
     async def scene(harness):
         announced, completed = [], []
