@@ -22,7 +22,6 @@ from cog_adapt.server.service.prediction import Prediction
 
 Handler = Callable[[Request], Awaitable[Response]]
 _MOST_READERS = 1024
-_SECONDS_UNWATCHED = 0.02
 
 
 class PredictionRoutes:
@@ -92,13 +91,7 @@ class PredictionRoutes:
         return json_response(prediction.answer())
 
     async def _end_with_client(self, call: "_Call", prediction: Prediction) -> None:
-        """Wait for the end, which comes early if the client leaves.
-
-        Most predictions are over before anybody could leave; only others are watched.
-        """
-        await asyncio.wait({prediction.done}, timeout=_SECONDS_UNWATCHED)
-        if prediction.done.done():
-            return
+        """Wait for the end, which comes early if the client leaves."""
         watch = asyncio.create_task(_cancel_when_left(call, prediction))
         try:
             await asyncio.wait({prediction.done})
