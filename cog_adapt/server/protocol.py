@@ -4,7 +4,8 @@ Messages are msgpack with a tag, in frames of four bytes of length (big-endian) 
 bytes. JSON that a client sent or will get travels as JSON bytes, so that neither side decodes
 what it only passes on. Nothing here is pickled.
 
-There are two sockets: one for work and all reports, one for what may come while that is done.
+There is one socket for each worker: requests one way, in the order in which they were sent, and
+reports the other.
 """
 
 import struct
@@ -41,13 +42,10 @@ class Cancel(_Message, frozen=True):
     """Front to model: end a prediction early; it answers with `Finished` all the same.
 
     Attributes:
-        id: of the prediction.
-        runs: how many `Run`s were sent before. One of them may not be read yet, since it comes by
-            the other socket.
+        id: of the prediction, whose `Run` was sent before.
     """
 
     id: str
-    runs: int
 
 
 class AskHealth(_Message, frozen=True):
@@ -169,9 +167,8 @@ class Gauges(_Message, frozen=True):
     values: dict[str, float]
 
 
-Work = Run | Stop
 Question = AskHealth | AskSelfTest | AskGauges
-ControlMessage = Cancel | Question
+Request = Run | Cancel | Stop | Question
 Report = (
     SetupLog
     | Described
@@ -187,12 +184,11 @@ Report = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_work = msgspec.msgpack.Decoder(Work)
-_control = msgspec.msgpack.Decoder(ControlMessage)
+_requests = msgspec.msgpack.Decoder(Request)
 _reports = msgspec.msgpack.Decoder(Report)
 
 
-def to_frame(message: Work | ControlMessage | Report) -> bytes:
+def to_frame(message: Request | Report) -> bytes:
     """A message with its length in front."""
     body = _encoder.encode(message)
     return _LENGTH.pack(len(body)) + body
@@ -206,14 +202,9 @@ class Frames:
         self._buffer = bytearray()
 
     @classmethod
-    def of_work(cls) -> "Frames":
+    def of_requests(cls) -> "Frames":
         """For the worker."""
-        return cls(_work)
-
-    @classmethod
-    def of_control(cls) -> "Frames":
-        """For the worker."""
-        return cls(_control)
+        return cls(_requests)
 
     @classmethod
     def of_reports(cls) -> "Frames":

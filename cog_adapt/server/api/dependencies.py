@@ -4,7 +4,7 @@ A route of one's own asks for them as the server's do; `server/app.py` shows one
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -12,14 +12,11 @@ from fastapi import Depends, FastAPI
 from starlette.requests import Request
 
 from cog_adapt.server.errors import InvalidPath
-from cog_adapt.server.service.deferred import DeferredCalls
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.webhooks import Webhooks
-
-_WATCH_AFTER = 0.02
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,6 @@ class Parts:
         webhooks: sends events.
         metrics: for Prometheus.
         shut_down: ends the server.
-        watches: begins to look whether a client that waits is still there; most answers are out
-            before.
     """
 
     settings: Settings
@@ -43,7 +38,6 @@ class Parts:
     webhooks: Webhooks
     metrics: Metrics
     shut_down: Callable[[], None]
-    watches: DeferredCalls = field(default_factory=lambda: DeferredCalls(_WATCH_AFTER))
 
 
 def parts_in(app: FastAPI) -> Parts:

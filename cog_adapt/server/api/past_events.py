@@ -8,8 +8,8 @@ import msgspec
 from cog_adapt.server.api.responses import record_body
 from cog_adapt.server.api.sse import to_bytes
 from cog_adapt.server.records import Record
-from cog_adapt.server.service.encoding import encode
 from cog_adapt.server.service.events import Event
+from cog_adapt.server.service.prediction import encode
 
 
 async def past_events(record: Record, after: int) -> AsyncGenerator[bytes]:

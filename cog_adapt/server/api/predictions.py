@@ -7,11 +7,10 @@ from functools import partial
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from cog_adapt.server.api.body import RequestBody
 from cog_adapt.server.api.dependencies import parts_of, read_prediction_id
-from cog_adapt.server.api.preferences import Preferences, read_headers, read_preferences
+from cog_adapt.server.api.preferences import Preferences, read_preferences
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response, record_body
 from cog_adapt.server.api.sse import EventStream, follow
@@ -23,22 +22,6 @@ from cog_adapt.server.service.prediction import Prediction
 
 Handler = Callable[[Request], Awaitable[Response]]
 _MOST_READERS = 1024
-
-
-class Endpoint:
-    """A handler of requests as plain ASGI: the hot path skips what Starlette wraps around one.
-
-    Args:
-        handle: makes the answer; what it raises, the application's handlers answer.
-    """
-
-    def __init__(self, handle: Handler) -> None:
-        self._handle = handle
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
-        response = await self._handle(Request(scope, receive, send))
-        await response(scope, receive, send)
 
 
 class PredictionRoutes:
@@ -60,7 +43,7 @@ class PredictionRoutes:
             ("PUT", f"{path}/{{prediction_id}}", self.create_once),
         )
         for method, at, handle in routes:
-            app.router.routes.append(Route(at, Endpoint(handle), methods=[method]))
+            app.router.routes.append(Route(at, handle, methods=[method]))
 
     async def create(self, request: Request) -> Response:
         """Run, under an id of the client's or a new one."""
@@ -83,7 +66,9 @@ class PredictionRoutes:
 
     async def _run(self, call: "_Call", body: RequestBody) -> Response:
         call.parser.check_stream(call.preferences)
-        prediction_request = call.parser.prediction_request(body, call.headers, call.preferences)
+        prediction_request = call.parser.prediction_request(
+            body, call.request.headers, call.preferences
+        )
         dispatcher = call.dispatcher
         dispatcher.start()
         prediction = await dispatcher.submit(prediction_request)
@@ -106,25 +91,12 @@ class PredictionRoutes:
         return json_response(prediction.answer())
 
     async def _end_with_client(self, call: "_Call", prediction: Prediction) -> None:
-        """Wait for the end, which comes early if the client leaves.
-
-        Most predictions are over before anybody could leave; only others are watched.
-        """
-        watch: asyncio.Task[None] | None = None
-        is_over = False
-
-        def begin() -> None:
-            nonlocal watch
-            if not is_over:
-                watch = asyncio.create_task(_cancel_when_left(call, prediction))
-
-        call.watches.add(begin)
+        """Wait for the end, which comes early if the client leaves."""
+        watch = asyncio.create_task(_cancel_when_left(call, prediction))
         try:
-            await asyncio.shield(prediction.done)
+            await asyncio.wait({prediction.done})
         finally:
-            is_over = True
-            if watch is not None:
-                watch.cancel()
+            watch.cancel()
 
 
 class _Call:
@@ -132,15 +104,14 @@ class _Call:
 
     def __init__(self, request: Request, kind: Kind) -> None:
         parts = parts_of(request)
-        self.request, self.service, self.watches = request, parts.service, parts.watches
+        self.request, self.service = request, parts.service
         self.is_strict = parts.settings.strict_cog
         dispatcher = self.service.dispatcher(kind)
         if dispatcher is None:
             raise NotFound(f"this server runs no {NOUNS[kind]}s; it has no code for them.")
         self.dispatcher: Dispatcher = dispatcher
         self.parser = RequestParser(self.service, parts.webhooks, kind, dispatcher.kind)
-        self.headers = read_headers(request)
-        self.preferences: Preferences = read_preferences(self.headers, strict=self.is_strict)
+        self.preferences: Preferences = read_preferences(request.headers, strict=self.is_strict)
 
 
 async def cancel(request: Request) -> Response:

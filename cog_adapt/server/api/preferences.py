@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from starlette.requests import Request
-
 from cog_adapt.server.errors import InvalidRequest
 from cog_adapt.server.schema.mirror_components import DURATION
 
@@ -30,14 +28,6 @@ class Preferences:
     is_async: bool = False
     wait: float | None = None
     cancel_after: float | None = None
-
-
-def read_headers(request: Request) -> dict[str, str]:
-    """Return the headers, by lower-case name; of several the first counts, as Starlette has it."""
-    return {
-        name.decode("latin-1"): value.decode("latin-1")
-        for name, value in reversed(request.scope["headers"])
-    }
 
 
 def read_preferences(headers: Mapping[str, str], *, strict: bool) -> Preferences:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cog_adapt.server.api.replicate_events import translate
-from cog_adapt.server.service.encoding import encode
 from cog_adapt.server.service.events import Event, EventLog, MissedError
+from cog_adapt.server.service.prediction import encode
 
 KEEP_ALIVE_SECONDS = 15.0
 _LINE_ENDS = [(prefix.encode(), b"\\u%04x" % ord(prefix)) for prefix in "\u2028\u2029\u0085"]

@@ -8,8 +8,9 @@ a kept connection is used again only for the host that it was made for.
 import asyncio
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import httpcore2
 import httpx2
@@ -17,8 +18,12 @@ import httpx2
 from cog_adapt.server.egress.addresses import AddressRules, EgressError
 
 _RESOLVERS = 8
-# the pool that httpx2 makes would reach nothing, should ours one day not take its place
-_NOWHERE = "/dev/null"
+_ERRORS = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.UnsupportedProtocol,
+)
 
 
 class _PinnedBackend(httpcore2.SyncBackend):
@@ -76,26 +81,34 @@ class _AsyncPinnedBackend(httpcore2.AnyIOBackend):
         self._resolvers.shutdown(wait=False, cancel_futures=True)
 
 
-class PinnedTransport(httpx2.HTTPTransport):
+class PinnedTransport(httpx2.BaseTransport):
     """Sends requests by http and https to addresses that the rules give."""
 
     def __init__(self, rules: AddressRules, ssl_context: ssl.SSLContext) -> None:
-        super().__init__(verify=ssl_context, trust_env=False, uds=_NOWHERE)
-        self._pool = httpcore2.ConnectionPool(ssl_context, network_backend=_PinnedBackend(rules))
+        self.pool = httpcore2.ConnectionPool(ssl_context, network_backend=_PinnedBackend(rules))
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; a redirect is another one."""
-        check_scheme(request.url)
-        return super().handle_request(request)
+        with _as_errors_of_httpx2():
+            answer = self.pool.handle_request(_to_core(request))
+        return httpx2.Response(
+            answer.status,
+            headers=answer.headers,
+            stream=_Body(answer),
+            extensions=answer.extensions,
+        )
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.pool.close()
 
 
-class AsyncPinnedTransport(httpx2.AsyncHTTPTransport):
+class AsyncPinnedTransport(httpx2.AsyncBaseTransport):
     """The same for asyncio, with connections kept for a few seconds."""
 
     def __init__(self, rules: AddressRules, ssl_context: ssl.SSLContext) -> None:
-        super().__init__(verify=ssl_context, trust_env=False, uds=_NOWHERE)
         self._backend = _AsyncPinnedBackend(rules)
-        self._pool = httpcore2.AsyncConnectionPool(
+        self.pool = httpcore2.AsyncConnectionPool(
             ssl_context,
             max_connections=None,
             max_keepalive_connections=32,
@@ -105,13 +118,75 @@ class AsyncPinnedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request."""
-        check_scheme(request.url)
-        return await super().handle_async_request(request)
+        with _as_errors_of_httpx2():
+            answer = await self.pool.handle_async_request(_to_core(request))
+        return httpx2.Response(
+            answer.status,
+            headers=answer.headers,
+            stream=_AsyncBody(answer),
+            extensions=answer.extensions,
+        )
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await super().aclose()
+        await self.pool.aclose()
         self._backend.close()
+
+
+class _Body(httpx2.SyncByteStream):
+    def __init__(self, answer: httpcore2.Response) -> None:
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _as_errors_of_httpx2():
+            yield from self._answer.iter_stream()
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+class _AsyncBody(httpx2.AsyncByteStream):
+    def __init__(self, answer: httpcore2.Response) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _as_errors_of_httpx2():
+            async for part in self._answer.aiter_stream():
+                yield part
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+def _to_core(request: httpx2.Request) -> httpcore2.Request:
+    """Return the same request in the words of httpcore2.
+
+    Raises:
+        EgressError: it is neither http nor https.
+    """
+    check_scheme(request.url)
+    return httpcore2.Request(
+        request.method,
+        httpcore2.URL(
+            scheme=request.url.raw_scheme,
+            host=request.url.raw_host,
+            port=request.url.port,
+            target=request.url.raw_path,
+        ),
+        headers=request.headers.raw,
+        content=request.stream,
+        extensions=request.extensions,
+    )
+
+
+@contextmanager
+def _as_errors_of_httpx2() -> Iterator[None]:
+    """Raise httpcore2's errors as those of httpx2, which have the same names."""
+    try:
+        yield
+    except _ERRORS as error:
+        kind: type[httpx2.TransportError] = getattr(httpx2, type(error).__name__)
+        raise kind(str(error)) from error
 
 
 def check_scheme(url: httpx2.URL) -> None:

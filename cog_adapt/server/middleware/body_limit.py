@@ -10,7 +10,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cog_adapt.server.middleware.responses import CLOSE, AsgiResponse
 
-CYCLE = "server.cycle"  # where our protocol puts uvicorn's request into the scope
 _MIN_BYTES_PER_SECOND = 1024
 _LINGER_SECONDS = 5.0
 _DISCONNECT: Message = {"type": "http.disconnect"}
@@ -51,9 +50,6 @@ class BodyLimitMiddleware:
         if length == 0:
             await self._app(scope, receive, send)
             return
-        if length is not None and length <= self.max_bytes and _has_come(scope):
-            await self._app(scope, receive, send)
-            return
         body = _Body(self, receive, send)
         if length is not None and length > self.max_bytes:
             await body.refuse_large()
@@ -63,12 +59,6 @@ class BodyLimitMiddleware:
         except ClientDisconnect:
             if not body.refused:  # else it is the way in which the application heard of it
                 raise
-
-
-def _has_come(scope: Scope) -> bool:
-    """Whether the whole body is here already: nothing to wait for, and most bodies are."""
-    cycle = scope.get(CYCLE)
-    return cycle is not None and not cycle.more_body
 
 
 def _announced(scope: Scope) -> int | None:

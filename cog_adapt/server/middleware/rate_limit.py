@@ -1,17 +1,13 @@
-"""How often a caller may ask for work: a moving window for each of the rates.
-
-The notation is that of `limits`. Its stores are not used: the one for threads starts a thread at
-most calls (0.4 ms) and never forgets an address, the one for asyncio hops to a thread for each
-address it knows.
-"""
+"""How often a caller may ask for work: a moving window for each of the rates."""
 
 import ipaddress
+import re
 import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 
-from limits import RateLimitItem, parse_many
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cog_adapt.server.errors import ConfigError
@@ -20,32 +16,59 @@ from cog_adapt.server.middleware.responses import AsgiResponse
 _MAX_AMOUNT = 100_000  # a time is kept for each request in the window
 _MAX_CALLERS = 100_000
 _READ_ONLY = frozenset({"GET", "HEAD", "OPTIONS"})
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "month": 2_592_000}
+_SECONDS["year"] = 12 * _SECONDS["month"]
+_RATE = re.compile(
+    rf"\s*([0-9]+)\s*(?:/|per)\s*([0-9]*)\s*({'|'.join(_SECONDS)})s?\s*", re.IGNORECASE
+)
 
 
-def read_rates(setting: str) -> tuple[RateLimitItem, ...]:
-    """The rates of a setting such as `10/second; 100/minute`.
+@dataclass(frozen=True)
+class Rate:
+    """So many calls in a window of so many seconds.
+
+    Attributes:
+        amount: of calls.
+        seconds: of the window.
+        text: the same in words.
+    """
+
+    amount: int
+    seconds: int
+    text: str
+
+
+def read_rates(setting: str) -> tuple[Rate, ...]:
+    """Return the rates of a setting such as `10/second; 100 per 5 minutes`.
 
     Raises:
         ConfigError: it is malformed, or a rate is out of bounds.
     """
+    return tuple(_read_rate(text, setting) for text in re.split("[;,|]", setting))
+
+
+def _read_rate(text: str, setting: str) -> Rate:
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise _wrong(setting, f"{text!r} is no rate")
+    amount, multiple, unit = int(match[1]), int(match[2] or 1), match[3].lower()
+    if not 1 <= amount <= _MAX_AMOUNT:
+        raise _wrong(setting, f"{amount} is not from 1 to {_MAX_AMOUNT}")
+    if not multiple:
+        raise _wrong(setting, f"{text!r} has a window of no time")
+    return Rate(amount, multiple * _SECONDS[unit], f"{amount} per {multiple} {unit}")
+
+
+def _wrong(setting: str, why: str) -> ConfigError:
     remedy = "Write for example 100/minute, or 10/second;100/minute."
-    try:
-        rates = tuple(parse_many(setting))
-    except ValueError as error:
-        raise ConfigError(f"RATE_LIMIT is {setting!r}: {error}. {remedy}") from error
-    for rate in rates:
-        if not 1 <= rate.amount <= _MAX_AMOUNT:
-            raise ConfigError(
-                f"RATE_LIMIT is {setting!r}: {rate.amount} is not from 1 to {_MAX_AMOUNT}. {remedy}"
-            )
-    return rates
+    return ConfigError(f"RATE_LIMIT is {setting!r}: {why}. {remedy}")
 
 
 class Windows:
     """When each caller last asked."""
 
-    def __init__(self, rates: Sequence[RateLimitItem]) -> None:
-        self._rates = [(rate.amount, rate.get_expiry()) for rate in rates]
+    def __init__(self, rates: Sequence[Rate]) -> None:
+        self._rates = [(rate.amount, rate.seconds) for rate in rates]
         self._most = max(amount for amount, _ in self._rates)
         self._longest = max(seconds for _, seconds in self._rates)
         self._calls: OrderedDict[str, deque[float]] = OrderedDict()
@@ -80,10 +103,10 @@ class Windows:
 class RateLimitMiddleware:
     """Answers 429 to a caller that starts or changes things too often; reading is free."""
 
-    def __init__(self, app: ASGIApp, rates: Sequence[RateLimitItem]) -> None:
+    def __init__(self, app: ASGIApp, rates: Sequence[Rate]) -> None:
         self._app = app
         self._windows = Windows(rates)
-        self._text = "; ".join(str(rate) for rate in rates)
+        self._text = "; ".join(rate.text for rate in rates)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a connection."""

@@ -4,9 +4,8 @@ import asyncio
 import time
 
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.service.encoding import encode
 from cog_adapt.server.service.observer import Observer
-from cog_adapt.server.service.prediction import Prediction
+from cog_adapt.server.service.prediction import Prediction, encode
 from cog_adapt.server.webhooks import Announcement, LogThrottle, Webhooks
 
 
@@ -19,7 +18,7 @@ class _Tracking:
 
 
 class Announcer:
-    """Sends `start`, `output` and `logs` to the webhooks of predictions that ask for them.
+    """Sends `start`, `output` and `logs` to the webhooks of predictions.
 
     Args:
         webhooks: sends events.
@@ -32,28 +31,23 @@ class Announcer:
         self._tracking: dict[tuple[Kind, str], _Tracking] = {}
 
     def follow(self, prediction: Prediction) -> None:
-        """Begin with an accepted prediction; one without a webhook is left alone."""
-        request = prediction.request
-        if request.webhook is not None:
-            tracking = _Tracking(LogThrottle(self._log_interval))
-            self._tracking[request.kind, request.id] = tracking
+        """Begin with an accepted prediction that has a webhook."""
+        tracking = _Tracking(LogThrottle(self._log_interval))
+        self._tracking[prediction.request.kind, prediction.id] = tracking
 
     def announce(self, prediction: Prediction, event: str) -> None:
-        """Send an event, if the prediction's webhook wants it."""
+        """Send an event that the prediction's webhook wants."""
         request = prediction.request
-        if request.webhook is None or event not in request.events:
-            return
         self._tracking[request.kind, request.id].throttle.note(time.monotonic())
         body, headers = encode(prediction.account()), self._observer.headers(prediction)
         self._webhooks.announce(
-            Announcement(request.kind, request.id, event, request.webhook, body, headers)
+            Announcement(request.kind, request.id, event, request.webhook or "", body, headers)
         )
 
     def announce_logs(self, prediction: Prediction) -> None:
         """Send `logs`, now or when the interval since the last event is over."""
         tracking = self._tracking.get((prediction.request.kind, prediction.id))
-        is_wanted = "logs" in prediction.request.events
-        if tracking is None or not is_wanted or tracking.late_logs is not None:
+        if tracking is None or tracking.late_logs is not None:
             return
         if tracking.throttle.is_due(time.monotonic()):
             self.announce(prediction, "logs")

@@ -4,16 +4,17 @@ Runs on the event loop only, so state cannot change between a check and the acti
 it. A slot is free before its answer goes out.
 """
 
+import asyncio
+from collections.abc import Callable
+
 from cog_adapt.server.errors import IdInUse, NotReady
 from cog_adapt.server.protocol import Finished
-from cog_adapt.server.service.deadline import cancel_at_deadline
 from cog_adapt.server.service.event_cache import EventCache
 from cog_adapt.server.service.observer import Observer
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
-from cog_adapt.server.service.queue import Queue
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
 from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.service.run_events import RunEvents
-from cog_adapt.server.service.slots import Slots
+from cog_adapt.server.service.slots import Queue, Slots
 from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
@@ -135,3 +136,16 @@ class Dispatcher:
         self.event_cache.add(prediction)
         prediction.close()
         self.slots.advance()
+
+
+def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str], object]) -> None:
+    """Cancel a prediction when its time is over, unless it has ended before.
+
+    The time, `Cancel-After`, counts from its acceptance by whatever server.
+    """
+    if prediction.request.timeout is None:
+        return
+    left = prediction.request.timeout - (now() - prediction.created_at).total_seconds()
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(max(0.0, left), cancel, prediction.id)
+    prediction.done.add_done_callback(lambda _: timer.cancel())

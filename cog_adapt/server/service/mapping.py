@@ -8,8 +8,7 @@ import msgspec
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.service.encoding import encode
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode, now
 
 
 class Payload(msgspec.Struct):
@@ -25,14 +24,14 @@ def _delivery_id(kind: Kind, name: str, created_at: datetime) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name} {created_at.timestamp():.6f}"))
 
 
-def completed_delivery(prediction: Prediction, url: str, headers: dict[str, str]) -> Delivery:
+def completed_delivery(prediction: Prediction, headers: dict[str, str]) -> Delivery:
     """The webhook that is owed for the end of a prediction."""
     return Delivery(
         id=_delivery_id(prediction.request.kind, prediction.id, prediction.created_at),
         record_id=prediction.id,
         kind=prediction.request.kind,
         event="completed",
-        url=url,
+        url=prediction.request.webhook or "",
         body=encode(prediction.account()).decode(),
         created_at=now(),
         headers=encode(headers).decode(),

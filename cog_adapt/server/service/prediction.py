@@ -1,6 +1,7 @@
 """One prediction or training in flight: what is known of it, and how it looks to a client."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,13 +10,25 @@ from typing import Any, Literal
 import msgspec
 
 from cog_adapt.server.protocol import Finished, Kind, MetricMode
-from cog_adapt.server.service.encoding import digest_of, encode
 from cog_adapt.server.service.events import EventLog
 
 State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
 WebhookEvent = Literal["start", "output", "logs", "completed"]
 ALL_EVENTS: frozenset[str] = frozenset(("start", "output", "logs", "completed"))
+
+
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def encode(body: object) -> bytes:
+    """Encode as JSON with sorted keys, as Cog does."""
+    return _encoder.encode(body)
+
+
+def digest_of(inputs: bytes) -> str:
+    """Return the SHA-256 of inputs as sorted JSON, in hex."""
+    return hashlib.sha256(inputs).hexdigest()
 
 
 def new_id() -> str:
@@ -67,6 +80,10 @@ class PredictionRequest(msgspec.Struct, frozen=True):
     def recoverable(self) -> bool:
         """Whether its record holds all that another server needs to run it."""
         return self.durable and self.repeatable
+
+    def wants(self, event: str) -> bool:
+        """Return whether its webhook is called for an event."""
+        return self.webhook is not None and event in self.events
 
     @property
     def digest(self) -> str:

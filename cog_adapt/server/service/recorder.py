@@ -13,7 +13,6 @@ from cog_adapt.server.errors import IdInUse, NotRecorded, StorageError, TakenOve
 from cog_adapt.server.records import Record, Records
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.service.announcer import Announcer
-from cog_adapt.server.service.deferred import DeferredCalls
 from cog_adapt.server.service.mapping import completed_delivery, orphan_delivery, to_record
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, now
@@ -39,7 +38,6 @@ class Recorder:
         self._records, self._webhooks = records, webhooks
         self._announcer, self._observer = announcer, observer
         self._writing: set[asyncio.Task[None]] = set()
-        self._deferred = DeferredCalls(_FIRST_WRITE_SECONDS)
 
     async def accept(self, prediction: Prediction, *, is_recovered: bool = False) -> None:
         """Record an accepted prediction; return once it is on disk if nobody waits for its answer.
@@ -56,7 +54,8 @@ class Recorder:
             await self._save_accepted(to_record(prediction))
         else:
             self._write_if_it_lasts(prediction)
-        self._announcer.follow(prediction)
+        if prediction.request.webhook is not None:
+            self._announcer.follow(prediction)
 
     async def _save_accepted(self, record: Record) -> None:
         try:
@@ -68,10 +67,10 @@ class Recorder:
 
     def _write_if_it_lasts(self, prediction: Prediction) -> None:
         def write() -> None:
-            if not prediction.is_final:
-                self._records.save(to_record(prediction))
+            self._records.save(to_record(prediction))
 
-        self._deferred.add(write)
+        timer = asyncio.get_running_loop().call_later(_FIRST_WRITE_SECONDS, write)
+        prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
         """Record that it begins, so that no other server runs it again unasked.
@@ -99,7 +98,8 @@ class Recorder:
         """Record that the worker has begun it."""
         if prediction.request.durable and not prediction.request.recoverable:
             self._records.save(to_record(prediction))
-        self._announcer.announce(prediction, "start")
+        if prediction.request.wants("start"):
+            self._announcer.announce(prediction, "start")
 
     def requeued(self, prediction: Prediction) -> None:
         """Record that it waits again, since a crash has cut it short."""
@@ -107,20 +107,21 @@ class Recorder:
 
     def on_log(self, prediction: Prediction) -> None:
         """Announce that it printed."""
-        self._announcer.announce_logs(prediction)
+        if prediction.request.wants("logs"):
+            self._announcer.announce_logs(prediction)
 
     def on_output(self, prediction: Prediction) -> None:
         """Announce an item of its output."""
-        self._announcer.announce(prediction, "output")
+        if prediction.request.wants("output"):
+            self._announcer.announce(prediction, "output")
 
     def finished(self, prediction: Prediction) -> None:
         """Write its final record and the webhook that is owed, in one transaction."""
         request = prediction.request
         self._announcer.forget(prediction)
         record, deliveries = to_record(prediction), []
-        if request.webhook is not None and "completed" in request.events:
-            headers = self._observer.headers(prediction)
-            deliveries = [completed_delivery(prediction, request.webhook, headers)]
+        if request.wants("completed"):
+            deliveries = [completed_delivery(prediction, self._observer.headers(prediction))]
         if deliveries or request.durable or request.has_client_id:
             saved = self._records.save_at_once(record, deliveries)  # so a PUT finds it from now on
             prediction.written = self._spawn(self._write_end(saved, record, deliveries))

@@ -13,13 +13,13 @@ from typing import Literal, Protocol
 import structlog
 
 from cog_adapt.server.protocol import (
-    ControlMessage,
     Described,
     Ready,
     Report,
-    Run,
+    Request,
     SetupFailed,
     SetupLog,
+    Stop,
 )
 from cog_adapt.server.service.crashes import CrashCounter
 from cog_adapt.server.service.setup_progress import SetupProgress
@@ -99,19 +99,9 @@ class WorkerSupervisor:
         if self._setup_timeout:
             self._call_later(self._setup_timeout, lambda: self._time_out(process))
 
-    def run(self, request: Run) -> bool:
-        """Start a run; return False where the worker is gone and cannot have heard of it."""
-        return self._process is not None and self._process.run(request)
-
-    def cancel(self, prediction_id: str) -> None:
-        """End a run early."""
-        if self._process is not None:
-            self._process.cancel(prediction_id)
-
-    def ask(self, request: ControlMessage) -> None:
-        """Send what the worker hears while it runs something."""
-        if self._process is not None:
-            self._process.ask(request)
+    def send(self, request: Request) -> bool:
+        """Send a request; return False where the worker is gone and cannot have heard of it."""
+        return self._process is not None and self._process.send(request)
 
     def kill(self) -> None:
         """End it at once."""
@@ -126,7 +116,7 @@ class WorkerSupervisor:
         self._forget_timers()
         if self._process is None or self._has_exited:
             return
-        self._process.stop()
+        self._process.send(Stop())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.exited.wait(), _STOP_SECONDS)
         if not self._has_exited:

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from cog_adapt.server.protocol import (
+    Cancel,
     Described,
     Finished,
     Log,
@@ -69,7 +70,7 @@ class Worker:
         self._slots_are_given = config.concurrency is not None
         self.running: dict[str, Prediction] = {}
         self.beginning: dict[str, Prediction] = {}
-        self.pending = PendingRequests(self.process.ask)
+        self.pending = PendingRequests(self.process.send)
         self.description: Described | None = None
         self.ready: Ready | None = None
 
@@ -98,7 +99,7 @@ class Worker:
     def run(self, prediction: Prediction) -> bool:
         """Start a prediction; return False where the process is gone and did not hear of it."""
         request = prediction.request
-        if not self.process.run(Run(request.id, request.input, request.context)):
+        if not self.process.send(Run(request.id, request.input, request.context)):
             return False
         self.running[prediction.id] = prediction
         return True
@@ -106,7 +107,7 @@ class Worker:
     def cancel(self, prediction_id: str) -> None:
         """Cancel a prediction, if it runs here."""
         if prediction_id in self.running:
-            self.process.cancel(prediction_id)
+            self.process.send(Cancel(prediction_id))
 
     def on_report(self, report: Report) -> None:
         """Take a report of the process."""

@@ -1,4 +1,4 @@
-"""One worker process: started, spoken to over two sockets, and its exit noticed."""
+"""One worker process: started, spoken to over a socket, and its exit noticed."""
 
 import asyncio
 import contextlib
@@ -8,11 +8,16 @@ import signal
 import socket
 from collections.abc import Callable
 
-from cog_adapt.server.protocol import Cancel, ControlMessage, Report, Run, Stop, to_frame
-from cog_adapt.server.service.connection import Connection
+import msgspec
+import structlog
+
+from cog_adapt.server.protocol import Frames, Report, Request, to_frame
 from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
+
+_READ = 2**18
+log = structlog.get_logger()
 
 
 class WorkerProcess:
@@ -31,38 +36,19 @@ class WorkerProcess:
         on_exit: Callable[[str], None],
     ) -> None:
         self._config, self._on_exit = config, on_exit
-        self._runs = 0
         self.exited = asyncio.Event()
-        work, control = socket.socketpair(), socket.socketpair()
+        ours, theirs = socket.socketpair()
         self._process = multiprocessing.get_context("spawn").Process(
-            target=enter, args=(work[1], control[1], config), name=f"model-{config.kind}"
+            target=enter, args=(theirs, config), name=f"model-{config.kind}"
         )
         self._process.start()
-        for _, theirs in (work, control):
-            theirs.close()
-        self._work, self._control = (
-            Connection(ours, on_report, self.kill) for ours, _ in (work, control)
-        )
+        theirs.close()
+        self._connection = Connection(ours, on_report, self.kill)
         asyncio.get_running_loop().add_reader(self._process.sentinel, self._notice_exit)
 
-    def run(self, request: Run) -> bool:
-        """Start a run; return False where the process is gone and cannot have heard of it."""
-        self._runs += 1
-        return not self.exited.is_set() and self._work.write(to_frame(request))
-
-    def cancel(self, prediction_id: str) -> None:
-        """End a run early."""
-        self.ask(Cancel(prediction_id, self._runs))
-
-    def ask(self, message: ControlMessage) -> None:
-        """Send what the worker hears while it runs something."""
-        if not self.exited.is_set():
-            self._control.write(to_frame(message))
-
-    def stop(self) -> None:
-        """Let the worker end when its runs have ended."""
-        if not self.exited.is_set():
-            self._work.write(to_frame(Stop()))
+    def send(self, request: Request) -> bool:
+        """Send a request; return False where the process is gone and cannot have heard of it."""
+        return not self.exited.is_set() and self._connection.write(to_frame(request))
 
     def kill(self) -> None:
         """End the process at once."""
@@ -75,9 +61,100 @@ class WorkerProcess:
         _end_group(self._process.pid)
         remove_temp_files(self._config.prefix)
         self.exited.set()
-        for connection in (self._work, self._control):
-            connection.drain()
+        self._connection.drain()
         self._on_exit(_cause(self._process.exitcode))
+
+
+class Connection:
+    """The socket to a worker, on the event loop: never blocks on a write.
+
+    Args:
+        channel: the socket.
+        on_report: gets each report.
+        on_nonsense: called when the process says what is no report; nothing is heard after that.
+    """
+
+    def __init__(
+        self,
+        channel: socket.socket,
+        on_report: Callable[[Report], None],
+        on_nonsense: Callable[[], None],
+    ) -> None:
+        self._socket, self._on_report, self._on_nonsense = channel, on_report, on_nonsense
+        self._frames = Frames.of_reports()
+        self._waiting = bytearray()
+        self._loop = asyncio.get_running_loop()
+        channel.setblocking(False)
+        self._loop.add_reader(channel, self._read)
+
+    def write(self, frame: bytes) -> bool:
+        """Send a frame; what the socket does not take now waits for its turn.
+
+        Returns:
+            false where the process is gone, which is noticed elsewhere.
+        """
+        if not self._waiting:
+            try:
+                frame = frame[self._socket.send(frame) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return False
+            if not frame:
+                return True
+            self._loop.add_writer(self._socket, self._write)
+        self._waiting += frame
+        return True
+
+    def drain(self) -> None:
+        """Read what a process has said before it ended, and close."""
+        while self._read():
+            pass
+        self._close()
+
+    def _read(self) -> bool:
+        try:
+            data = self._socket.recv(_READ)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self._close()
+            return False
+        try:
+            reports = self._frames.feed(data)
+        except msgspec.DecodeError:
+            log.exception("model process is not understood, and ended")
+            self._close()
+            self._on_nonsense()
+            return False
+        for report in reports:
+            self._publish(report)
+        return True
+
+    def _publish(self, report: Report) -> None:
+        try:
+            self._on_report(report)
+        except Exception:  # a fault with one prediction must not lose another's end
+            log.exception("a report of the model process was lost", report=type(report).__name__)
+
+    def _write(self) -> None:
+        try:
+            del self._waiting[: self._socket.send(self._waiting)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._waiting.clear()
+        if not self._waiting:
+            self._loop.remove_writer(self._socket)
+
+    def _close(self) -> None:
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
 
 
 def _end_group(process: int | None) -> None:

@@ -1,18 +1,18 @@
 """The numbers at `GET /metrics`.
 
-Every method may be called from any thread and costs a microsecond or two. The number of time
-series is bounded whatever clients send: see `_Labeled`.
+Every method may be called from any thread. No label is a client's word: kinds, states, reasons and
+routes are the server's own, so the number of time series is bounded whatever clients send.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Generic, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    Histogram,
     ProcessCollector,
     disable_created_metrics,
 )
@@ -20,40 +20,15 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from cog_adapt.server.telemetry.durations import Durations
-
 # fmt: off
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
            1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 # fmt: on
-MAX_SERIES = 200
 _MODEL_GAUGES = {
     "device_memory_bytes": "Memory that the model process holds on its device.",
     "process_memory_bytes": "Resident memory of the model process.",
     "adapter_cache_entries": "Adapters held ready by the model process.",
 }
-
-_M = TypeVar("_M")
-
-
-class _Labeled(Generic[_M]):
-    """A metric's time series by label values, kept because `labels()` takes a microsecond.
-
-    Past `MAX_SERIES` of them, whatever is new counts as `other`: a caller's value that
-    slipped into a label must not fill the memory.
-    """
-
-    def __init__(self, labels: Callable[..., _M]) -> None:
-        self._labels = labels
-        self._series: dict[tuple[str, ...], _M] = {}
-
-    def __getitem__(self, values: tuple[str, ...]) -> _M:
-        series = self._series.get(values)
-        if series is None:
-            if len(self._series) >= MAX_SERIES:
-                return self._labels(*("other" for _ in values))
-            series = self._series[values] = self._labels(*values)
-        return series
 
 
 class _ModelGauges(Collector):
@@ -87,16 +62,13 @@ class Metrics:
     def _count_predictions(self) -> None:
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
-        self._accepted = _Labeled(
-            counter("cog_predictions_accepted", "Accepted to run or wait.", ["kind"]).labels
+        histogram = partial(Histogram, buckets=SECONDS, registry=self.registry)
+        self._accepted = counter("cog_predictions_accepted", "Accepted to run or wait.", ["kind"])
+        self._rejected = counter("cog_predictions_rejected", "Refused, by reason.", ["reason"])
+        self._finished = counter(
+            "cog_predictions_finished", "Ended, by status.", ["kind", "status"]
         )
-        self._rejected = _Labeled(
-            counter("cog_predictions_rejected", "Refused, by reason.", ["reason"]).labels
-        )
-        self._finished = _Labeled(
-            counter("cog_predictions_finished", "Ended, by status.", ["kind", "status"]).labels
-        )
-        self._durations = self._add_durations(
+        self._durations = histogram(
             "cog_prediction_duration_seconds",
             "Time of a prediction in a phase: queue, run, total.",
             ["kind", "phase"],
@@ -119,31 +91,25 @@ class Metrics:
 
     def _count_requests(self) -> None:
         counter = partial(Counter, registry=self.registry)
-        self._webhooks = _Labeled(
-            counter("cog_webhooks", "Webhook requests.", ["event", "outcome"]).labels
-        )
+        histogram = partial(Histogram, buckets=SECONDS, registry=self.registry)
+        self._webhooks = counter("cog_webhooks", "Webhook requests.", ["event", "outcome"])
         self._record_errors = counter("cog_record_errors", "Records that were not written.")
-        self._requests = _Labeled(
-            counter("cog_http_requests", "Answered requests.", ["method", "route", "status"]).labels
+        self._requests = counter(
+            "cog_http_requests", "Answered requests.", ["method", "route", "status"]
         )
-        self._request_durations = self._add_durations(
+        self._request_durations = histogram(
             "cog_http_request_duration_seconds",
             "Time from a request's headers to the last byte of its answer.",
             ["method", "route"],
         )
 
-    def _add_durations(self, name: str, documentation: str, labels: list[str]) -> Durations:
-        durations = Durations(name, documentation, labels, SECONDS, MAX_SERIES)
-        self.registry.register(durations)
-        return durations
-
     def accepted(self, kind: str) -> None:
         """A prediction will run, now or after waiting."""
-        self._accepted[(kind,)].inc()
+        self._accepted.labels(kind).inc()
 
     def rejected(self, reason: str) -> None:
         """A prediction was refused; reason is one of the server's words, such as `queue_full`."""
-        self._rejected[(reason,)].inc()
+        self._rejected.labels(reason).inc()
 
     def queued(self, depth: int) -> None:
         """So many wait now."""
@@ -155,13 +121,13 @@ class Metrics:
 
     def started(self, kind: str, waited: float) -> None:
         """A prediction left the queue; `finished` need not report its `queue` phase again."""
-        self._durations.observe((kind, "queue"), waited)
+        self._durations.labels(kind, "queue").observe(waited)
 
     def finished(self, kind: str, status: str, phases: Mapping[str, float]) -> None:
         """A prediction ended; phases are seconds by name, such as `run` and `total`."""
-        self._finished[kind, status].inc()
+        self._finished.labels(kind, status).inc()
         for phase, seconds in phases.items():
-            self._durations.observe((kind, phase), seconds)
+            self._durations.labels(kind, phase).observe(seconds)
 
     def metric(self, name: str, value: object) -> None:
         """A model recorded a metric; only `adaptation.step` and `adaptation.loss` count here."""
@@ -191,7 +157,7 @@ class Metrics:
 
     def webhook(self, event: str, outcome: str) -> None:
         """A webhook request ended; outcome is such as `delivered`, `failed`, `refused`."""
-        self._webhooks[event, outcome].inc()
+        self._webhooks.labels(event, outcome).inc()
 
     def record_error(self) -> None:
         """A record could not be written."""
@@ -199,8 +165,8 @@ class Metrics:
 
     def http(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered; route is a template, never a path."""
-        self._requests[method, route, str(status)].inc()
-        self._request_durations.observe((method, route), seconds)
+        self._requests.labels(method, route, str(status)).inc()
+        self._request_durations.labels(method, route).observe(seconds)
 
     def expose(self, accept: str = "") -> tuple[bytes, str]:
         """The body and content type of `/metrics`.

@@ -18,35 +18,36 @@ class ActivePrediction:
     Attributes:
         request: what was asked for.
         send: to the front process.
-        add: the same, for what more follows at once; it goes out with that.
         lines: what it prints.
         interruption: the way to end it early.
         metric_types: of the metrics recorded so far, by name.
         has_ended: nothing more may be said about it.
-        children_before: the processes that are not its own.
+        children_before: the processes that were there when it began, so not its own.
     """
 
-    def __init__(self, request: Run, send: Send, add: Send) -> None:
+    def __init__(self, request: Run, send: Send) -> None:
         self.request = request
-        self.send, self.add = send, add
+        self.send = send
         self.lines = Lines(self._send_log)
         self.interruption = Interruption()
         self.metric_types: dict[str, str] = {}
         self.has_ended = False
-        self.children_before = descendants()
+        self.children_before: set[int] = set()
         self._began = time.monotonic()
 
     def begin(self) -> None:
-        """Be found by `find_active`."""
+        """Be found by `find_active`; its time counts from now."""
+        self.children_before = descendants()
+        self._began = time.monotonic()
         _running[self.request.id] = self
 
     def end(self, status: Status, error: str | None = None, *, is_list: bool = False) -> None:
-        """Tell the front process with the next flush; the unterminated last line goes before."""
+        """Tell the front process; the unterminated last line goes before."""
         self.lines.close()
         self.has_ended = True
         _running.pop(self.request.id, None)
         seconds = time.monotonic() - self._began
-        self.add(Finished(self.request.id, status, is_list, error, seconds))
+        self.send(Finished(self.request.id, status, is_list, error, seconds))
 
     def _send_log(self, source: Source, text: str) -> None:
         self.send(Log(self.request.id, source, text))
@@ -75,7 +76,7 @@ def running_predictions() -> tuple[ActivePrediction, ...]:
 
 
 def _no_prediction() -> ActivePrediction:
-    ended = ActivePrediction(Run("", b"{}", {}), lambda _report: None, lambda _report: None)
+    ended = ActivePrediction(Run("", b"{}", {}), lambda _report: None)
     ended.has_ended = True
     return ended
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cog_adapt.server.protocol import Cancel, Output, Stop
+from cog_adapt.server.protocol import Output, Run
 from cog_adapt.server.worker.active import ActivePrediction, current, running_predictions
 from cog_adapt.server.worker.downloads import InputFiles
 from cog_adapt.server.worker.errors import (
@@ -20,7 +20,7 @@ from cog_adapt.server.worker.errors import (
 )
 from cog_adapt.server.worker.outputs import is_many, to_json
 from cog_adapt.server.worker.processes import end_newer_than
-from cog_adapt.server.worker.runs import Cancels, RunContext, stage_name
+from cog_adapt.server.worker.runs import RunContext, stage_name
 
 _END = object()
 _SCALARS = (str, int, float, type(None))
@@ -31,8 +31,8 @@ class AsyncRuns:
 
     Args:
         run_context: what runs are made with.
-        loop: of the tasks; it reads what is to be done itself.
-        stopped: called after Stop, once all tasks have ended.
+        loop: of the tasks.
+        stopped: called after `stop`, once all tasks have ended.
     """
 
     def __init__(
@@ -42,28 +42,23 @@ class AsyncRuns:
         stopped: Callable[[], None],
     ) -> None:
         self._run_context, self._loop, self._stopped = run_context, loop, stopped
-        self._connection = run_context.connection
         self._tasks: dict[str, tuple[ActivePrediction, asyncio.Task[Outcome]]] = {}
-        self._cancels = Cancels()
         self._is_stopping = False
-        loop.call_soon_threadsafe(loop.add_reader, self._connection.work_socket(), self._take)
 
-    def cancel(self, request: Cancel) -> None:
+    def start(self, request: Run) -> None:
+        """Make a task of it."""
+        self._loop.call_soon_threadsafe(self._start, request)
+
+    def cancel(self, prediction_id: str) -> None:
         """Cancel its task, and end the processes that it alone can have started."""
-        self._loop.call_soon_threadsafe(self._cancel, request)
+        self._loop.call_soon_threadsafe(self._cancel, prediction_id)
 
-    def _take(self) -> None:
-        requests = self._connection.work_that_has_come()
-        if requests is None:
-            self._connection.abandon()
-        for request in requests:
-            if isinstance(request, Stop):
-                self._is_stopping = True
-                self._end_if_idle()
-            else:
-                self._start(self._run_context.activate(request))
+    def stop(self) -> None:
+        """Let the tasks end."""
+        self._loop.call_soon_threadsafe(self._stop)
 
-    def _start(self, active: ActivePrediction) -> None:
+    def _start(self, request: Run) -> None:
+        active = self._run_context.activate(request)
         context = contextvars.copy_context()
         context.run(current.set, active)
         active.begin()
@@ -76,32 +71,32 @@ class AsyncRuns:
             self._finish(active, files, task)
 
         task.add_done_callback(finish, context=context)
-        if self._cancels.begin(active.request.id):
-            self._end_early(active, task)
 
     def _finish(
         self, active: ActivePrediction, files: InputFiles, task: "asyncio.Task[Outcome]"
     ) -> None:
         files.close()
+        self._run_context.connection.leave_if_forked()
         del self._tasks[active.request.id]
         outcome = _outcome_of(task)
         if active.interruption.requested:
             outcome = Outcome("canceled", outcome.is_list)
         active.end(outcome.status, outcome.error, is_list=outcome.is_list)
-        self._connection.flush()  # now: another's blocking code may hold up the loop's next turn
         self._end_if_idle()
 
-    def _cancel(self, request: Cancel) -> None:
-        self._cancels.add(request)
-        if request.id in self._tasks:
-            self._end_early(*self._tasks[request.id])
-
-    def _end_early(self, active: ActivePrediction, task: "asyncio.Task[Outcome]") -> None:
+    def _cancel(self, prediction_id: str) -> None:
+        if prediction_id not in self._tasks:
+            return
+        active, task = self._tasks[prediction_id]
         if not active.interruption.requested:
             active.interruption.request()
             task.cancel()
             if len(running_predictions()) == 1:
                 end_newer_than(active.children_before)
+
+    def _stop(self) -> None:
+        self._is_stopping = True
+        self._end_if_idle()
 
     def _end_if_idle(self) -> None:
         if self._is_stopping and not self._tasks:
@@ -159,7 +154,7 @@ class _AsyncExecution:
             while (item := self._next(items, stage)) is not _END:
                 await self._send(item, what)
         elif result is not None:
-            self._active.add(await self._output(result, "output"))
+            self._active.send(await self._output(result, "output"))
 
     async def _iterate(self, iterator: Any, stage: str) -> None:  # noqa: ANN401 - any of theirs
         try:

@@ -6,9 +6,9 @@ import socket
 from cog_adapt.server.worker.config import WorkerConfig
 
 
-def enter(work: socket.socket, control: socket.socket, config: WorkerConfig) -> None:
+def enter(channel: socket.socket, config: WorkerConfig) -> None:
     """Run the worker, whose modules are imported only in it."""
     from cog_adapt.server.worker.main import main
 
     os.setpgrp()  # the front process ends it with all that it has started
-    main(work, control, config)
+    main(channel, config)

@@ -12,13 +12,15 @@ from cog_adapt.server.protocol import (
     AskHealth,
     AskSelfTest,
     Cancel,
-    ControlMessage,
     Health,
     Question,
     Ready,
     Report,
+    Request,
+    Run,
     SelfTested,
     SetupFailed,
+    Stop,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
 from cog_adapt.server.worker.async_runs import AsyncRuns
@@ -36,17 +38,16 @@ from cog_adapt.server.worker.scope import install_scope
 from cog_adapt.server.worker.sync_runs import SyncRuns
 
 
-def main(work: socket.socket, control: socket.socket, config: WorkerConfig) -> None:
+def main(channel: socket.socket, config: WorkerConfig) -> None:
     """Load and serve one predictor until the front process says Stop, or is gone.
 
     Args:
-        work: connected to the front process.
-        control: the same.
+        channel: connected to the front process.
         config: what to do.
     """
     _ignore_signals()
     multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
-    process = _Worker(Connection(work, control, config.prefix), config)
+    process = _Worker(Connection(channel, config.prefix), config)
     process.serve()
 
 
@@ -88,7 +89,7 @@ class _Worker:
         output = capture_output(self._connection.send)
         install_scope()
         downloads = Downloads(self._config)
-        threading.Thread(target=self._listen, name="control", daemon=True).start()
+        threading.Thread(target=self._listen, name="reader", daemon=True).start()
         try:
             self._set_up(downloads, output)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
@@ -122,16 +123,26 @@ class _Worker:
 
     def _listen(self) -> None:
         try:
-            for request in self._connection.control():
-                self._on_control(request)
+            for request in self._connection.requests():
+                self._on_request(request)
         finally:
             self._connection.abandon()  # deaf, it would serve nobody
 
-    def _on_control(self, request: ControlMessage) -> None:
-        if not isinstance(request, Cancel):
+    def _on_request(self, request: Request) -> None:
+        """Hand a request on at once: the next one may be a cancel."""
+        if not isinstance(request, Run | Cancel | Stop):
             threading.Thread(target=self._answer, args=(request,), daemon=True).start()
-        elif self._runs is not None:
-            self._runs.cancel(request)
+        elif self._runs is not None:  # none of them comes before Ready
+            self._on_run(request, self._runs)
+
+    @staticmethod
+    def _on_run(request: Run | Cancel | Stop, runs: Runs) -> None:
+        if isinstance(request, Run):
+            runs.start(request)
+        elif isinstance(request, Cancel):
+            runs.cancel(request.id)
+        else:
+            runs.stop()
 
     def _answer(self, request: Question) -> None:
         current.set(NO_PREDICTION)  # what it prints belongs to no prediction

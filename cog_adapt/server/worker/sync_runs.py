@@ -4,12 +4,13 @@ import contextvars
 import threading
 import traceback
 from collections.abc import Callable, Iterable
+from queue import SimpleQueue
 from typing import Any
 
 from cog import CancelationException
 
-from cog_adapt.server.protocol import Cancel, Output, Run, Stop
-from cog_adapt.server.worker.active import ActivePrediction, current
+from cog_adapt.server.protocol import Output, Run
+from cog_adapt.server.worker.active import ActivePrediction, current, running_predictions
 from cog_adapt.server.worker.downloads import InputFiles
 from cog_adapt.server.worker.errors import (
     Outcome,
@@ -21,7 +22,7 @@ from cog_adapt.server.worker.errors import (
 )
 from cog_adapt.server.worker.outputs import is_many, to_json
 from cog_adapt.server.worker.processes import end_newer_than
-from cog_adapt.server.worker.runs import Cancels, RunContext, stage_name
+from cog_adapt.server.worker.runs import RunContext, stage_name
 
 _END = object()
 _ITERATION = "Generator iteration error"
@@ -32,49 +33,42 @@ class SyncRuns:
 
     Args:
         run_context: what runs are made with.
-        stopped: called at Stop, after all that came before.
+        stopped: called after `stop`, once all that was started before has ended.
     """
 
     def __init__(self, run_context: RunContext, stopped: Callable[[], None]) -> None:
         self._run_context, self._stopped = run_context, stopped
-        self._active: ActivePrediction | None = None
-        self._cancels = Cancels()
+        self._started: dict[str, ActivePrediction] = {}
+        self._waiting: SimpleQueue[ActivePrediction | None] = SimpleQueue()
         threading.Thread(target=self._work, name="run", daemon=True).start()
 
-    def cancel(self, request: Cancel) -> None:
+    def start(self, request: Run) -> None:
+        """Run it after those before it; from now on it can be cancelled."""
+        active = self._started[request.id] = self._run_context.activate(request)
+        self._waiting.put(active)
+
+    def cancel(self, prediction_id: str) -> None:
         """Interrupt it, and end the processes that it has started."""
-        self._cancels.add(request)
-        active = self._active
-        if active is not None and active.request.id == request.id:
+        active = self._started.get(prediction_id)
+        if active is not None:
             active.interruption.request()
+        if active in running_predictions():
             end_newer_than(active.children_before)
+
+    def stop(self) -> None:
+        """End the thread after what was started."""
+        self._waiting.put(None)
 
     def _work(self) -> None:
         try:
-            if self._run_until_stop():
-                self._stopped()
-                return
+            while (active := self._waiting.get()) is not None:
+                contextvars.copy_context().run(self._run, active)
         except BaseException:  # noqa: BLE001 - the process must not stay without this thread
             traceback.print_exc()
-        self._run_context.connection.abandon()
+            self._run_context.connection.abandon()
+        self._stopped()
 
-    def _run_until_stop(self) -> bool:
-        """False where the front process is gone before it has said Stop."""
-        for request in self._run_context.connection.work():
-            if isinstance(request, Stop):
-                return True
-            contextvars.copy_context().run(self._run, request)
-        return False
-
-    def _run(self, request: Run) -> None:
-        active = self._active = self._run_context.activate(request)
-        if self._cancels.begin(request.id):
-            active.interruption.request()
-        self._execute(active)
-        self._active = None
-        self._run_context.connection.flush()
-
-    def _execute(self, active: ActivePrediction) -> None:
+    def _run(self, active: ActivePrediction) -> None:
         current.set(active)
         active.begin()
         files = self._run_context.input_files()
@@ -83,6 +77,8 @@ class SyncRuns:
         except Exception as error:  # noqa: BLE001 - the thread must live for the next prediction
             outcome = failure(error)
         files.close()
+        self._run_context.connection.leave_if_forked()
+        del self._started[active.request.id]  # first: once its end is known, its id may come again
         status = "canceled" if active.interruption.requested else outcome.status
         error_text = None if status == "canceled" else outcome.error
         active.end(status, error_text, is_list=outcome.is_list)
@@ -130,7 +126,7 @@ class _SyncExecution:
             result = self._call(self._predictor.function, **arguments)
         if not is_many(result):
             if result is not None:
-                self._active.add(self._output(result, "output"))
+                self._active.send(self._output(result, "output"))
             return
         self._is_list = True
         if isinstance(result, Iterable) and not hasattr(result, "__next__"):

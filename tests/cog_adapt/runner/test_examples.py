@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -236,7 +237,7 @@ def test_an_open_text_at_the_end_of_a_json_line_is_called_so():
 
 
 def test_a_nested_value_is_shown_in_short():
-    nested = "a" * 99
+    nested: Any = "a" * 99
     for _ in range(6):
         nested = [nested] * 4
     message = refusal(json.dumps([{"text": nested, "label": ""}, {"a" * 999: nested}]))

@@ -56,15 +56,17 @@ def fixed(make_runner):
     return make_runner(Fixed())
 
 
+def request_of(**values):
+    return Request(**{"inputs": TEXTS, "recipe": FEW} | values)
+
+
 def ask(runner, record=None, **values):
-    request = Request(**{"inputs": TEXTS, "recipe": FEW} | values)
-    return asyncio.run(answer(runner, request, record))
+    return asyncio.run(answer(runner, request_of(**values), record))
 
 
 def streamed(runner, record=None, **values):
     async def pieces():
-        request = Request(**{"inputs": TEXTS, "recipe": FEW} | values)
-        return [piece async for piece in stream(runner, request, record)]
+        return [piece async for piece in stream(runner, request_of(**values), record)]
 
     return asyncio.run(pieces())
 

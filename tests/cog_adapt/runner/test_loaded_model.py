@@ -1,5 +1,7 @@
 """A loaded model is healed, frozen and watched; once it has changed it works no more."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -214,7 +216,7 @@ def test_a_base_of_16_bit_weights_computes_in_their_dtype_unless_told_otherwise(
 def test_a_module_that_cannot_be_copied_is_refused_in_setup():
     class Locked(Images):
         def load(self):
-            module = super().load()
+            module: Any = super().load()
             module.session = (n for n in [1])
             return module
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -83,7 +84,9 @@ def test_a_fault_of_the_tasks_loss_fails_with_its_code(make_runner, fault, code)
 
 
 def test_a_module_that_behaves_differently_on_another_thread_is_found(make_runner):
-    class ThreadBound(SHAPES["letters"]):
+    letters: Any = SHAPES["letters"]
+
+    class ThreadBound(letters):
         def loss(self, module, batch, targets):
             losses = super().loss(module, batch, targets)
             strange = threading.current_thread().name == "self-test"

@@ -1,6 +1,7 @@
 """What an adaptation begins with: AdamW, encoded examples, and a loss of module and batch."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -45,7 +46,9 @@ def test_the_loss_of_a_pair_is_the_tasks():
 
 def test_a_start_begins_anew_keeps_nothing_and_cannot_be_changed():
     recipe, precision = Recipe(), Precision(CPU)
-    start = Start(Images(), nn.Identity(), {}, LABELS, examples("images"), recipe, precision, 0.1)
+    start: Any = Start(
+        Images(), nn.Identity(), {}, LABELS, examples("images"), recipe, precision, 0.1
+    )
     assert (start.resume, start.keep, start.keep_every) == (None, None, 50)
     with pytest.raises(dataclasses.FrozenInstanceError):
         start.learning_rate = 0.2

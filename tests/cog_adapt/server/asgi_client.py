@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from cog_adapt.server.middleware.joined_writes import JoiningProtocol
+from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 
 
 @dataclass
@@ -53,7 +53,7 @@ async def asked(app, method="GET", path="/", headers=None, parts=(b"",), client=
 
 
 @contextlib.contextmanager
-def served(app, protocol=JoiningProtocol):
+def served(app, protocol=BoundedProtocol):
     """The address at which uvicorn serves the application."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(

@@ -22,7 +22,7 @@ from cog_adapt.server.main import (
     _take_variables_of_image,
     worker_configs,
 )
-from cog_adapt.server.middleware.joined_writes import JoiningProtocol
+from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
 
@@ -152,7 +152,7 @@ def test_a_server_launches_its_application_with_what_it_was_given(server):
 def test_open_requests_have_a_second_more_than_the_drain(server, seconds, limit):
     config = server(drain_seconds=seconds).config
     assert config.timeout_graceful_shutdown == limit
-    assert (config.timeout_keep_alive, config.http, config.loop) == (75, JoiningProtocol, "uvloop")
+    assert (config.timeout_keep_alive, config.http, config.loop) == (75, BoundedProtocol, "uvloop")
     assert not any([config.access_log, config.server_header, config.proxy_headers])
 
 

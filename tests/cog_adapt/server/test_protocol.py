@@ -29,8 +29,8 @@ from cog_adapt.server.protocol import (
     to_frame,
 )
 
-WORK = [Run("a", b'{"x": 1}', {"k": "v"}), Stop()]
-CONTROL = [Cancel("a", 1), AskHealth(), AskSelfTest(), AskGauges()]
+QUESTIONS: list[Any] = [AskHealth(), AskSelfTest(), AskGauges()]
+REQUESTS: list[Any] = [Run("a", b'{"x": 1}', {"k": "v"}), Cancel("a"), Stop(), *QUESTIONS]
 REPORTS: list[Any] = [
     Described(b"{}", 2, is_async=True),
     Ready(b"{}", has_healthcheck=True),
@@ -50,12 +50,8 @@ def test_messages_arrive_whole_and_in_order_however_the_bytes_are_cut(size):
     assert [message for piece in pieces for message in frames.feed(piece)] == REPORTS
 
 
-def test_each_socket_has_messages_of_its_own():
-    kinds: dict[Any, list[Any]] = {
-        Frames.of_work: WORK,
-        Frames.of_control: CONTROL,
-        Frames.of_reports: REPORTS,
-    }
+def test_each_direction_has_messages_of_its_own():
+    kinds = {Frames.of_requests: REQUESTS, Frames.of_reports: REPORTS}
     for read, messages in kinds.items():
         stream = b"".join(map(to_frame, messages))
         assert read().feed(stream) == messages
@@ -89,7 +85,7 @@ EVERY_REPORT: dict[Any, str] = {
     SelfTested(): "SelfTested",
     Finished("a", "succeeded", is_list=True): "Finished",
 }
-OTHERS = [Run("a", b"", {}), Gauges({"a": 1.5}), *CONTROL, Stop()]
+OTHERS = [Gauges({"a": 1.5}), *REQUESTS]
 
 
 def test_every_report_has_its_tag_and_is_a_value_that_cannot_be_changed():
@@ -128,7 +124,7 @@ def test_the_words_of_kinds_states_and_metrics_are_cogs():
 
 
 def test_part_of_a_message_waits_for_the_rest():
-    stream, frames = to_frame(Stop()) + to_frame(Stop()), Frames.of_work()
+    stream, frames = to_frame(Stop()) + to_frame(Stop()), Frames.of_requests()
     assert frames.feed(stream[:3]) == []
     assert frames.feed(stream[3 : len(stream) - 1]) == [Stop()]
     assert frames.feed(b"") == []

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from cog_adapt.server.api import dependencies
 from cog_adapt.server.api.dependencies import (
     MetricsDep,
     MonitorDep,
@@ -27,7 +26,7 @@ from tests.cog_adapt.server.asgi_client import ask
 @pytest.fixture
 def app():
     app = FastAPI(exception_handlers=exception_handlers(strict=False))
-    names: Any = (f"the {name}" for name in Parts.__annotations__ if name != "watches")
+    names: Any = (f"the {name}" for name in Parts.__annotations__)
     app.state.parts = Parts(*names)
     return app
 
@@ -71,10 +70,3 @@ def test_an_id_that_is_no_utf_8_is_refused(app):
 def test_the_parts_are_those_of_the_application(app):
     request: Any = SimpleNamespace(app=app)
     assert parts_in(app) is parts_of(request) is app.state.parts
-
-
-def test_each_server_watches_its_own_clients(app):
-    numbers: Any = range(6)
-    other = Parts(*numbers)
-    assert other.watches is not app.state.parts.watches
-    assert other.watches._seconds == dependencies._WATCH_AFTER == 0.02

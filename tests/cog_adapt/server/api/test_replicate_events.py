@@ -5,8 +5,8 @@ from replicate.client import Client
 from replicate.prediction import Prediction
 
 from cog_adapt.server.api.replicate_events import translate
-from cog_adapt.server.service.encoding import encode
 from cog_adapt.server.service.events import Event
+from cog_adapt.server.service.prediction import encode
 from tests.cog_adapt.contract.serving import serving
 
 CODE = """\

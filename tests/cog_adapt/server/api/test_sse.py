@@ -6,9 +6,8 @@ import json
 from cog_adapt.server.api import sse as streams
 from cog_adapt.server.api.sse import EventStream, follow, to_bytes
 from cog_adapt.server.protocol import Finished
-from cog_adapt.server.service.encoding import encode
 from cog_adapt.server.service.events import Event
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode
 
 
 def started(history=100):

@@ -209,13 +209,69 @@ def test_what_the_rules_refuse_is_not_reached(httpserver):
     assert httpserver.log == []
 
 
+ERRORS = [
+    kind
+    for name, kind in vars(httpcore2).items()
+    if isinstance(kind, type)
+    and issubclass(kind, Exception)
+    and kind not in (httpcore2.ConnectionNotAvailable, httpcore2.ProxyError)  # never seen from here
+]
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_every_error_is_one_of_httpx2_with_its_cause(kind):
+    def refuse(*_):
+        raise kind("why")
+
+    async def refuse_later(*_):
+        raise kind("why")
+
+    request = httpx2.Request("GET", "http://a/")
+    transport, later = (
+        PinnedTransport(Rules(), CONTEXT),
+        AsyncPinnedTransport(Rules(), CONTEXT),
+    )
+    transport.pool.handle_request = refuse
+    later.pool.handle_async_request = refuse_later
+    for attempt in (
+        lambda: transport.handle_request(request),
+        lambda: asyncio.run(later.handle_async_request(request)),
+    ):
+        with pytest.raises(httpx2.TransportError, match="why") as caught:
+            attempt()
+        assert type(caught.value).__name__ == kind.__name__
+        assert isinstance(caught.value.__cause__, kind)
+
+
+class Broken:
+    """A body that ends too early."""
+
+    def __iter__(self):
+        yield b"a"
+        raise httpcore2.RemoteProtocolError("cut")
+
+    async def __aiter__(self):
+        yield b"a"
+        raise httpcore2.RemoteProtocolError("cut")
+
+
+def test_a_body_that_breaks_off_is_an_error_of_httpx2():
+    async def read():
+        return [part async for part in module._AsyncBody(httpcore2.Response(200, content=Broken()))]
+
+    with pytest.raises(httpx2.RemoteProtocolError, match="cut"):
+        list(module._Body(httpcore2.Response(200, content=Broken())))
+    with pytest.raises(httpx2.RemoteProtocolError, match="cut"):
+        asyncio.run(read())
+
+
 def test_a_few_connections_are_kept_for_a_few_seconds_and_closed_at_the_end():
     transport = AsyncPinnedTransport(Rules(), CONTEXT)
-    pool = transport._pool
+    pool = transport.pool
     kept = (pool._max_connections, pool._max_keepalive_connections, pool._keepalive_expiry)
     assert kept == (sys.maxsize, 32, 5)
     assert pool._ssl_context is CONTEXT
-    assert PinnedTransport(Rules(), CONTEXT)._pool._ssl_context is CONTEXT
+    assert PinnedTransport(Rules(), CONTEXT).pool._ssl_context is CONTEXT
     asyncio.run(transport.aclose())
     with pytest.raises(RuntimeError):
         transport._backend._resolvers.submit(print)

@@ -11,13 +11,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
-from cog_adapt.server.middleware.joined_writes import JoiningProtocol
+from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from tests.cog_adapt.server.asgi_client import served
 
 LONG = 5  # seconds within which a bound must have shown; all of them are below one
 
 
-class ShortDeadlines(JoiningProtocol):
+class ShortDeadlines(BoundedProtocol):
     header_seconds = 0.4
     untaken_seconds = 0.4
     max_header_bytes = 4096
@@ -151,7 +151,7 @@ def test_the_headers_of_many_requests_are_not_added_up(address):
 
 
 def test_the_end_of_a_body_gives_the_next_request_its_whole_time():
-    class Patient(JoiningProtocol):
+    class Patient(BoundedProtocol):
         header_seconds = 1.5
 
     with served(app, Patient) as address, connected(address) as client:

@@ -98,8 +98,41 @@ def test_no_more_callers_are_kept_than_memory_is_meant_for(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("setting", "rates_and_texts"),
+    [
+        ("7/second", [(7, 1, "7 per 1 second")]),
+        ("10 per minute", [(10, 60, "10 per 1 minute")]),
+        ("3/5 Hours", [(3, 18_000, "3 per 5 hour")]),
+        (
+            " 1/day;2/month,3 / year|4/2days ",
+            [
+                (1, 86_400, "1 per 1 day"),
+                (2, 2_592_000, "2 per 1 month"),
+                (3, 31_104_000, "3 per 1 year"),
+                (4, 172_800, "4 per 2 day"),
+            ],
+        ),
+    ],
+)
+def test_rates_are_read_as_operators_write_them(setting, rates_and_texts):
+    found = [(rate.amount, rate.seconds, rate.text) for rate in read_rates(setting)]
+    assert found == rates_and_texts
+
+
+@pytest.mark.parametrize(
     "setting",
-    ["fast", "", "100", "100/fortnight", "0/minute", "-1/minute", "1000000/day", "5/day;"],
+    [
+        "5/0minutes",
+        "1/second 2/day",
+        "fast",
+        "",
+        "100",
+        "100/fortnight",
+        "0/minute",
+        "-1/minute",
+        "1000000/day",
+        "5/day;",
+    ],
 )
 def test_a_malformed_rate_is_refused_at_start(setting):
     with pytest.raises(ConfigError, match="RATE_LIMIT is") as caught:

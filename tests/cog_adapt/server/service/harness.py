@@ -3,7 +3,7 @@
 from typing import Any
 
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.protocol import Cancel, Kind, Run
+from cog_adapt.server.protocol import Kind, Run
 from cog_adapt.server.records import Records
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.crashes import CrashCounter
@@ -30,16 +30,10 @@ class PlayedProcess(Any):
         self.said, self.starts, self.steady = [], 0, 0
         self.crashes.forgive = self.forgive
 
-    def run(self, request):
+    def send(self, request):
         if self.hears:
             self.said.append(request)
         return self.hears
-
-    def cancel(self, id):
-        self.said.append(Cancel(id, len(self.said)))
-
-    def ask(self, request):
-        self.said.append(request)
 
     def start(self):
         self.starts += 1

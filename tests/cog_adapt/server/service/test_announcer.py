@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import msgspec
-import pytest
 
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.announcer import Announcer
@@ -54,25 +53,6 @@ def test_an_announcement_holds_what_is_known_so_far_and_the_trace():
     assert sent.headers == {"traceparent": "of p"}
 
 
-@pytest.mark.parametrize(
-    ("request_of", "events"),
-    [
-        ({}, ["start", "output", "logs"]),
-        ({"events": frozenset({"output"})}, ["output"]),
-        ({"events": frozenset()}, []),
-        ({"webhook": None}, []),
-    ],
-)
-def test_only_what_was_asked_for_is_announced(request_of, events):
-    async def scene(announcer, prediction):
-        for event in ("start", "output"):
-            announcer.announce(prediction, event)
-        announcer.announce_logs(prediction)
-        await asyncio.sleep(0.02)
-
-    assert run(scene, **request_of).events == events
-
-
 def test_logs_within_the_interval_are_sent_once_when_it_is_over():
     async def scene(announcer, prediction):
         for _ in range(3):
@@ -116,11 +96,3 @@ def test_late_logs_of_what_has_ended_meanwhile_are_not_sent():
         await asyncio.sleep(0.1)
 
     assert run(scene, 0.03).events == ["logs"]
-
-
-def test_who_has_no_webhook_is_not_followed():
-    async def scene(announcer, prediction):
-        assert announcer._tracking == {}
-        announcer.forget(prediction)
-
-    run(scene, webhook=None)

@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 from cog_adapt.server.protocol import Finished, Log, to_frame
-from cog_adapt.server.service.connection import Connection
+from cog_adapt.server.service.worker_process import Connection
 
 
 async def until(look):

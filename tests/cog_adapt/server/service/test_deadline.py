@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import msgspec
 
-from cog_adapt.server.service.deadline import cancel_at_deadline
+from cog_adapt.server.service.dispatcher import cancel_at_deadline
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
 
 

@@ -174,7 +174,7 @@ def test_a_cancel_ends_what_waits_and_asks_what_runs_once(play):
         assert harness.dispatcher.cancel("b") is True
         assert (waiting.status, list(harness.dispatcher.waiting)) == ("canceled", [])
         assert [harness.dispatcher.cancel("a") for _ in range(2)] == [True, True]
-        assert harness.model.said[1:] == [Cancel("a", 1)]
+        assert harness.model.said[1:] == [Cancel("a")]
         assert running.is_cancelled
         assert harness.dispatcher.cancel("c") is False
 

@@ -107,9 +107,9 @@ def test_a_record_without_webhook_and_deadline_gives_a_request_without():
 def test_the_webhook_of_an_end_holds_the_whole_account():
     prediction = predicted(outputs=[b"1"], end=Finished("p", "failed", error="boom"))
     before = now()
-    delivery = completed_delivery(prediction, "http://x/", {"traceparent": "t"})
+    delivery = completed_delivery(prediction, {"traceparent": "t"})
     assert (delivery.record_id, delivery.kind, delivery.event) == ("p", "train", "completed")
-    assert (delivery.url, delivery.headers) == ("http://x/", '{"traceparent":"t"}')
+    assert (delivery.url, delivery.headers) == (REQUEST.webhook, '{"traceparent":"t"}')
     assert delivery.body.encode() == prediction.completed()
     assert before <= delivery.created_at <= delivery.next_attempt_at <= now()
 
@@ -130,8 +130,8 @@ def test_the_webhook_of_an_orphan_holds_what_its_record_does(output):
 
 def test_every_server_names_the_end_of_one_run_alike():
     end = Finished("p", "failed")
-    one = completed_delivery(predicted(end=end), "u", {}).id
+    one = completed_delivery(predicted(end=end), {}).id
     assert one == orphan_delivery(to_record(predicted())).id
     assert one == str(uuid.uuid5(uuid.NAMESPACE_OID, f"train p {CREATED.timestamp():.6f}"))
     later = CREATED + timedelta(microseconds=1)
-    assert one != completed_delivery(predicted(created_at=later, end=end), "u", {}).id
+    assert one != completed_delivery(predicted(created_at=later, end=end), {}).id

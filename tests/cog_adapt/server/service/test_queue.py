@@ -7,7 +7,7 @@ import pytest
 
 from cog_adapt.server.errors import AtCapacity, QueueFull
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest
-from cog_adapt.server.service.queue import Queue
+from cog_adapt.server.service.slots import Queue
 
 
 def filled(count, most=500):

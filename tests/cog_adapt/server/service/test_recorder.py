@@ -13,9 +13,9 @@ from cog_adapt.server.service.prediction import PredictionRequest
 def test_a_run_is_on_disk_before_the_model_hears_of_it(play):
     async def scene(harness):
         on_disk = []
-        run = harness.model.run
-        harness.model.run = lambda request: (
-            on_disk.append(harness.records.waiting == 0 and request.id) or run(request)
+        send = harness.model.send
+        harness.model.send = lambda request: (
+            on_disk.append(harness.records.waiting == 0 and request.id) or send(request)
         )
         await harness.submit("a")
         assert harness.model.runs == []
@@ -119,6 +119,31 @@ def test_a_beginning_that_is_another_servers_is_left_to_it(play):
         harness.dispatcher.lead.on_report(Finished("block", "succeeded"))
         await harness.flush()
         assert (harness.model.runs, taken.status) == (["block"], "failed")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "events"),
+    [
+        ({}, ["start", "output", "logs", "completed"]),
+        ({"events": frozenset({"output"})}, ["output"]),
+        ({"events": frozenset()}, []),
+        ({"webhook": None}, []),
+    ],
+)
+def test_only_what_was_asked_for_is_announced(play, request_of, events):
+    async def scene(harness):
+        announced = []
+        harness.webhooks.announce = lambda each: announced.append(each.event)
+        harness.webhooks.complete = lambda delivery: announced.append(delivery.event)
+        prediction = await harness.submit("a", **{"webhook": URL, **request_of})
+        await harness.flush()
+        for report in (Output("a", b"1"), Log("a", "stdout", "x"), Finished("a", "succeeded")):
+            harness.dispatcher.lead.on_report(report)
+        await prediction.written
+        await harness.flush()
+        assert announced == events
 
     play(scene)
 

@@ -46,7 +46,7 @@ def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):
         harness.dispatcher.slots.close("over")
         harness.trainings.slots.close("over")
         await harness.flush()
-        assert harness.model.said[1:] == [Cancel("running", 1)]
+        assert harness.model.said[1:] == [Cancel("running")]
         assert harness.trainings.lead.process.said == []
         assert (running.status, mortal.status) == ("failed", "failed")
         assert (waiting.status, beginning.status) == ("starting", "starting")
@@ -159,7 +159,7 @@ def test_after_the_close_what_runs_has_failed_with_its_reason(play):
         waiting = await harness.submit("b", durable=False)
         harness.dispatcher.slots.close("over")
         assert (running.error, waiting.error) == ("over", "over")
-        assert harness.model.said[1:] == [Cancel("a", 1)]
+        assert harness.model.said[1:] == [Cancel("a")]
         await harness.submit("c", durable=False)
         assert harness.model.runs == ["a"]
 

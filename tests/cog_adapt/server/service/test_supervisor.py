@@ -97,7 +97,7 @@ def test_a_process_is_started_again_until_it_has_died_too_often(play):
             process.kill()
             await until(lambda count=count: process.crashes.count == count)
             assert not process.takes_work
-            assert process.run(Run("x", b"{}", {})) is False
+            assert process.send(Run("x", b"{}", {})) is False
         assert process.state == "defunct"
         assert listener.exits == [process.crashes.last] * 2
         assert "SIGKILL" in process.crashes.last

@@ -105,7 +105,7 @@ def test_only_what_runs_here_is_cancelled():
     worker.run(prediction("a"))
     for name in ("b", "a"):
         worker.cancel(name)
-    assert worker.process.said[1:] == [Cancel("a", 1)]
+    assert worker.process.said[1:] == [Cancel("a")]
 
 
 def test_it_starts_only_where_it_may():
@@ -178,11 +178,11 @@ def test_an_answer_reaches_who_asked_and_the_end_of_the_process_too():
     assert calls == [("exit", worker, "was killed")]
 
 
-def test_questions_go_to_the_process_by_its_own_way():
+def test_questions_go_to_the_process():
     async def scene():
         worker = Worker(WorkerConfig("x.py:X"), Events(), Settings())
         sent = []
-        process: Any = SimpleNamespace(ask=sent.append)
+        process: Any = SimpleNamespace(send=sent.append)
         worker.process._process = process
         with pytest.raises(TimeoutError):
             await worker.pending.ask(AskHealth(), Health, 0.01)

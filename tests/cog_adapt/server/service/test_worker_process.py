@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server.protocol import AskHealth, Finished, Health, Ready, Run
+from cog_adapt.server.protocol import AskHealth, Cancel, Finished, Health, Ready, Run, Stop
 from cog_adapt.server.service.worker_process import WorkerProcess, _cause
 from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.config import WorkerConfig
@@ -65,9 +65,9 @@ def play(tmp_path, monkeypatch):
 
 def test_a_run_is_reported_until_its_end_and_a_stop_lets_it_end(play):
     async def scene(process, reports, exits):
-        assert process.run(Run("a", b'{"seconds":0.3}', {}))
-        process.ask(AskHealth())
-        process.stop()
+        assert process.send(Run("a", b'{"seconds":0.3}', {}))
+        process.send(AskHealth())
+        process.send(Stop())
         await until(process.exited.is_set)
         assert exits == ["exited with code 0"]
         final: list[Any] = [each for each in reports if isinstance(each, Finished | Health)]
@@ -79,8 +79,8 @@ def test_a_run_is_reported_until_its_end_and_a_stop_lets_it_end(play):
 
 def test_a_cancel_reaches_the_run_that_was_sent_before_it(play):
     async def scene(process, reports, _):
-        assert process.run(Run("a", b'{"seconds":30}', {}))
-        process.cancel("a")
+        assert process.send(Run("a", b'{"seconds":30}', {}))
+        process.send(Cancel("a"))
         await until(lambda: isinstance(reports[-1], Finished))
         assert (reports[-1].id, reports[-1].status) == ("a", "canceled")
 
@@ -99,10 +99,10 @@ def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_pa
         assert exits == ["was killed by signal 9 (SIGKILL)"]
         await until(lambda: not is_alive(child))
         assert (left.exists(), other.exists()) == (False, True)
-        assert process.run(Run("a", b"{}", {})) is False
-        process.cancel("a")
-        process.ask(AskHealth())
-        process.stop()
+        assert process.send(Run("a", b"{}", {})) is False
+        process.send(Cancel("a"))
+        process.send(AskHealth())
+        process.send(Stop())
         process.kill()
         await asyncio.sleep(0.1)
         assert len(exits) == 1
@@ -112,7 +112,7 @@ def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_pa
 
 def test_a_process_that_talks_nonsense_is_ended(play):
     async def scene(process, _, exits):
-        process._work._on_nonsense()
+        process._connection._on_nonsense()
         await until(lambda: exits)
         assert exits == ["was killed by signal 9 (SIGKILL)"]
 

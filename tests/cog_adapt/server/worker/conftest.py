@@ -32,32 +32,28 @@ class Front:
     """The front's end of a model process."""
 
     def __init__(self, config):
-        self.socket, work = socket.socketpair()
-        self.control, control = socket.socketpair()
+        self.socket, theirs = socket.socketpair()
         self.socket.settimeout(SECONDS)
         context = multiprocessing.get_context("spawn")
-        self.process = context.Process(target=main, args=(work, control, config))
+        self.process = context.Process(target=main, args=(theirs, config))
         self.process.start()
-        for theirs in (work, control):
-            theirs.close()
-        self.runs = 0
+        theirs.close()
         self.frames = Frames.of_reports()
         self.waiting = deque()
         self.setup_logs = ""
         self.described = None
 
     def ask(self, request):
-        self.control.sendall(to_frame(request))
+        self.socket.sendall(to_frame(request))
 
     def cancel(self, id="p"):
-        self.ask(Cancel(id, self.runs))
+        self.ask(Cancel(id))
 
     def stop(self):
-        self.socket.sendall(to_frame(Stop()))
+        self.ask(Stop())
 
     def close(self):
         self.socket.close()
-        self.control.close()
 
     def hear(self):
         while not self.waiting:
@@ -79,8 +75,7 @@ class Front:
         return heard[-1]
 
     def start(self, id="p", context=None, **values):
-        self.runs += 1
-        self.socket.sendall(to_frame(Run(id, msgspec.json.encode(values), context or {})))
+        self.ask(Run(id, msgspec.json.encode(values), context or {}))
 
     def run(self, id="p", context=None, **values):
         self.start(id, context, **values)

@@ -133,6 +133,19 @@ def test_a_prediction_that_waits_for_its_turn_is_canceled_before_it_runs(model):
     assert (second.status, second.logs) == ("canceled", "")
 
 
+def test_a_cancel_of_one_that_waits_ends_no_program_of_the_one_that_runs(model):
+    code = (
+        "p = subprocess.Popen(['sleep', '100'])\nprint('started')\ntime.sleep(0.3)\n"
+        "out = p.poll() is None\np.kill(); p.wait()"
+    )
+    model.start("first", code=code)
+    model.hear_until(Log)
+    model.start("second", code="print('ran')")
+    model.cancel("second")
+    assert Reports(model.hear_until(Finished)).output is True
+    assert Reports(model.hear_until(Finished)).status == "canceled"
+
+
 def test_a_program_that_the_run_waits_for_is_ended_with_it(model):
     code = "p = subprocess.Popen(['sleep', '100']); print(p.pid); p.wait()"
     reports = cancel_after_start(model, code, wait_for=Log)

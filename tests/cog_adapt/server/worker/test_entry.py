@@ -15,9 +15,9 @@ def test_it_runs_main_in_a_process_group_of_its_own(monkeypatch):
     monkeypatch.setattr(os, "setpgrp", lambda: calls.append("group"))
     monkeypatch.setattr(main, "main", lambda *arguments: calls.append(arguments))
     config = WorkerConfig("predict.py")
-    start: Any = enter
-    start("work", "control", config)
-    assert calls == ["group", ("work", "control", config)]
+    channel: Any = "channel"
+    enter(channel, config)
+    assert calls == ["group", ("channel", config)]
 
 
 def test_the_front_process_imports_nothing_of_the_worker_with_it():

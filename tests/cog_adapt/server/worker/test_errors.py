@@ -30,7 +30,7 @@ def logs():
 
 @pytest.fixture
 def active(logs):
-    return ActivePrediction(Run("p", b"{}", {}), logs.append, logs.append)
+    return ActivePrediction(Run("p", b"{}", {}), logs.append)
 
 
 def test_a_failure_of_a_stage_keeps_its_words_and_any_other_is_described():

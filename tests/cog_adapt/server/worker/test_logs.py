@@ -39,7 +39,7 @@ def stream(setup):
 def in_prediction(sent):
     """Calls as the code of a prediction."""
     context = contextvars.copy_context()
-    context.run(current.set, ActivePrediction(Run("p", b"{}", {}), sent.append, sent.append))
+    context.run(current.set, ActivePrediction(Run("p", b"{}", {}), sent.append))
     return context.run
 
 

@@ -18,7 +18,6 @@ from cog_adapt.server.protocol import (
     SelfTested,
     SetupFailed,
     SetupLog,
-    Stop,
     to_frame,
 )
 from tests.cog_adapt.server.worker.conftest import SECONDS, Reports, is_alive, wait_until
@@ -222,6 +221,6 @@ def test_what_the_predictor_offers_is_asked_and_prints_into_no_logs(launch, func
 
 def test_a_front_that_says_what_is_no_request_is_left(launch):
     front = launch(SOURCE, reference="predictor.py:run")
-    front.control.sendall(to_frame(Stop()))
+    front.socket.sendall(to_frame(Health()))
     front.process.join(SECONDS)
     assert front.process.exitcode == 1

@@ -18,7 +18,7 @@ def sent():
 
 @pytest.fixture
 def scope(sent):
-    return Scope(ActivePrediction(Run("p", b"{}", {"k": "v"}), sent.append, sent.append))
+    return Scope(ActivePrediction(Run("p", b"{}", {"k": "v"}), sent.append))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_value_that_is_no_json_is_refused(scope, sent):
 
 
 def test_nothing_is_recorded_once_the_prediction_has_ended(sent):
-    prediction = ActivePrediction(Run("p", b"{}", {}), sent.append, sent.append)
+    prediction = ActivePrediction(Run("p", b"{}", {}), sent.append)
     scope = Scope(prediction)
     prediction.has_ended = True
     scope.record_metric("n", 1)
@@ -160,7 +160,7 @@ def test_it_is_shown_with_the_number_of_its_metrics(scope):
 def test_cog_asks_this_scope(monkeypatch, sent):
     monkeypatch.setattr(coglet._sdk, "current_scope", coglet._sdk.current_scope)
     install_scope()
-    prediction = ActivePrediction(Run("p", b"{}", {"a": "b"}), sent.append, sent.append)
+    prediction = ActivePrediction(Run("p", b"{}", {"a": "b"}), sent.append)
     context = contextvars.copy_context()
     context.run(current.set, prediction)
     assert context.run(cog.current_scope).context == {"a": "b"}

@@ -233,6 +233,11 @@ def test_many_outputs_arrive_whole_and_in_order(model):
     assert reports.logs == "".join(f"{n}\n" for n in range(5000))
 
 
+def test_a_fork_that_comes_out_of_the_run_ends(model):
+    code = "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nout = pid > 0"
+    assert model.run(code=code).output is True
+
+
 def test_predict_time_covers_the_run(model):
     reports = model.run(code="time.sleep(0.05)")
     assert 0.05 <= reports.finished.predict_time < SECONDS
