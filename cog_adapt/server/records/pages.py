@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Select, literal, select, tuple_
@@ -19,9 +19,8 @@ MAX_LIMIT = 1000
 
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """The record at which a page begins, which is not part of it."""
+    """The last record of the page before."""
 
-    direction: Literal["older", "newer"]
     created_at: datetime
     id: str
 
@@ -51,36 +50,21 @@ class PageQuery(msgspec.Struct, frozen=True):
     def read(self, connection: Connection) -> Page:
         """The page; large texts are references."""
         found = connection.execute(self._select()).mappings().all()
-        rows: list[Any] = list(found[: self.limit])
-        has_more = len(found) > self.limit
-        goes_back = self.cursor is not None and self.cursor.direction == "newer"
-        if goes_back:
-            rows.reverse()
-        if not rows:
-            return Page([])
-        has_older, has_newer = (True, has_more) if goes_back else (has_more, self.cursor)
-        return Page(
-            [to_record(row, None) for row in rows],
-            _cursor_at("older", rows[-1]) if has_older else None,
-            _cursor_at("newer", rows[0]) if has_newer else None,
-        )
+        rows = found[: self.limit]
+        cursor = None
+        if len(found) > self.limit:
+            cursor = _Cursor(rows[-1]["created_at"], rows[-1]["id"]).encode()
+        return Page([to_record(row, None) for row in rows], cursor)
 
     def _select(self) -> Select[Any]:
         place = tuple_(records.c.created_at, records.c.id)
         query = select(records).where(records.c.kind == self.kind).limit(self.limit + 1)
         if self.statuses:
             query = query.where(records.c.status.in_(self.statuses))
-        if self.cursor is None:
-            return query.order_by(records.c.created_at.desc(), records.c.id.desc())
-        border = tuple_(literal(self.cursor.created_at, Moment), literal(self.cursor.id))
-        if self.cursor.direction == "newer":
-            return query.where(place > border).order_by(records.c.created_at, records.c.id)
-        query = query.where(place < border)
+        if self.cursor is not None:
+            border = tuple_(literal(self.cursor.created_at, Moment), literal(self.cursor.id))
+            query = query.where(place < border)
         return query.order_by(records.c.created_at.desc(), records.c.id.desc())
-
-
-def _cursor_at(direction: Literal["older", "newer"], row: Any) -> str:  # noqa: ANN401 - a mapping
-    return _Cursor(direction, row["created_at"], row["id"]).encode()
 
 
 def _decode(cursor: str | None) -> _Cursor | None:

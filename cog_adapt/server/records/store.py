@@ -67,21 +67,6 @@ class Records(RecordQueries):
         """Why the last write failed; None when it did not."""
         return self._transactions.error
 
-    @property
-    def healthy(self) -> bool:
-        """Whether the last write succeeded."""
-        return self.error is None
-
-    @property
-    def waiting(self) -> int:
-        """Changes that are not committed yet."""
-        return self._writer.waiting
-
-    @property
-    def lost(self) -> int:
-        """Changes that were given up: too many, or not fit for the database."""
-        return self._transactions.lost
-
     def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
         """Write within some 100 ms, and again and again if that fails.
 

@@ -167,7 +167,6 @@ class Writer:
         """What nobody waits for is tried again with what comes next."""
         given_up = self._open.behind.restore(batch.behind, MAX_KEPT)
         if given_up:
-            self._transactions.lost += given_up
             _log.error("%d changes are lost: %s", given_up, self._transactions.error)
         if self._open.behind:
             self._waken.set()

@@ -17,7 +17,6 @@ class Notes:
 
     def __init__(self):
         self.error = None
-        self.lost = 0
         self.fault = None
         self.refused = {}
         self.stored = []
