@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from fastapi import Depends, FastAPI
 from starlette.requests import Request
 
+from cog_adapt.server.api.shapes import PathId
 from cog_adapt.server.errors import InvalidPath
 from cog_adapt.server.service.deferred import DeferredCalls
 from cog_adapt.server.service.health import HealthMonitor
@@ -95,10 +96,14 @@ async def read_prediction_id(request: Request) -> str:
         raise InvalidPath("Invalid URL: Invalid UTF-8 in `id`") from error
 
 
+async def _prediction_id(request: Request, prediction_id: PathId) -> str:  # for the document
+    return await read_prediction_id(request)
+
+
 SettingsDep = Annotated[Settings, Depends(_settings)]
 ServiceDep = Annotated[PredictionService, Depends(_service)]
 MonitorDep = Annotated[HealthMonitor, Depends(_monitor)]
 WebhooksDep = Annotated[Webhooks, Depends(_webhooks)]
 MetricsDep = Annotated[Metrics, Depends(_metrics)]
 ShutDownDep = Annotated[Callable[[], None], Depends(_shut_down)]
-PredictionIdDep = Annotated[str, Depends(read_prediction_id)]
+PredictionIdDep = Annotated[str, Depends(_prediction_id)]
