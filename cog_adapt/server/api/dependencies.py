@@ -59,10 +59,6 @@ def parts_of(request: Request) -> Parts:
 
 
 # Coroutines, since FastAPI runs a plain function in a thread.
-async def _settings(request: Request) -> Settings:
-    return parts_of(request).settings
-
-
 async def _service(request: Request) -> PredictionService:
     return parts_of(request).service
 
@@ -100,7 +96,6 @@ async def _prediction_id(request: Request, prediction_id: PathId) -> str:  # for
     return await read_prediction_id(request)
 
 
-SettingsDep = Annotated[Settings, Depends(_settings)]
 ServiceDep = Annotated[PredictionService, Depends(_service)]
 MonitorDep = Annotated[HealthMonitor, Depends(_monitor)]
 WebhooksDep = Annotated[Webhooks, Depends(_webhooks)]

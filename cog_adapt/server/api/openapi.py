@@ -15,12 +15,10 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi.utils import generate_unique_id
-from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from cog_adapt.server.api.shapes import (
-    DURATION,
     Event,
     Nothing,
     PathId,
@@ -28,6 +26,7 @@ from cog_adapt.server.api.shapes import (
     PredictionRequest,
     Responses,
     Run,
+    RunHeaders,
     refusals,
 )
 from cog_adapt.server.schema.document import (
@@ -67,29 +66,12 @@ _REPLAYED: Responses = {
     }
     | _LINKS
 }
-_Prefer = Annotated[
-    str | SkipJsonSchema[None],
-    Header(
-        alias="Prefer",
-        description="`respond-async`: answer at once. `wait=n`: after n seconds at most.",
-        json_schema_extra={"example": "wait=60"},
-    ),
-]
-_CancelAfter = Annotated[
-    str | SkipJsonSchema[None],
-    Header(
-        alias="Cancel-After",
-        description="Cancel it after this time, such as 30s, 5m or 1h.",
-        json_schema_extra={"pattern": f"^(?:{DURATION})$", "example": "5m"},
-    ),
-]
+_Headers = Annotated[RunHeaders, Header()]
 _described = APIRouter()  # what `predictions.py` answers, which reads its requests itself
 
 
 @_described.post("/predictions", response_class=Response, responses=_DONE | _ACCEPTED | _REFUSED)
-async def create(
-    body: PredictionRequest, prefer: _Prefer = None, cancel_after: _CancelAfter = None
-) -> None:
+async def create(headers: _Headers, body: PredictionRequest) -> None:
     """Run, under an id of the client's or a new one."""
 
 
@@ -98,12 +80,7 @@ async def create(
     response_model=Run,
     responses=_REPLAYED | _ACCEPTED | _REFUSED,
 )
-async def once(
-    prediction_id: PathId,
-    body: PredictionOfId,
-    prefer: _Prefer = None,
-    cancel_after: _CancelAfter = None,
-) -> None:
+async def once(prediction_id: PathId, headers: _Headers, body: PredictionOfId) -> None:
     """Run once: the same id again gives what is known of it."""
 
 

@@ -123,6 +123,23 @@ class Document(BaseModel):
     components: dict[str, Any]
 
 
+class RunHeaders(BaseModel):
+    """How a client wants its answer."""
+
+    prefer: _Left[str] = Field(
+        None,
+        alias="Prefer",
+        description="`respond-async`: answer at once. `wait=n`: after n seconds at most.",
+        json_schema_extra={"example": "wait=60"},
+    )
+    cancel_after: _Left[str] = Field(
+        None,
+        alias="Cancel-After",
+        description="Cancel it after this time, such as 30s, 5m or 1h.",
+        json_schema_extra={"pattern": f"^(?:{DURATION})$", "example": "5m"},
+    )
+
+
 class PredictionOfId(BaseModel):
     """What a PUT brings: its id is in the path."""
 

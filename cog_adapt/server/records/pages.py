@@ -15,8 +15,6 @@ from cog_adapt.server.records.record import Page
 from cog_adapt.server.records.rows import to_record
 from cog_adapt.server.records.tables import Moment, records
 
-MAX_LIMIT = 1000
-
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True):
     """The last record of the page before."""
@@ -32,10 +30,8 @@ def to_query(kind: Kind, statuses: Sequence[str], cursor: str | None, limit: int
     """What to read.
 
     Raises:
-        InputError: the cursor was not made here, or the limit is too large.
+        InputError: the cursor was not made here.
     """
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InputError(f"limit is {limit}; allowed: 1 to {MAX_LIMIT}")
     return PageQuery(kind, tuple(statuses), _decode(cursor), limit)
 
 

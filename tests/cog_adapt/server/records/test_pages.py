@@ -86,16 +86,6 @@ def test_a_cursor_that_was_not_given_out_is_refused(home, cursor):
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("limit", [0, -1, 1001])
-def test_a_limit_out_of_bounds_is_refused(sqlite_home, limit):
-    async def story():
-        async with sqlite_home.opened() as records:
-            with pytest.raises(InputError, match=f"limit is {limit}; allowed: 1 to 1000"):
-                await records.page("predict", limit=limit)
-
-    asyncio.run(story())
-
-
 def test_an_empty_database_has_an_empty_page(home):
     async def story():
         async with home.opened() as records:
