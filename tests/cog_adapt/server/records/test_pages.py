@@ -24,6 +24,8 @@ def test_pages_go_to_the_oldest(home):
             third = await records.page("predict", cursor=second.next_cursor, limit=2)
             assert [names(page) for page in (first, second, third)] == ["r4 r3", "r2 r1", "r0"]
             assert third.next_cursor is None
+            whole = await records.page("predict", limit=5)
+            assert (names(whole), whole.next_cursor) == ("r4 r3 r2 r1 r0", None)
 
     asyncio.run(story())
 
