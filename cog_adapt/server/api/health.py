@@ -1,5 +1,7 @@
 """The endpoints about the server itself."""
 
+import asyncio
+
 import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -83,7 +85,9 @@ async def openapi(request: Request, service: ServiceDep) -> Response:
         return json_response({"error": "OpenAPI schema not available"}, 503)
     if service.settings.strict_cog:
         return json_response(service.schema())
-    return json_response(whole_document(request.app, service.schema()))
+    # In a thread: FastAPI's part is made at the first request, which takes some 30 ms.
+    document = await asyncio.to_thread(whole_document, request.app, service.schema())
+    return json_response(document)
 
 
 @router.api_route(
