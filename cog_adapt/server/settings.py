@@ -62,12 +62,14 @@ class Settings(BaseSettings):
 
     port: int = Field(default=5000, ge=0, le=65535, description="port to listen on")
     cog_predict_type_stub: str | None = Field(
-        default=None, description="FILE.py:NAME of the predictor"
+        default=None, description="FILE.py:NAME of the predictor; unset: `cog.yaml`'s"
     )
     cog_train_type_stub: str | None = Field(
-        default=None, description="FILE.py:NAME of the training"
+        default=None, description="FILE.py:NAME of the training; unset: `cog.yaml`'s"
     )
-    cog_max_concurrency: int | None = Field(default=None, ge=1, description="predictions at once")
+    cog_max_concurrency: int | None = Field(
+        default=None, ge=1, description="predictions at once; unset: `@cog.concurrent`'s, else 1"
+    )
     cog_setup_timeout: float = Field(
         default=0, ge=0, description="seconds for setup(); 0: no limit"
     )
@@ -82,55 +84,59 @@ class Settings(BaseSettings):
         default=None, description="bearer token sent with webhooks"
     )
     log_format: Literal["json", "console"] = Field(
-        default="json", description="of the server's own log"
+        default="json", description="form of the server's own log"
     )
-    cog_log_level: str = Field(default="info", description="debug, info, warning or error")
+    cog_log_level: str = Field(default="info", description="`debug`, `info`, `warning` or `error`")
     kubernetes_service_host: str | None = Field(
-        default=None, description="set by Kubernetes: touch /var/run/cog/ready when ready"
+        default=None, description="set by Kubernetes: `/var/run/cog/ready` is touched when ready"
     )
 
-    strict_cog: bool = Field(default=False, description="give Cog's behaviour where ours differs")
+    strict_cog: bool = Field(default=False, description="Cog's behaviour where ours differs")
     max_queue: int = Field(
-        default=1000, ge=0, description="predictions that may wait; 0: 409, as Cog"
+        default=1000, ge=0, description="predictions that may wait; more is 429; 0: 409, as Cog"
     )
     data_dir: Path = Field(default=Path(".data"), description="folder of records and large values")
     database_url: str | None = Field(
-        default=None, description="postgresql://… or sqlite:///FILE; by default SQLite in DATA_DIR"
+        default=None, description="`postgresql://…` or `sqlite:///FILE`; unset: SQLite in DATA_DIR"
     )
     retention_days: float = Field(
-        default=30, gt=0, le=100_000, description="finished records are kept so long"
+        default=30, gt=0, le=100_000, description="days for which finished records are kept"
     )
     retention_count: int = Field(
-        default=100_000, ge=1, description="and at most so many of each kind"
+        default=100_000, ge=1, description="finished records of each kind that are kept at most"
     )
     drain_seconds: float | None = Field(
         default=None,
         ge=0,
-        description="on SIGTERM, wait so long for what is in flight; unset: without limit",
+        description="seconds on SIGTERM for what is in flight; unset: no limit",
     )
     max_crashes: int = Field(
         default=5, ge=1, description="crashes in a row until health is DEFUNCT"
     )
     egress_allow: Names = Field(
         default=(),
-        description="hosts and CIDRs that input files and webhooks may reach beside public ones",
+        description="hosts and networks that callers' URLs may reach beside public ones",
     )
     webhook_secret: str | None = Field(
-        default=None, description="whsec_… that signs webhooks (Standard Webhooks)"
+        default=None, description="`whsec_…` that signs webhooks (Standard Webhooks)"
     )
-    max_body_bytes: int = Field(default=100 * 2**20, ge=1, description="of a request; more is 413")
-    max_file_bytes: int = Field(default=2**30, ge=1, description="of one input file")
+    max_body_bytes: int = Field(
+        default=100 * 2**20, ge=1, description="bytes of a request's body; more is 413"
+    )
+    max_file_bytes: int = Field(
+        default=2**30, ge=1, description="bytes of one input file, decompressed too"
+    )
     max_string_length: int = Field(
         default=64 * 2**20, ge=1, description="characters of one string in an input"
     )
     body_seconds: float = Field(
-        default=30, gt=0, description="a body that pauses for longer is refused"
+        default=30, gt=0, description="seconds; a body that pauses for longer is refused"
     )
     api_keys_file: Path | None = Field(
         default=None, description="file of hashed API keys, read again when it changes"
     )
     rate_limit: str | None = Field(
-        default=None, description="per key or address, such as 100/minute"
+        default=None, description="requests per key or address, such as `100/minute`"
     )
     cors_origins: Names = Field(default=(), description="origins that browsers may call from")
 

@@ -1,6 +1,5 @@
 """What the README shows is true."""
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.selftest import load_task
-from cog_adapt.server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -47,21 +45,6 @@ def test_a_model_of_ones_own_adapts_and_passes_the_self_test(tmp_path):
     exec(use, scope)
     losses = scope["adaptation"].report.to_json()["losses"]
     assert losses[-1] < losses[0]
-
-
-def test_the_settings_table_has_every_setting_with_its_default():
-    told = dict(re.findall(r"`([A-Z_]+)` ([^ |]+)(?= [·|])", README))
-    fields = {name: field.default for name, field in Settings.model_fields.items()}
-    fields |= {field.name: field.default for field in dataclasses.fields(RunnerSettings)}
-    defaults = {name.upper(): _shown(default) for name, default in fields.items()}
-    assert {name: told.pop(name, None) for name in defaults} == defaults
-    assert told == {"MODEL": "–", "COG_WEIGHTS": "–"}  # read where they are used
-
-
-def _shown(default: object) -> str:
-    if default is None or default == ():
-        return "–"
-    return str(int(default) if isinstance(default, bool) else default)
 
 
 def test_the_commands_are_there():

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from fastapi import Depends, FastAPI
 from starlette.requests import Request
 
+from cog_adapt.server.api.shapes import PathId
 from cog_adapt.server.errors import InvalidPath
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.service import PredictionService
@@ -52,10 +53,6 @@ def parts_of(request: Request) -> Parts:
 
 
 # Coroutines, since FastAPI runs a plain function in a thread.
-async def _settings(request: Request) -> Settings:
-    return parts_of(request).settings
-
-
 async def _service(request: Request) -> PredictionService:
     return parts_of(request).service
 
@@ -89,10 +86,13 @@ async def read_prediction_id(request: Request) -> str:
         raise InvalidPath("Invalid URL: Invalid UTF-8 in `id`") from error
 
 
-SettingsDep = Annotated[Settings, Depends(_settings)]
+async def _prediction_id(request: Request, prediction_id: PathId) -> str:  # for the document
+    return await read_prediction_id(request)
+
+
 ServiceDep = Annotated[PredictionService, Depends(_service)]
 MonitorDep = Annotated[HealthMonitor, Depends(_monitor)]
 WebhooksDep = Annotated[Webhooks, Depends(_webhooks)]
 MetricsDep = Annotated[Metrics, Depends(_metrics)]
 ShutDownDep = Annotated[Callable[[], None], Depends(_shut_down)]
-PredictionIdDep = Annotated[str, Depends(read_prediction_id)]
+PredictionIdDep = Annotated[str, Depends(_prediction_id)]

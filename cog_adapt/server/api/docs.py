@@ -10,7 +10,7 @@ from importlib.resources import files
 from fastapi import APIRouter
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 _FILES = files("fastapi_swagger.resources")
 _VERSION = version("fastapi-swagger")
@@ -28,9 +28,13 @@ _KEPT = {
 router = APIRouter()
 
 
-@router.api_route("/docs", methods=["GET", "HEAD"])
+@router.api_route(
+    "/docs",
+    methods=["GET", "HEAD"],
+    response_class=HTMLResponse,
+)
 async def page() -> Response:
-    """The OpenAPI document, to read and try."""
+    """Return the OpenAPI document as a page, to read and try."""
     return get_swagger_ui_html(
         openapi_url="openapi.json",  # relative: the server may be behind a prefix
         title="Cog",
@@ -41,9 +45,9 @@ async def page() -> Response:
     )
 
 
-@router.api_route("/docs/{name}", methods=["GET", "HEAD"])
+@router.api_route("/docs/{name}", methods=["GET", "HEAD"], include_in_schema=False)
 async def part(name: str) -> Response:
-    """A file of the page."""
+    """Return a file of the page."""
     if name not in _TYPES:
         raise HTTPException(404)
     return Response((_FILES / name).read_bytes(), 200, _KEPT, _TYPES[name])

@@ -1,24 +1,36 @@
 """The endpoints about the server itself."""
 
+import asyncio
+
 import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from cog_adapt.server.api.dependencies import MetricsDep, MonitorDep, ServiceDep, ShutDownDep
+from cog_adapt.server.api.openapi import whole_document
 from cog_adapt.server.api.responses import json_response
+from cog_adapt.server.api.shapes import (
+    Document,
+    Liveness,
+    Nothing,
+    Readiness,
+    Report,
+    Responses,
+    refusals,
+)
 from cog_adapt.server.errors import NotFound, NotReady, SelfTestError, SelfTestTimeout
 from cog_adapt.server.protocol import AskGauges, AskSelfTest, Gauges, SelfTested
-from cog_adapt.server.schema.mirror_document import mirror_document
 from cog_adapt.server.service.health import HealthMonitor, versions
 
 _GAUGE_SECONDS = 0.5
 _SELF_TEST_SECONDS = 600.0
 _READ = ["GET", "HEAD"]
+_FAILED: Responses = {503: {"model": Report, "description": "It failed, or the model is not ready"}}
 router = APIRouter()
 
 
-@router.api_route("/", methods=_READ)
+@router.api_route("/", methods=_READ, include_in_schema=False)  # Cog's own document has it
 async def root(service: ServiceDep) -> Response:
     """Tell where everything is, as Cog does."""
     body = {
@@ -42,40 +54,51 @@ def _urls(noun: str) -> dict[str, str]:
     }
 
 
-@router.api_route("/health-check", methods=_READ)
+@router.api_route("/health-check", methods=_READ, include_in_schema=False)  # and this
 async def health_check(monitor: MonitorDep) -> Response:
     """Answer Cog's health check: always 200."""
     return json_response(await monitor.report())
 
 
-@router.api_route("/healthz", methods=_READ)
+@router.api_route("/healthz", methods=_READ, response_model=Liveness)
 async def healthz() -> Response:
     """Answer for liveness: the front process answers."""
     return json_response({"alive": True})
 
 
-@router.api_route("/readyz", methods=_READ)
+@router.api_route(
+    "/readyz",
+    methods=_READ,
+    response_model=Readiness,
+    responses={503: {"model": Readiness, "description": "Not ready"}},
+)
 async def readyz(monitor: MonitorDep) -> Response:
     """Answer for readiness: 200 if requests are welcome here, else 503 and why."""
     is_ready, body = await monitor.readiness()
     return json_response(body, 200 if is_ready else 503)
 
 
-@router.api_route("/openapi.json", methods=_READ)
-async def openapi(service: ServiceDep) -> Response:
+@router.api_route("/openapi.json", methods=_READ, response_model=Document, responses=refusals(503))
+async def openapi(request: Request, service: ServiceDep) -> Response:
     """Return the OpenAPI document."""
     if not service.is_ready:
         return json_response({"error": "OpenAPI schema not available"}, 503)
-    return json_response(mirror_document(service.schema(), strict=service.settings.strict_cog))
+    if service.settings.strict_cog:
+        return json_response(service.schema())
+    # In a thread: FastAPI's part is made at the first request, which takes some 30 ms.
+    document = await asyncio.to_thread(whole_document, request.app, service.schema())
+    return json_response(document)
 
 
-@router.api_route("/selftest", methods=_READ)
+@router.api_route(
+    "/selftest", methods=_READ, response_model=Report, responses=refusals(404) | _FAILED
+)
 async def self_test(monitor: MonitorDep) -> Response:
     """Return the latest report of the gradient self-test."""
     return _latest(monitor)
 
 
-@router.post("/selftest")
+@router.post("/selftest", response_model=Report, responses=refusals(404, 500, 504) | _FAILED)
 async def run_self_test(service: ServiceDep, monitor: MonitorDep, metrics: MetricsDep) -> Response:
     """Run the gradient self-test again, between two steps of whatever runs."""
     if service.worker.process.state != "ready":
@@ -101,7 +124,7 @@ def _latest(monitor: HealthMonitor) -> Response:
     return json_response(report, 200 if report.get("passed") else 503)
 
 
-@router.api_route("/metrics", methods=_READ)
+@router.api_route("/metrics", methods=_READ, response_class=PlainTextResponse)
 async def metrics(request: Request, service: ServiceDep, numbers: MetricsDep) -> Response:
     """Return numbers for Prometheus."""
     if service.worker.process.state == "ready":
@@ -117,7 +140,7 @@ async def metrics(request: Request, service: ServiceDep, numbers: MetricsDep) ->
     return Response(body, media_type=content_type)
 
 
-@router.post("/shutdown")
+@router.post("/shutdown", response_model=Nothing)
 async def shutdown(shut_down: ShutDownDep) -> Response:
     """End the server, as SIGTERM does."""
     shut_down()

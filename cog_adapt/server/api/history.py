@@ -2,35 +2,64 @@
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from fastapi import APIRouter, Depends
-from starlette.requests import Request
+from annotated_types import Interval
+from fastapi import APIRouter, Depends, Header, Query
+from pydantic import BeforeValidator
+from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
 from cog_adapt.server.api.dependencies import PredictionIdDep, ServiceDep, WebhooksDep
 from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.api.responses import json_response, record_body
+from cog_adapt.server.api.shapes import (
+    STREAM,
+    Deliveries,
+    Delivery,
+    Page,
+    Responses,
+    Run,
+    Status,
+    refusals,
+)
 from cog_adapt.server.api.sse import EventStream, follow, translated
 from cog_adapt.server.errors import InputError, InvalidRequest, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
-from cog_adapt.server.records.record import Delivery
+from cog_adapt.server.records.record import Delivery as OwedDelivery
 from cog_adapt.server.service.mapping import to_record
 from cog_adapt.server.service.service import PredictionService
 
-_STATUSES = ("starting", "processing", "succeeded", "failed", "canceled")
+_STATUSES = get_args(Status)
 _MOST_A_PAGE = 1000
 _NUMBER = re.compile(r"[0-9]{1,15}")  # more digits than int() takes would be a fault of ours
 
 
-async def _last_event_id(request: Request) -> int:
-    """Return the number of the last event that a reader has seen.
+def _read_statuses(given: list[str]) -> list[str]:
+    """Return the statuses of a query, with commas between or each by itself.
 
     Raises:
-        InvalidRequest: it is no number.
+        InvalidRequest: one is unknown.
     """
-    text = request.headers.get("last-event-id", "0")
+    statuses = [status for part in given for status in part.split(",")]
+    unknown = [status for status in statuses if status not in _STATUSES]
+    if unknown:
+        raise InvalidRequest(
+            f"status is {unknown[0]!r}; allowed: {', '.join(_STATUSES)}.", ("query", "status")
+        )
+    return statuses
+
+
+def _read_limit(text: str) -> int:
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_A_PAGE:
+        raise InvalidRequest(
+            f"limit is {text[:20]!r}; allowed: 1 to {_MOST_A_PAGE}.", ("query", "limit")
+        )
+    return int(text)
+
+
+def _read_event_id(text: str) -> int:
     if not _NUMBER.fullmatch(text):
         raise InvalidRequest(
             f"Last-Event-ID is {text[:20]!r}; allowed: the id of an event, a whole number.",
@@ -39,7 +68,45 @@ async def _last_event_id(request: Request) -> int:
     return int(text)
 
 
-_LastEventIdDep = Annotated[int, Depends(_last_event_id)]
+# What the readers raise passes through FastAPI: so the answers to wrong values stay in Cog's form.
+_Statuses = Annotated[
+    list[Status],
+    BeforeValidator(_read_statuses),
+    Query(alias="status", default_factory=list, description="Only these."),
+]
+_Limit = Annotated[
+    int,
+    Interval(ge=1, le=_MOST_A_PAGE),
+    BeforeValidator(_read_limit),
+    Query(description="At most so many."),
+]
+_Cursor = Annotated[str | SkipJsonSchema[None], Query(description="`next` of the page before.")]
+_LastEventId = Annotated[
+    int,
+    Interval(ge=0, le=10**15 - 1),
+    BeforeValidator(_read_event_id),
+    Header(
+        alias="Last-Event-ID",
+        description="The last event that was seen; 0: from the beginning.",
+    ),
+]
+
+
+async def _last_event_id(last_event_id: _LastEventId = 0) -> int:
+    """Return the number of the last event that a reader has seen.
+
+    Raises:
+        InvalidRequest: it is no number.
+    """
+    return last_event_id
+
+
+_LastEventIdDep = Annotated[int, Depends(_last_event_id)]  # before the id in the path is read
+_LOOKS = refusals(400, 404, 503)
+_FOLLOWS: dict[str, Any] = {"response_class": Response, "responses": STREAM | _LOOKS}
+_KNOWN_ID = {"prediction_id": "$response.body#/id"}
+_CANCEL = {"operationId": "cancel_predictions__prediction_id__cancel_post", "parameters": _KNOWN_ID}
+_SHOWN: Responses = {200: {"links": {"cancel": _CANCEL}}}
 
 
 class HistoryRoutes:
@@ -56,29 +123,30 @@ class HistoryRoutes:
         """Return the routes."""
         router, path = APIRouter(), f"/{NOUNS[self._kind]}s"
         one = f"{path}/{{prediction_id}}"
-        reads: tuple[tuple[str, Callable[..., Awaitable[Response]]], ...] = (
-            (path, self.page),
-            (one, self.show),
-            (f"{one}/events", self.events),
-            (f"{one}/stream", self.stream),
-            (f"{one}/deliveries", self.deliveries),
+        of_page: dict[str, Any] = {"response_model": Page, "responses": refusals(404, 503)}
+        of_one = {"response_model": Run, "responses": _SHOWN | _LOOKS}
+        of_webhooks = {"response_model": Deliveries, "responses": _LOOKS}
+        of_webhook = {"response_model": Delivery, "responses": _LOOKS, "methods": ["POST"]}
+        routes: tuple[tuple[str, Callable[..., Awaitable[Response]], dict[str, Any]], ...] = (
+            (path, self.page, of_page),
+            (one, self.show, of_one),
+            (f"{one}/events", self.events, _FOLLOWS),
+            (f"{one}/stream", self.stream, _FOLLOWS),
+            (f"{one}/deliveries", self.deliveries, of_webhooks),
+            (f"{one}/deliveries/{{delivery_id}}/redeliver", self.redeliver, of_webhook),
         )
-        for at, endpoint in reads:
-            router.add_api_route(at, endpoint, methods=["GET", "HEAD"])
-        at = f"{one}/deliveries/{{delivery_id}}/redeliver"
-        router.add_api_route(at, self.redeliver, methods=["POST"])
+        read: dict[str, Any] = {
+            "methods": ["GET", "HEAD"],
+            "include_in_schema": self._kind == "predict",
+        }
+        for at, endpoint, described in routes:
+            router.add_api_route(at, endpoint, **(read | described))
         return router
 
-    async def page(self, request: Request, service: ServiceDep) -> Response:
+    async def page(
+        self, service: ServiceDep, statuses: _Statuses, limit: _Limit = 100, cursor: _Cursor = None
+    ) -> Response:
         """Return some records, newest first."""
-        query = request.query_params
-        statuses = [status for part in query.getlist("status") for status in part.split(",")]
-        unknown = [status for status in statuses if status not in _STATUSES]
-        if unknown:
-            raise InvalidRequest(
-                f"status is {unknown[0]!r}; allowed: {', '.join(_STATUSES)}.", ("query", "status")
-            )
-        limit, cursor = _read_limit(query.get("limit", "100")), query.get("cursor")
         try:
             page = await service.records.page(self._kind, statuses, cursor, limit)
         except InputError as error:
@@ -148,14 +216,6 @@ class HistoryRoutes:
         return record
 
 
-def _read_limit(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_A_PAGE:
-        raise InvalidRequest(
-            f"limit is {text[:20]!r}; allowed: 1 to {_MOST_A_PAGE}.", ("query", "limit")
-        )
-    return int(text)
-
-
-def _delivery_body(delivery: Delivery) -> dict[str, Any]:
+def _delivery_body(delivery: OwedDelivery) -> dict[str, Any]:
     names = "id event url state attempts last_status last_error created_at delivered_at"
     return {name: getattr(delivery, name) for name in names.split()}

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cog_adapt.server.api.shapes import DURATION
 from cog_adapt.server.errors import InvalidRequest
-from cog_adapt.server.schema.mirror_components import DURATION
 
 EVENT_STREAM = "text/event-stream"
 _WAIT = re.compile(r"wait(?:=(\d+))?")

@@ -40,7 +40,7 @@ class RecordQueries:
         """Return a page of records, newest first, with large texts as references.
 
         Raises:
-            InputError: the cursor or the limit is not allowed.
+            InputError: the cursor was not made here.
         """
         query = to_query(kind, statuses, cursor, limit)
         await self._writer.flush()

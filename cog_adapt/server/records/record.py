@@ -44,10 +44,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     webhook: str | None = None
     webhook_events: tuple[str, ...] | None = None
     server: str | None = None
-    attempts: int = 0
     retries_left: int = 0
     deadline: datetime | None = None
-    version: str | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -88,8 +86,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page of records, newest first; a cursor is None if there is no page beyond."""
+    """Some records, newest first; the cursor is None where there is nothing older."""
 
     records: list[Record]
     next_cursor: str | None = None
-    previous_cursor: str | None = None

@@ -67,21 +67,6 @@ class Records(RecordQueries):
         """The reason why the last write failed, or None."""
         return self._transactions.error
 
-    @property
-    def healthy(self) -> bool:
-        """Whether the last write succeeded."""
-        return self.error is None
-
-    @property
-    def waiting(self) -> int:
-        """The number of changes that are not committed yet."""
-        return self._writer.waiting
-
-    @property
-    def lost(self) -> int:
-        """The number of dropped changes: too many waited, or the database refused them."""
-        return self._transactions.lost
-
     def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
         """Write within about 100 ms, with retries for as long as that fails.
 

@@ -30,13 +30,11 @@ class Transactions:
     """Writes to the database.
 
     Attributes:
-        error: the reason why the last transaction failed, or None.
-        lost: the number of dropped changes.
+        error: why the last transaction failed; None when it did not.
     """
 
     def __init__(self, engine: Engine, write: Write) -> None:
         self.error: str | None = None
-        self.lost = 0
         self._engine = for_writing(engine)
         self._write = write
 
@@ -77,8 +75,7 @@ class Transactions:
             elif isinstance(error, StorageError) and not _is_fault_of_data(error.__cause__):
                 return {}, error
             else:
-                self.lost += 1
-                self.error = None  # the database itself works
+                self.error = None  # the database is well
                 _log.error("record %s is lost, the database does not take it: %s", key, error)
                 refused[key] = StorageError(f"{key[0]} {key[1]!r} cannot be stored: {error}")
         return refused, None

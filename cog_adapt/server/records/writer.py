@@ -167,7 +167,6 @@ class Writer:
         """Put changes that no caller waits for back, to be written with the next ones."""
         given_up = self._open.behind.restore(batch.behind, MAX_KEPT)
         if given_up:
-            self._transactions.lost += given_up
             _log.error("%d changes are lost: %s", given_up, self._transactions.error)
         if self._open.behind:
             self._waken.set()

@@ -1,7 +1,7 @@
 """Where spans go: OpenTelemetry's variables, and the ones Cog writes into an image."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 from cog_adapt.server.errors import ConfigError
@@ -10,7 +10,6 @@ from cog_adapt.server.telemetry.propagation import TraceHeaders
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.sdk.trace.sampling import Sampler
 
 _TRUE = frozenset({"1", "true", "yes"})
 _FALSE = frozenset({"0", "false", "no"})
@@ -52,24 +51,37 @@ def read_trace_headers(environment: Mapping[str, str]) -> TraceHeaders:
             raise ConfigError(f"COG_TRACE_HEADER_FORMAT is {other!r}; choose w3c or jaeger")
 
 
-def open_provider(environment: Mapping[str, str] = os.environ) -> "TracerProvider":
+def open_provider() -> "TracerProvider":
     """A provider that exports in batches, from a thread of its own.
 
-    The SDK reads the rest of `OTEL_*` (headers, certificates, resource, batches) itself.
+    The SDK reads the rest of `OTEL_*` (sampler, certificates, resource, batches) itself.
 
     Raises:
-        ConfigError: sampler or protocol is unknown.
+        ConfigError: the protocol is unknown.
     """
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    name = environment.get("OTEL_SERVICE_NAME") or "cog"
+    exporter = _choose_exporter(os.environ)
+    take_cogs_sampler(os.environ)
+    name = os.environ.get("OTEL_SERVICE_NAME") or "cog"
     resource = Resource.create({"service.name": name, "cog.process.role": "parent"})
-    sampler, exporter = _choose_sampler(environment), _choose_exporter(environment)
-    provider = TracerProvider(resource=resource, sampler=sampler, shutdown_on_exit=False)
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
+
+
+def take_cogs_sampler(environment: MutableMapping[str, str]) -> None:
+    """Set OpenTelemetry's variables for the sampler from Cog's, where the operator set none.
+
+    Cog's default starts no trace of its own, OpenTelemetry's does.
+    """
+    asked = _is_on(environment, "COG_TRACE_CONFIGURED", False)
+    default = "parentbased_always_off" if asked else "parentbased_always_on"
+    for name, otherwise in (("SAMPLER", default), ("SAMPLER_ARG", "1")):
+        value = environment.get(f"OTEL_TRACES_{name}") or environment.get(f"COG_TRACE_{name}")
+        environment[f"OTEL_TRACES_{name}"] = value or otherwise
 
 
 def _is_on(environment: Mapping[str, str], name: str, default: bool) -> bool:
@@ -101,42 +113,3 @@ def _choose_exporter(environment: Mapping[str, str]) -> "SpanExporter":
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()
-
-
-def _choose_sampler(environment: Mapping[str, str]) -> "Sampler":
-    from opentelemetry.sdk.trace import sampling
-
-    # Cog's default starts no trace of its own, OpenTelemetry's does.
-    asked = _is_on(environment, "COG_TRACE_CONFIGURED", False)
-    default = "parentbased_always_off" if asked else "parentbased_always_on"
-    name = environment.get("OTEL_TRACES_SAMPLER") or environment.get("COG_TRACE_SAMPLER") or default
-    fixed: dict[str, Sampler] = {
-        "always_on": sampling.ALWAYS_ON,
-        "always_off": sampling.ALWAYS_OFF,
-        "parentbased_always_on": sampling.DEFAULT_ON,
-        "parentbased_always_off": sampling.DEFAULT_OFF,
-    }
-    ratio = {
-        "traceidratio": sampling.TraceIdRatioBased,
-        "parentbased_traceidratio": sampling.ParentBasedTraceIdRatio,
-    }
-    if name in fixed:
-        return fixed[name]
-    if name not in ratio:
-        raise ConfigError(f"the sampler is {name!r}; choose from {', '.join([*fixed, *ratio])}")
-    return ratio[name](_read_ratio(environment))
-
-
-def _read_ratio(environment: Mapping[str, str]) -> float:
-    text = (
-        environment.get("OTEL_TRACES_SAMPLER_ARG")
-        or environment.get("COG_TRACE_SAMPLER_ARG")
-        or "1"
-    )
-    try:
-        ratio = float(text)
-    except ValueError:
-        ratio = -1
-    if not 0 <= ratio <= 1:
-        raise ConfigError(f"the sampler's argument is {text!r}; give a share from 0 to 1")
-    return ratio

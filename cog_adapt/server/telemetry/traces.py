@@ -175,20 +175,20 @@ class Traces:
             propagate.set_global_textmap(names)  # FastAPI reads requests by it
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Traces":
+    def from_environment(cls) -> "Traces":
         """Traces as the operator asked for them.
 
         Raises:
             ConfigError: a variable has a value that is not allowed.
         """
-        names = read_trace_headers(environment)
-        if not are_traces_wanted(environment):
-            if environment.get("COG_TRACE_CONFIGURED"):
+        names = read_trace_headers(os.environ)
+        if not are_traces_wanted(os.environ):
+            if os.environ.get("COG_TRACE_CONFIGURED"):
                 structlog.get_logger().info(
                     "no traces: disabled, or no OTEL_EXPORTER_OTLP_ENDPOINT"
                 )
             return cls(names)
-        return cls(names, open_provider(environment))
+        return cls(names, open_provider())
 
     def begin(
         self, headers: Mapping[str, str], kind: str, prediction_id: str, context: Mapping[str, str]

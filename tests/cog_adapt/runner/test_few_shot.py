@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,8 @@ def fixed(make_runner):
 
 
 def request_of(**values):
-    return Request(**{"inputs": TEXTS, "recipe": FEW} | values)
+    defaults: dict[str, Any] = {"inputs": TEXTS, "recipe": FEW}
+    return Request(**defaults | values)
 
 
 def ask(runner, record=None, **values):

@@ -45,10 +45,8 @@ def test_the_loss_of_a_pair_is_the_tasks():
 
 
 def test_a_start_begins_anew_keeps_nothing_and_cannot_be_changed():
-    recipe, precision = Recipe(), Precision(CPU)
-    start: Any = Start(
-        Images(), nn.Identity(), {}, LABELS, examples("images"), recipe, precision, 0.1
-    )
+    rows, recipe, precision = examples("images"), Recipe(), Precision(CPU)
+    start: Any = Start(Images(), nn.Identity(), {}, LABELS, rows, recipe, precision, 0.1)
     assert (start.resume, start.keep, start.keep_every) == (None, None, 50)
     with pytest.raises(dataclasses.FrozenInstanceError):
         start.learning_rate = 0.2

@@ -57,9 +57,9 @@ def test_every_mistake_is_named_with_its_value_and_what_is_allowed(monkeypatch):
     assert "MAX_QUEUE is 'many': Input should be a valid integer" in str(caught.value)
 
 
-def test_a_mistake_in_cog_yaml_is_named_with_its_line(folder):
-    (folder / "cog.yaml").write_text("build:\n  python_version: 3.1\n")
-    with pytest.raises(ConfigError, match=r"cog\.yaml:2: build\.python_version"):
+def test_a_mistake_in_cog_yaml_is_named_with_its_key(folder):
+    (folder / "cog.yaml").write_text("concurrency:\n  max: 0\n")
+    with pytest.raises(ConfigError, match=r"cog\.yaml: concurrency\.max is 0: .* equal to 1"):
         read_settings()
 
 

@@ -13,7 +13,6 @@ from cog_adapt.server.api.dependencies import (
     Parts,
     PredictionIdDep,
     ServiceDep,
-    SettingsDep,
     ShutDownDep,
     WebhooksDep,
     parts_in,
@@ -34,16 +33,15 @@ def app():
 def test_each_part_is_given_by_its_type(app):
     @app.get("/")
     async def all_parts(
-        settings: SettingsDep,
         service: ServiceDep,
         monitor: MonitorDep,
         webhooks: WebhooksDep,
         metrics: MetricsDep,
         shut_down: ShutDownDep,
     ) -> list[Any]:
-        return [settings, service, monitor, webhooks, metrics, shut_down]
+        return [service, monitor, webhooks, metrics, shut_down]
 
-    names = ["settings", "service", "monitor", "webhooks", "metrics", "shut_down"]
+    names = ["service", "monitor", "webhooks", "metrics", "shut_down"]
     assert json.loads(ask(app).body) == [f"the {name}" for name in names]
 
 

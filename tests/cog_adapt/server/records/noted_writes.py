@@ -18,7 +18,6 @@ class Notes(Any):
 
     def __init__(self):
         self.error = None
-        self.lost = 0
         self.fault = None
         self.refused = {}
         self.stored = []

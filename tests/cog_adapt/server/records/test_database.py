@@ -1,16 +1,21 @@
 """Opening a database."""
 
+import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.records import Records
+from cog_adapt.server.records import Records, database
 from cog_adapt.server.records.database import open_database
 from cog_adapt.server.records.tables import metadata
+from tests.cog_adapt.server.records.home import make_record
 
 
 def test_migrations_make_the_tables_that_the_code_describes(home):
@@ -18,6 +23,26 @@ def test_migrations_make_the_tables_that_the_code_describes(home):
     open_database(home.url, home.folder).dispose()
     with home.connected() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_a_database_of_before_loses_the_columns_that_nothing_read_and_no_record(home):
+    config = Config()
+    config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
+
+    async def story():
+        async with home.opened() as records:
+            await records.save_durably(make_record(1))
+            before = await records.get("r1", "predict")
+        with home.connected() as connection:
+            config.attributes["connection"] = connection
+            command.downgrade(config, "0001")
+            connection.exec_driver_sql("UPDATE records SET attempts = 2, version = 'v'")
+        async with home.opened() as records:
+            assert await records.get("r1", "predict") == before
+        with home.connected() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+    asyncio.run(story())
 
 
 def test_servers_may_open_an_empty_database_at_once(home):

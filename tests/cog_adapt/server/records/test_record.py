@@ -48,11 +48,11 @@ def test_every_status_is_either_final_or_not():
 def test_a_new_record_has_only_what_is_known_at_its_start():
     unset = (
         *("started_at", "completed_at", "input", "payload", "input_digest", "output", "error"),
-        *("webhook", "webhook_events", "server", "deadline", "version"),
+        *("webhook", "webhook_events", "server", "deadline"),
     )
     assert [getattr(RECORD, name) for name in unset] == [None] * len(unset)
     assert (RECORD.logs, RECORD.metrics) == ("", "{}")
-    assert (RECORD.attempts, RECORD.retries_left) == (0, 0)
+    assert RECORD.retries_left == 0
 
 
 def test_a_new_delivery_is_owed_and_untried():
@@ -61,9 +61,9 @@ def test_a_new_delivery_is_owed_and_untried():
     assert (DELIVERY.headers, DELIVERY.state, DELIVERY.attempts) == ("{}", "pending", 0)
 
 
-def test_a_page_without_cursors_is_the_only_one():
+def test_a_page_without_a_cursor_is_the_last_one():
     page = Page([RECORD])
-    assert (page.records, page.next_cursor, page.previous_cursor) == ([RECORD], None, None)
+    assert (page.records, page.next_cursor) == ([RECORD], None)
 
 
 @pytest.mark.parametrize("item", [RECORD, DELIVERY, Page([])], ids=lambda item: type(item).__name__)

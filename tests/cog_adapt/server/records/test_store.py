@@ -24,10 +24,8 @@ EVERYTHING = {
     "error": "it's 'broken' :name %s",
     "webhook": "https://example.com/hook?a=b",
     "webhook_events": ("start", "completed"),
-    "attempts": 2,
     "retries_left": 3,
     "deadline": START + timedelta(hours=1),
-    "version": "v1",
 }
 
 
@@ -61,7 +59,7 @@ def test_a_saved_record_is_found_before_it_is_written(home):
     async def story():
         async with home.opened() as records:
             records.save(make_record(1))
-            assert records.waiting == 1
+            assert records._writer.waiting == 1
             assert (await records.get("r1", "predict")).id == "r1"
 
     asyncio.run(story())
@@ -72,7 +70,7 @@ def test_saves_that_nobody_awaits_are_written(home):
         async with home.opened() as records:
             records.save(make_record(1))
             async with asyncio.timeout(10):
-                while records.waiting:
+                while records._writer.waiting:
                     await asyncio.sleep(0.01)
             with home.connected() as connection:
                 assert connection.exec_driver_sql("SELECT id FROM records").all() == [("r1",)]
@@ -129,16 +127,19 @@ def test_a_canceled_caller_does_not_harm_the_others(home):
 def test_one_bad_record_does_not_hold_up_the_others(home, caplog):
     async def story():
         async with home.opened() as records:
-            records.save(make_record(1, attempts=2**70))
+            records.save(make_record(1, retries_left=2**70))
             records.save(make_record(2))
             if home.url:
                 await records.save_durably(make_record(3))
                 with pytest.raises(StorageError, match="cannot be stored"):
-                    await records.save_durably(make_record(4, attempts=2**70))
-                assert records.lost == 2
-                assert "r1" in caplog.text
+                    await records.save_durably(make_record(4, retries_left=2**70))
+                lost = [text for text in caplog.messages if " is lost, " in text]
+                assert [text.split(" is ")[0] for text in lost] == [
+                    "record ('predict', 'r1')",
+                    "record ('predict', 'r4')",
+                ]
             await records.save_durably(make_record(5))
-            assert records.healthy
+            assert records.error is None
             assert (await records.get("r2", "predict")).id == "r2"
 
     asyncio.run(story())
@@ -192,7 +193,7 @@ def test_a_registered_server_is_known_at_once(home):
             with home.connected() as connection:
                 rows = connection.exec_driver_sql("SELECT id FROM servers").all()
             assert rows == [(records.server,)]
-            assert (records.waiting, records.lost, records.error) == (0, 0, None)
+            assert (records._writer.waiting, records.error) == (0, None)
         with home.connected() as connection:
             assert connection.exec_driver_sql("SELECT id FROM servers").all() == []
 

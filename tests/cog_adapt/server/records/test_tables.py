@@ -54,7 +54,7 @@ def test_columns_that_must_be_there_and_keys():
     }
     assert needed == {
         "records": [
-            *("kind", "id", "status", "created_at", "metrics", "attempts", "retries_left"),
+            *("kind", "id", "status", "created_at", "metrics", "retries_left"),
         ],
         "deliveries": [
             *("id", "record_id", "kind", "event", "url", "headers", "state", "attempts"),

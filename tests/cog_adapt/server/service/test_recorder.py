@@ -15,7 +15,7 @@ def test_a_run_is_on_disk_before_the_model_hears_of_it(play):
         on_disk = []
         send = harness.model.send
         harness.model.send = lambda request: (
-            on_disk.append(harness.records.waiting == 0 and request.id) or send(request)
+            on_disk.append(harness.records._writer.waiting == 0 and request.id) or send(request)
         )
         await harness.submit("a")
         assert harness.model.runs == []

@@ -135,7 +135,7 @@ def test_a_process_that_does_not_hear_ends_the_handing_out(play):
         await harness.submit("b", durable=False)
         assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
         assert first.status == "starting"
-        assert harness.records.waiting
+        assert harness.records._writer.waiting
 
     play(scene)
 

@@ -17,12 +17,12 @@ def open_traces(monkeypatch, collector):
     opened = []
 
     def open_them(**variables):
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)  # the SDK's own
-        opened.append(
-            Traces.from_environment(
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, **variables}
-            )
-        )
+        both = {"OTEL_TRACES_SAMPLER": "", "OTEL_TRACES_SAMPLER_ARG": ""}  # set by what is opened
+        for name, value in (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint} | both | variables
+        ).items():
+            monkeypatch.setenv(name, value)
+        opened.append(Traces.from_environment())
         return opened[-1]
 
     yield open_them

@@ -11,6 +11,7 @@ from cog_adapt.server.telemetry.exporting import (
     are_traces_wanted,
     open_provider,
     read_trace_headers,
+    take_cogs_sampler,
 )
 from cog_adapt.server.telemetry.propagation import TraceHeaders
 
@@ -75,11 +76,14 @@ def test_an_unknown_format_is_named():
 
 
 @pytest.fixture
-def open_it():
+def open_it(monkeypatch):
     opened = []
 
     def open_it(**environment):
-        opened.append(open_provider({**ENDPOINT, **environment}))
+        both = {"OTEL_TRACES_SAMPLER": "", "OTEL_TRACES_SAMPLER_ARG": ""}  # set by what is opened
+        for name, value in (ENDPOINT | both | environment).items():
+            monkeypatch.setenv(name, value)
+        opened.append(open_provider())
         return opened[-1]
 
     yield open_it
@@ -160,16 +164,28 @@ def test_a_share_of_traces_may_be_taken(open_it, argument, rate):
     assert root.rate == rate
 
 
-@pytest.mark.parametrize("argument", ["1.01", "-0.1", "much", "nan"])
-def test_a_share_that_is_none_is_refused(open_it, argument):
-    with pytest.raises(ConfigError, match=f"argument is '{argument}'; give a share from 0 to 1"):
-        open_it(COG_TRACE_SAMPLER="traceidratio", COG_TRACE_SAMPLER_ARG=argument)
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"COG_TRACE_SAMPLER": "sometimes"}, "Couldn't recognize sampler sometimes."),
+        (
+            {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "much"},
+            "Could not convert TRACES_SAMPLER_ARG to float. Using default rate 1.0.",
+        ),
+    ],
+)
+def test_what_is_no_sampler_is_logged_and_every_trace_taken(open_it, caplog, environment, said):
+    sampler = open_it(**environment).sampler
+    assert said in caplog.messages
+    assert sampler is sampling.DEFAULT_ON or sampler.rate == 1.0
 
 
-def test_an_unknown_sampler_is_refused_with_those_known(open_it):
-    with pytest.raises(ConfigError) as caught:
-        open_it(COG_TRACE_SAMPLER="sometimes")
-    assert str(caught.value) == (
-        "the sampler is 'sometimes'; choose from always_on, always_off, parentbased_always_on, "
-        "parentbased_always_off, traceidratio, parentbased_traceidratio"
-    )
+def test_the_operators_sampler_stays_and_cogs_is_taken_with_its_share():
+    operators = {"OTEL_TRACES_SAMPLER": "always_off", "OTEL_TRACES_SAMPLER_ARG": "0.5"}
+    environment = dict(operators)
+    take_cogs_sampler(environment)
+    assert environment == operators
+    environment = {"COG_TRACE_SAMPLER": "traceidratio", "COG_TRACE_SAMPLER_ARG": "0.25"}
+    take_cogs_sampler(environment)
+    assert environment["OTEL_TRACES_SAMPLER"] == "traceidratio"
+    assert environment["OTEL_TRACES_SAMPLER_ARG"] == "0.25"

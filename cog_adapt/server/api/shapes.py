@@ -1,0 +1,186 @@
+"""What the API reads and answers beyond Cog's bodies, as the OpenAPI document describes it.
+
+Nothing is checked or made by these: requests are read byte for byte as Cog's server reads them, and
+answers are encoded where they are made. The document is of OpenAPI 3.0, which has `nullable` where
+later versions have a type `null`.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from fastapi import Path
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
+
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
+DURATION = r"([1-9][0-9]{0,5}(?:\.[0-9]{1,3})?|0\.0{0,2}[1-9][0-9]{0,2})(ms|s|m|h)?"
+_ID: dict[str, Any] = {
+    "type": "string",
+    "pattern": ID_PATTERN,
+    "description": "1 to 128 letters, digits and . _ ~ -, beginning with a letter or digit.",
+}
+T = TypeVar("T")
+Status = Literal["starting", "processing", "succeeded", "failed", "canceled"]
+_EventName = Literal["start", "output", "logs", "completed"]
+_Maybe: TypeAlias = Annotated[T | SkipJsonSchema[None], Field(json_schema_extra={"nullable": True})]
+_Left: TypeAlias = T | SkipJsonSchema[None]  # not null, but perhaps not there
+PathId = Annotated[str, Path(json_schema_extra=_ID)]
+
+
+class Error(BaseModel):
+    """Why a request was refused."""
+
+    error: str
+    status: Annotated[_Left[str], WithJsonSchema({"type": "string", "enum": ["failed"]})] = None
+
+
+class Nothing(BaseModel):
+    """An object without properties."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Run(BaseModel):
+    """One that runs, or has run."""
+
+    id: str
+    status: Status
+    input: _Left[dict[str, Any]] = Field(None, description="Secrets are starred out.")
+    output: Any = Field(None, description="So far, or at the end; null without any.")
+    error: _Left[str] = None
+    logs: _Left[str] = None
+    metrics: _Left[dict[str, Any]] = None
+    created_at: _Left[datetime] = None
+    started_at: _Left[datetime] = None
+    completed_at: _Left[datetime] = None
+    queue_position: _Left[Annotated[int, Field(ge=1)]] = None
+
+
+class Page(BaseModel):
+    """Some of them, newest first, and the cursor of the next page."""
+
+    results: list[Run]
+    next: _Maybe[str]
+
+
+class Delivery(BaseModel):
+    """A webhook that is owed, was received, or was given up."""
+
+    id: str
+    event: _EventName
+    url: str
+    state: Literal["pending", "delivered", "failed"]
+    attempts: int = Field(ge=0)
+    last_status: _Maybe[int] = None
+    last_error: _Maybe[str] = None
+    created_at: datetime
+    delivered_at: _Maybe[datetime] = None
+
+
+class Deliveries(BaseModel):
+    """All webhooks that were owed for one."""
+
+    results: list[Delivery]
+
+
+class Event(BaseModel):
+    """One event of a stream; its data is JSON."""
+
+    event: str
+    id: _Left[str] = None
+    data: str
+
+
+class Liveness(BaseModel):
+    """Whether the front process answers."""
+
+    alive: bool
+
+
+class Readiness(BaseModel):
+    """Whether requests are welcome, and why not."""
+
+    ready: bool
+    status: str
+    user_healthcheck_error: _Left[str] = None
+    self_test: _Left[str] = None
+    records: _Left[str] = None
+
+
+class Report(BaseModel):
+    """What a self-test found."""
+
+    model_config = ConfigDict(extra="allow")
+    passed: _Left[bool] = None
+
+
+class Document(BaseModel):
+    """An OpenAPI document."""
+
+    openapi: str
+    info: dict[str, Any]
+    paths: dict[str, Any]
+    components: dict[str, Any]
+
+
+class RunHeaders(BaseModel):
+    """How a client wants its answer."""
+
+    prefer: _Left[str] = Field(
+        None,
+        alias="Prefer",
+        description="`respond-async`: answer at once. `wait=n`: after n seconds at most.",
+        json_schema_extra={"example": "wait=60"},
+    )
+    cancel_after: _Left[str] = Field(
+        None,
+        alias="Cancel-After",
+        description="Cancel it after this time, such as 30s, 5m or 1h.",
+        json_schema_extra={"pattern": f"^(?:{DURATION})$", "example": "5m"},
+    )
+
+
+class PredictionOfId(BaseModel):
+    """What a PUT brings: its id is in the path."""
+
+    input: dict[str, Any] = Field(description="By the signature of the predictor.")
+    webhook: _Maybe[str] = Field(
+        None, description="Events are posted there.", json_schema_extra={"format": "uri"}
+    )
+    webhook_events_filter: _Left[list[_EventName]] = Field(
+        None, description="Which events; all without it, none if it is empty."
+    )
+    context: _Left[dict[str, str]] = Field(None, description="Strings that run() can look at.")
+    retries: int = Field(
+        0, ge=0, le=10, description="How often to run again what a crash cut short; at most 10."
+    )
+
+
+class PredictionRequest(PredictionOfId):
+    """What a POST brings."""
+
+    id: Annotated[_Left[str], WithJsonSchema(_ID | {"nullable": True})] = None
+
+
+_REASONS = {
+    400: "The body is not JSON, or the id not UTF-8",
+    404: "There is none",
+    406: "This model does not stream",
+    408: "The body came too slowly",
+    409: "The id is in use with another input, or all slots are",
+    413: "The body is too large",
+    415: "The body is not declared as JSON",
+    429: "The queue is full, or the caller too fast",
+    500: "The self-test could not be run",
+    503: "Not ready, or the records cannot be used",
+    504: "No self-test in time",
+}
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+STREAM: Responses = {
+    200: {"content": {"text/event-stream": {"schema": {"$ref": "#/components/schemas/Event"}}}}
+}
+
+
+def refusals(*codes: int) -> Responses:
+    """Return what a route says of requests that it refuses, for its `responses`."""
+    return {code: {"model": Error, "description": _REASONS[code]} for code in codes}

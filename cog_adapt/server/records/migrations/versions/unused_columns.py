@@ -1,0 +1,21 @@
+"""Two columns of the records that nothing reads."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Drop them."""
+    op.drop_column("records", "attempts")
+    op.drop_column("records", "version")
+
+
+def downgrade() -> None:
+    """Add them as they are at a record's start."""
+    op.add_column("records", sa.Column("version", sa.Text))
+    op.add_column(
+        "records", sa.Column("attempts", sa.Integer, nullable=False, server_default=sa.text("0"))
+    )

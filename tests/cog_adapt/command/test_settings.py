@@ -1,0 +1,69 @@
+"""`docs/settings.md` is what the settings say of themselves."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import Field, create_model
+from pydantic_settings import BaseSettings
+
+from cog_adapt.command import settings as module
+from cog_adapt.command.settings import model_rows, page, server_rows
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.server.settings import Settings
+
+WRITTEN = Path(__file__).parents[3] / "docs" / "settings.md"
+MADE = "python -m cog_adapt.command.settings > docs/settings.md"
+
+
+def row_of(name):
+    (row,) = (row for row in (*server_rows(), *model_rows()) if row.name == name)
+    return row
+
+
+def test_the_page_is_up_to_date():
+    assert WRITTEN.read_text() == page(), f"run {MADE}"
+    assert MADE in page()
+
+
+def test_every_setting_has_one_row_with_its_default():
+    fields = {name: field.default for name, field in Settings.model_fields.items()}
+    fields |= {field.name: field.default for field in dataclasses.fields(RunnerSettings)}
+    found = dict(re.findall(r"^\| `([A-Z_]+)` \| `?([^`|]*?)`? \|", page(), re.MULTILINE))
+    assert found.keys() == {name.upper() for name in fields} | {"MODEL", "COG_WEIGHTS"}
+    assert found["PORT"] == str(fields["port"])
+    assert found["STRICT_COG"] == "0"
+    assert found["EGRESS_ALLOW"] == found["DATABASE_URL"] == "–"
+    assert found["WEIGHTS_DIR"] == str(fields["weights_dir"])
+
+
+def test_every_row_says_what_is_allowed_and_meant():
+    for row in (*server_rows(), *model_rows()):
+        assert row.allowed, row.name
+        assert len(row.meaning) > 10, row.name
+        assert "|" not in "".join(row), row.name
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("PORT", "whole number from 0 to 65535"),
+        ("RETENTION_DAYS", "number above 0 to 100000"),
+        ("LOG_FORMAT", "`json`, `console`"),
+        ("STRICT_COG", "0, 1"),
+        ("CORS_ORIGINS", "names with commas between"),
+        ("DATA_DIR", "path"),
+        ("DEVICE", "auto, cpu, cuda or cuda:N"),
+        ("BATCH_SIZE", "whole number from 1"),
+    ],
+)
+def test_what_is_allowed_is_what_the_classes_check(name, allowed):
+    assert row_of(name).allowed == allowed
+
+
+def test_a_setting_of_a_new_kind_is_a_fault_of_the_table(monkeypatch):
+    more = create_model("More", __base__=BaseSettings, odd=(complex, Field(default=0j)))
+    monkeypatch.setattr(module, "Settings", more)
+    with pytest.raises(KeyError):
+        list(server_rows())

@@ -1,0 +1,305 @@
+"""The server's OpenAPI document says all that Cog's says, and more."""
+
+import copy
+import re
+
+import cog
+import jsonschema
+import pytest
+from cog import BasePredictor, Input
+
+from cog_adapt.server.api.openapi import whole_document
+from cog_adapt.server.app import create_app
+from cog_adapt.server.schema.openapi import openapi_schema
+from cog_adapt.server.settings import Settings
+from tests.cog_adapt.server.routes_walk import routes_of
+
+OPERATIONS = ("get", "post", "put")
+
+
+class Plain(BasePredictor):
+    def predict(self, text: str = "x", colour: str = Input(default="red", choices=["red"])) -> str:
+        return text
+
+
+class Streaming(BasePredictor):
+    @cog.streaming
+    def predict(self, text: str) -> cog.ConcatenateIterator[str]:
+        yield text
+
+
+def train(name: str) -> str:
+    return name
+
+
+def documents(predict, train=None):
+    cogs = openapi_schema(predict, train)
+    return cogs, whole_document(create_app(Settings()), cogs)
+
+
+def operations_of(document):
+    return {
+        f"{method.upper()} {path}": operation
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in OPERATIONS
+    }
+
+
+def lost_in(mine, cogs, place=""):
+    """The places where Cog's document says something that mine does not."""
+    if isinstance(cogs, dict) and isinstance(mine, dict):
+        for name, value in cogs.items():
+            yield from lost_in(mine.get(name), value, f"{place} {name}")
+    elif mine != cogs:
+        yield place.strip()
+
+
+@pytest.mark.parametrize("predict", [Plain, Streaming, None])
+def test_nothing_of_cogs_is_lost_but_the_loose_bodies(predict):
+    cogs, mine = documents(predict, train)
+    body = "post requestBody content application/json schema $ref"
+    kinds = [kind for kind in ("/predictions", "/trainings") if kind in cogs["paths"]]
+    assert list(lost_in(mine, cogs)) == [f"paths {kind} {body}" for kind in kinds]
+
+
+def test_cogs_components_stay_as_they_are():
+    cogs, mine = documents(Plain, train)
+    for name, component in cogs["components"]["schemas"].items():
+        assert mine["components"]["schemas"][name] == component
+
+
+def test_no_component_beyond_cogs_can_be_named_like_an_input():
+    cogs, mine = documents(Plain, train)
+    added = mine["components"]["schemas"].keys() - cogs["components"]["schemas"].keys()
+    assert added
+    assert not any(name.isidentifier() for name in added)
+
+
+def test_cogs_document_is_not_touched():
+    cogs = openapi_schema(Streaming, train)
+    before = copy.deepcopy(cogs)
+    app = create_app(Settings())
+    assert whole_document(app, cogs) == whole_document(app, cogs)
+    assert cogs == before
+
+
+def test_every_route_is_listed():
+    _, mine = documents(Plain, train)
+    routes = {
+        f"{method} {path}"
+        for method, path in routes_of(create_app(Settings()))
+        if method != "HEAD"  # every GET answers it
+    }
+    listed = {re.sub(r"\{[^}]*\}", "some-id", name) for name in operations_of(mine)}
+    assert listed == routes - {"GET /docs/some-id"}  # a file of the page
+
+
+def test_only_what_the_predictor_can_do_is_listed():
+    _, mine = documents(Plain)
+    assert not [path for path in mine["paths"] if path.startswith("/trainings")]
+    _, mine = documents(None, train)
+    assert not [path for path in mine["paths"] if path.startswith("/predictions")]
+
+
+def test_every_reference_and_link_leads_somewhere():
+    _, mine = documents(Streaming, train)
+    operations = operations_of(mine)
+    names = [operation["operationId"] for operation in operations.values()]
+    assert "once_predictions__prediction_id__put" in names
+    assert len(names) == len(set(names))
+    for key, value in walk(mine):
+        if key == "$ref":
+            assert value.removeprefix("#/components/schemas/") in mine["components"]["schemas"]
+        elif key == "operationId":
+            assert value in names
+
+
+def walk(value):
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield key, inner
+        if isinstance(inner, dict | list):
+            yield from walk(inner)
+
+
+def test_a_body_is_required_exactly_where_an_input_is():
+    for predict, is_required in ((Plain, None), (Streaming, True)):
+        _, mine = documents(predict)
+        for name in ("POST /predictions", "PUT /predictions/{prediction_id}"):
+            assert operations_of(mine)[name]["requestBody"].get("required") is is_required
+        body = mine["components"]["schemas"]["Mirror.PredictionRequest"]
+        assert body.get("required") == (["input"] if is_required else None)
+
+
+def test_streams_are_listed_exactly_where_the_model_streams():
+    for predict, streams in ((Plain, False), (Streaming, True)):
+        _, mine = documents(predict)
+        for name in ("POST /predictions", "PUT /predictions/{prediction_id}"):
+            content = operations_of(mine)[name]["responses"]["200"]["content"]
+            assert ("text/event-stream" in content) is streams
+            assert "application/json" in content
+
+
+LOOK = "200 400 404 422 503"
+RUN = "200 202 400 404 406 408 409 413 415 422 429 503"
+OF_ONE = ("prediction_id",)
+OPERATIONS_BEYOND_COG = {
+    "GET /openapi.json": ("200 503", ()),
+    "GET /docs": ("200", ()),
+    "GET /healthz": ("200", ()),
+    "GET /readyz": ("200 503", ()),
+    "GET /selftest": ("200 404 503", ()),
+    "POST /selftest": ("200 404 500 503 504", ()),
+    "GET /metrics": ("200", ()),
+    "POST /shutdown": ("200", ()),
+    "GET /predictions": ("200 404 422 503", ("status", "limit", "cursor")),
+    "POST /predictions": (RUN, ("Prefer", "Cancel-After")),
+    "GET /predictions/{prediction_id}": (LOOK, OF_ONE),
+    "PUT /predictions/{prediction_id}": (RUN, (*OF_ONE, "Prefer", "Cancel-After")),
+    "POST /predictions/{prediction_id}/cancel": ("200 400 404 422", OF_ONE),
+    "GET /predictions/{prediction_id}/events": (LOOK, (*OF_ONE, "Last-Event-ID")),
+    "GET /predictions/{prediction_id}/stream": (LOOK, (*OF_ONE, "Last-Event-ID")),
+    "GET /predictions/{prediction_id}/deliveries": (LOOK, OF_ONE),
+    "POST /predictions/{prediction_id}/deliveries/{delivery_id}/redeliver": (
+        LOOK,
+        ("delivery_id", *OF_ONE),
+    ),
+}
+
+
+def test_every_operation_has_its_statuses_and_parameters():
+    _, mine = documents(Streaming, train)
+    found = {
+        name: (
+            " ".join(sorted(operation["responses"])),
+            tuple(each["name"] for each in operation.get("parameters", ())),
+        )
+        for name, operation in operations_of(mine).items()
+    }
+    cogs = dict.fromkeys(("GET /", "GET /health-check"), ("200", ()))
+    trainings = {
+        name.replace("prediction", "training"): (
+            statuses,
+            tuple(each.replace("prediction", "training") for each in parameters),
+        )
+        for name, (statuses, parameters) in OPERATIONS_BEYOND_COG.items()
+    }
+    assert found == cogs | OPERATIONS_BEYOND_COG | trainings
+
+
+def body_of(operation, status="200", kind="application/json"):
+    schema = operation["responses"][status]["content"][kind]["schema"]
+    return schema.get("$ref", schema.get("type", "")).removeprefix("#/components/schemas/Mirror.")
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "kind", "body"),
+    [
+        ("GET /predictions", "200", "application/json", "Page"),
+        ("GET /predictions/{prediction_id}", "200", "application/json", "Run"),
+        ("PUT /predictions/{prediction_id}", "200", "application/json", "Run"),
+        ("PUT /predictions/{prediction_id}", "202", "application/json", "Run"),
+        ("POST /predictions", "202", "application/json", "Run"),
+        ("POST /predictions", "200", "text/event-stream", "Event"),
+        ("GET /predictions/{prediction_id}/events", "200", "text/event-stream", "Event"),
+        ("GET /predictions/{prediction_id}/stream", "200", "text/event-stream", "Event"),
+        ("GET /predictions/{prediction_id}/deliveries", "200", "application/json", "Deliveries"),
+        ("POST /predictions/{prediction_id}/cancel", "404", "application/json", "Nothing"),
+        ("POST /predictions", "429", "application/json", "Error"),
+        (
+            "POST /predictions/{prediction_id}/deliveries/{delivery_id}/redeliver",
+            *("200", "application/json", "Delivery"),
+        ),
+        ("GET /healthz", "200", "application/json", "Liveness"),
+        ("GET /readyz", "200", "application/json", "Readiness"),
+        ("GET /readyz", "503", "application/json", "Readiness"),
+        ("GET /selftest", "200", "application/json", "Report"),
+        ("POST /selftest", "200", "application/json", "Report"),
+        ("GET /selftest", "503", "application/json", "Report"),
+        ("GET /openapi.json", "200", "application/json", "Document"),
+        ("POST /shutdown", "200", "application/json", "Nothing"),
+        ("GET /metrics", "200", "text/plain", "string"),
+        ("GET /docs", "200", "text/html", "string"),
+    ],
+)
+def test_bodies_are_described(name, status, kind, body):
+    _, mine = documents(Streaming)
+    assert body_of(operations_of(mine)[name], status, kind) == body
+
+
+def test_a_wrong_value_is_answered_as_cog_does():
+    _, mine = documents(Plain)
+    for name in ("GET /predictions", "PUT /predictions/{prediction_id}"):
+        found = operations_of(mine)[name]["responses"]["422"]["content"]["application/json"]
+        assert found["schema"] == {"$ref": "#/components/schemas/HTTPValidationError"}
+    assert "Mirror.HTTPValidationError" not in mine["components"]["schemas"]
+
+
+def parameter(document, operation, name):
+    parameters = operations_of(document)[operation]["parameters"]
+    (found,) = [each["schema"] for each in parameters if each["name"] == name]
+    return found
+
+
+def test_the_bounds_of_parameters_are_those_that_are_checked():
+    _, mine = documents(Plain, train)
+    limit = parameter(mine, "GET /predictions", "limit")
+    assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, 1000, 100)
+    status = parameter(mine, "GET /trainings", "status")
+    assert "canceled" in status["items"]["enum"]
+    last = parameter(mine, "GET /trainings/{training_id}/events", "Last-Event-ID")
+    assert (last["minimum"], last["maximum"]) == (0, 10**15 - 1)
+    identifier = parameter(mine, "PUT /trainings/{training_id}", "training_id")
+    assert re.search(identifier["pattern"], "a.b~c")
+    pattern = parameter(mine, "POST /predictions", "Cancel-After")["pattern"]
+    assert all(re.search(pattern, text) for text in ("30s", "5m", "0.5h", "100"))
+    assert not any(re.search(pattern, text) for text in ("x30s", "5m ", "0", "1d"))
+
+
+def test_nothing_in_the_document_is_of_a_later_openapi():
+    """A later version says null, a constant and exclusive bounds in ways that 3.0 does not know."""
+    _, mine = documents(Streaming, train)
+    later = [
+        (key, value)
+        for key, value in walk(mine)
+        if key == "const" or value == "null" or (key == "default" and value is None)
+    ]
+    assert later == []
+    for name, component in mine["components"]["schemas"].items():
+        if name.startswith("Mirror."):
+            jsonschema.Draft4Validator.check_schema(component)
+
+
+def test_a_body_of_a_put_has_no_id():
+    _, mine = documents(Plain, train)
+    for noun in ("Prediction", "Training"):
+        bodies = [
+            mine["components"]["schemas"][f"Mirror.{noun}{end}"] for end in ("Request", "OfId")
+        ]
+        assert ["id" in body["properties"] for body in bodies] == [True, False]
+        inputs = "Input" if noun == "Prediction" else "TrainingInput"
+        reference = {"$ref": f"#/components/schemas/{inputs}"}
+        assert [body["properties"]["input"]["allOf"] for body in bodies] == [[reference]] * 2
+
+
+def test_a_replayed_answer_and_what_can_be_done_next_are_described():
+    _, mine = documents(Plain)
+    once = operations_of(mine)["PUT /predictions/{prediction_id}"]["responses"]
+    assert once["200"]["headers"]["Idempotent-Replayed"]["schema"]["enum"] == ["true"]
+    for status in ("200", "202"):
+        assert set(once[status]["links"]) == {"show", "events", "deliveries", "once"}
+    shown = operations_of(mine)["GET /predictions/{prediction_id}"]["responses"]["200"]
+    assert set(shown["links"]) == {"cancel"}
+
+
+def test_a_route_of_ones_own_is_listed():
+    app = create_app(Settings())
+
+    @app.get("/queue")
+    async def queue() -> dict[str, int]:
+        """Return how many wait."""
+        return {}
+
+    listed = whole_document(app, openapi_schema(Plain))["paths"]["/queue"]["get"]
+    assert listed["description"] == "Return how many wait."
+    assert body_of({"responses": listed["responses"]}) == "object"
