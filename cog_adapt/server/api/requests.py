@@ -19,14 +19,11 @@ from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.schema.validation import CheckedInputs
 from cog_adapt.server.service.encoding import digest_of, encode
 from cog_adapt.server.service.prediction import PredictionRequest, new_id
-from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.service.service import NOT_SET_UP, PredictionService
 from cog_adapt.server.webhooks import Webhooks
 
 _MOST_RETRIES = 10
 _PASSED_ON = ("traceparent", "tracestate")
-_NOT_READY = (
-    "Setup has not finished yet. Wait until it has finished, or GET /health-check for status."
-)
 
 
 class RequestParser:
@@ -95,7 +92,7 @@ class RequestParser:
             InvalidInputs: the inputs do not fit.
         """
         if not self._service.is_ready or self._service.is_closing:
-            raise NotReady(_NOT_READY)
+            raise NotReady(NOT_SET_UP if self._strict else self._service.why_not_ready)
         inputs = self._read_inputs(body)
         raw = encode(inputs.known)
         nobody_waits = preferences.is_async or preferences.wait is not None

@@ -15,6 +15,7 @@ from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.errors import InvalidRequest, NotReady, NotStreamable, ShapeError
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.validation import REDACTED, InputValidator, InvalidInputs
+from cog_adapt.server.service.service import NOT_SET_UP
 
 
 def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_reason():
@@ -39,7 +40,7 @@ class Service:
 
     def __init__(self, *, strict=False, streams=False):
         self.settings = SimpleNamespace(strict_cog=strict)
-        self.is_ready, self.is_closing = True, False
+        self.is_ready, self.is_closing, self.why_not_ready = True, False, "It rests."
         operation = {"post": {"x-cog-streaming": streams}}
         self.document = {"paths": {"/predictions": operation}}
 
@@ -192,11 +193,15 @@ def test_what_nobody_waits_for_outlives_the_server(preferences, webhook, durable
 
 
 @pytest.mark.parametrize(("is_ready", "is_closing"), [(False, False), (True, True)])
-def test_a_server_that_cannot_run_now_says_so_before_it_looks_at_inputs(is_ready, is_closing):
-    one = parser()
+@pytest.mark.parametrize(("strict", "words"), [(False, "It rests."), (True, NOT_SET_UP)])
+def test_a_server_that_cannot_run_now_says_why_before_it_looks_at_inputs(
+    is_ready, is_closing, strict, words
+):
+    one = parser(strict=strict)
     one._service.is_ready, one._service.is_closing = is_ready, is_closing
-    with pytest.raises(NotReady, match="Setup has not finished yet. Wait until it has finished"):
+    with pytest.raises(NotReady) as caught:
         one.prediction_request(RequestBody(), {}, Preferences())
+    assert str(caught.value) == words
 
 
 def test_inputs_that_do_not_fit_are_listed():
