@@ -7,7 +7,12 @@ headers. Only the body of a POST is another component, Cog's with the bounds tha
 from typing import Any
 
 from cog_adapt.server.schema.document import PREDICTIONS, TRAININGS, Endpoint, reference
-from cog_adapt.server.schema.mirror_components import COMPONENTS, post_component, request_components
+from cog_adapt.server.schema.mirror_components import (
+    COMPONENTS,
+    post_component,
+    put_component,
+    request_components,
+)
 from cog_adapt.server.schema.mirror_paths import Service, further_paths, more_of_cogs_paths
 from cog_adapt.server.schema.mirror_server_paths import SERVER_PATHS
 from cog_adapt.server.schema.types import Schema
@@ -32,6 +37,7 @@ def mirror_document(document: Schema, *, strict: bool) -> dict[str, Any]:
             extended = _joined(_exact_body(endpoint), extended)
             extended = _joined(extended, {"paths": more_of_cogs_paths(service)})
             extended = _joined(extended, _own(service))
+            extended = _joined(extended, _only_inputs_of(endpoint, components))
     return _joined(extended, {"paths": SERVER_PATHS, "components": {"schemas": COMPONENTS}})
 
 
@@ -43,6 +49,14 @@ def _own(service: Service) -> Schema:
 def _exact_body(endpoint: Endpoint) -> Schema:
     content = {"application/json": {"schema": reference(post_component(endpoint))}}
     return {"paths": {f"/{endpoint.noun}s": {"post": {"requestBody": {"content": content}}}}}
+
+
+def _only_inputs_of(endpoint: Endpoint, components: Schema) -> Schema:
+    """Bodies whose inputs are those of the model; Cog's own component allows others."""
+    names = components[endpoint.input].get("properties", {})
+    inputs = {"properties": {name: {} for name in names}, "additionalProperties": False}
+    bodies = (post_component(endpoint), put_component(endpoint))
+    return {"components": {"schemas": {body: {"properties": {"input": inputs}} for body in bodies}}}
 
 
 def _joined(first: Schema, second: Schema) -> dict[str, Any]:

@@ -125,8 +125,12 @@ class PredictionService:
         """
         component = COMPONENTS[kind]
         if component not in self._validators:
-            most = self.settings.max_string_length
-            self._validators[component] = InputValidator(self.schema(), component, most)
+            self._validators[component] = InputValidator(
+                self.schema(),
+                component,
+                self.settings.max_string_length,
+                takes_unknown=self.settings.strict_cog,
+            )
         return self._validators[component]
 
     def drain(self, seconds: float | None) -> None:

@@ -6,6 +6,7 @@ import re
 import cog
 import pytest
 from cog import BasePredictor, Input
+from jsonschema_rs import Draft4Validator
 
 from cog_adapt.server.app import create_app
 from cog_adapt.server.schema.mirror_document import mirror_document
@@ -66,6 +67,22 @@ def test_cogs_components_stay_as_they_are():
     cogs, mine = documents(Plain, train)
     for name, component in cogs["components"]["schemas"].items():
         assert mine["components"]["schemas"][name] == component
+
+
+@pytest.mark.parametrize("noun", ["Prediction", "Training"])
+@pytest.mark.parametrize("body", ["Mirror.{}Request", "Mirror.{}OfId"])
+def test_a_body_has_the_inputs_of_the_model_and_no_others(noun, body):
+    _, mine = documents(Plain, train)
+    schemas = mine["components"]["schemas"]
+    schema = {"$ref": f"#/components/schemas/{body.format(noun)}", "components": mine["components"]}
+    name = "text" if noun == "Prediction" else "name"
+    validator = Draft4Validator(schema)
+    assert validator.is_valid({"input": {name: "a"}})
+    assert not validator.is_valid({"input": {name: 1}})
+    assert not validator.is_valid({"input": {name: "a", "other": 1}})
+    assert (
+        "additionalProperties" not in schemas["Input" if noun == "Prediction" else "TrainingInput"]
+    )
 
 
 def test_no_component_of_the_mirror_can_be_named_like_an_input():
