@@ -15,7 +15,8 @@ from cog_adapt.server.errors import (
     NotStreamable,
     ShapeError,
 )
-from cog_adapt.server.protocol import NOUNS, Kind
+from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.protocol import NOUNS, OWNER_KEY, Kind
 from cog_adapt.server.schema.validation import CheckedInputs
 from cog_adapt.server.service.encoding import digest_of, encode
 from cog_adapt.server.service.prediction import PredictionRequest, new_id
@@ -43,7 +44,7 @@ class RequestParser:
         self._strict = service.settings.strict_cog
 
     async def body(self, request: Request, prediction_id: str | None = None) -> RequestBody:
-        """Read the body of a request; the id in the path is the prediction's.
+        """Read the body of a request; the id in the path is the prediction's, and its key's owner.
 
         Raises:
             BodyError: it cannot be read.
@@ -52,6 +53,7 @@ class RequestParser:
         content_type = request.headers.get("content-type")
         content = b"" if self._strict and content_type is None else await _read_content(request)
         body = read_body(content, content_type, strict=self._strict)
+        _name_owner(body.context, request)
         if prediction_id is not None:
             if body.id not in (None, prediction_id):
                 reason = f"{NOUNS[self.kind]} ID must match the ID supplied in the URL"
@@ -136,6 +138,14 @@ class RequestParser:
                 "GET /health-check."
             ) from error
         return validator.check(inputs, len(body.input))
+
+
+def _name_owner(context: dict[str, str], request: Request) -> None:
+    """Put who asks into a context, in place of whatever the caller wrote there."""
+    context.pop(OWNER_KEY, None)
+    key: Key | None = request.scope.get("state", {}).get("key")
+    if key is not None:
+        context[OWNER_KEY] = key.name
 
 
 async def _read_content(request: Request) -> bytes:

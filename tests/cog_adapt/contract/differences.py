@@ -76,6 +76,7 @@ DIFFERENCES = (
     Difference("async-generators", "6", "async generators are collected: all chunks come at the end", "each chunk comes when it is yielded"),
     Difference("last-line", "7", "a last line without newline is prefixed to the next prediction's logs", "it belongs to its own prediction"),
     Difference("metric-none", "7", "a metric of None is a TypeError", "None deletes the metric, as documented"),
+    Difference("owner", "7", "every key of the context is the caller's", "`cog_adapt.owner` is not: with API keys it names the key's owner, without them it is removed"),
     Difference("early-cancel", "7", "a cancel within 1 ms of the start can be lost, or fail an async run()", "it cancels"),
     Difference("training-paths", "8", "in the normal image /trainings runs run()", "/trainings runs train() in every mode"),
     Difference("train-only-class", "8", "a class with setup() and train() alone does not load", "it loads"),

@@ -13,6 +13,8 @@ from cog_adapt.server.api.preferences import Preferences
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.errors import InvalidRequest, NotReady, NotStreamable, ShapeError
+from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.validation import REDACTED, InputValidator, InvalidInputs
 from cog_adapt.server.service.service import NOT_SET_UP
@@ -62,7 +64,7 @@ def parser(kind="predict", runs="predict", **service):
     return RequestParser(Service(**service), Webhooks(), kind, runs)
 
 
-def read(parser, content, prediction_id=None, content_type=b"application/json"):
+def read(parser, content, prediction_id=None, content_type=b"application/json", key=None):
     pieces = content if isinstance(content, list) else [content]
 
     async def receive():
@@ -71,8 +73,22 @@ def read(parser, content, prediction_id=None, content_type=b"application/json"):
         return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
     headers = [(b"content-type", content_type)] if content_type else []
-    request = Request({"type": "http", "headers": headers}, receive)
+    state = {"state": {"key": key}} if key else {}
+    request = Request({"type": "http", "headers": headers, **state}, receive)
     return asyncio.run(parser.body(request, prediction_id))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    "more", [b"", b',"cog_adapt.owner":"eve"', b',"cog_adapt.\\u006fwner":"eve"']
+)
+def test_the_owner_in_the_context_is_the_keys_or_none(strict, more):
+    content = b'{"context":{"a":"1"' + more + b"}}"
+    key = Key("ada", frozenset({"predict"}), "")
+    assert read(parser(strict=strict), content).context == {"a": "1"}
+    assert read(parser(strict=strict), content, key=key).context == {"a": "1", OWNER_KEY: "ada"}
+    bodiless = read(parser(strict=strict), b"", content_type=None, key=key)
+    assert bodiless.context == {OWNER_KEY: "ada"}
 
 
 def test_a_body_in_pieces_is_one():
