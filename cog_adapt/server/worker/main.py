@@ -85,7 +85,7 @@ class _Worker:
         self._stopped = threading.Event()
 
     def serve(self) -> None:
-        output = capture_output(self._connection.send)
+        output = capture_output(self._connection.send, self._config.log_format)
         install_scope()
         downloads = Downloads(self._config)
         threading.Thread(target=self._listen, name="control", daemon=True).start()
@@ -96,6 +96,7 @@ class _Worker:
             output.end()
             self._connection.send(SetupFailed(" ".join(describe_error(error).split())))
         self._stopped.wait()
+        output.end()
         self._connection.close()
 
     def _set_up(self, downloads: Downloads, output: SetupOutput) -> None:
