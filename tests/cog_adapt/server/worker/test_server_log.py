@@ -36,9 +36,14 @@ class Predictor(BasePredictor):
         sys.stderr.write("half \\r 50%\\r100%\\n")
         return True
 
-    def run(self) -> str:
+    def run(self, fails: bool = False) -> str:
         print("in a run")
+        if fails:
+            raise Refused("rank is 9; allowed: 1 to 8.")
         return "done"
+
+class Refused(ValueError):
+    caller_error = True
 """
 
 
@@ -181,3 +186,19 @@ def test_every_line_of_a_servers_log_is_json_whatever_its_model_prints(tmp_path,
     assert "in a run" not in text
     assert ("100%" in events) is not bool(fails)
     assert ("RuntimeError: no weights" in events) is bool(fails)
+
+
+def test_a_callers_mistake_shows_the_caller_no_path_and_the_operator_the_traceback(tmp_path):
+    (tmp_path / "own.py").write_text(PREDICTOR)
+    said = "Refused: rank is 9; allowed: 1 to 8."
+    with serving("mirror", tmp_path, predict="own.py:Predictor") as server:
+        answer = server.predict(fails=True)
+        record = server.get(f"/predictions/{answer['id']}").text
+        events = [json.loads(line)["event"] for line in server.text().splitlines()]
+    assert answer["logs"] == f"in a run\n{said}\n"
+    assert answer["error"] == f"Prediction failed: Prediction failed: {said}"
+    assert str(tmp_path) not in record
+    assert "Traceback" not in record
+    begun = events.index(f"prediction {answer['id']} fails by a mistake of its caller:")
+    assert events[begun + 1] == "Traceback (most recent call last):"
+    assert f'File "{tmp_path}/own.py", line' in "".join(events[begun:])
