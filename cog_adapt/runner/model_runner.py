@@ -74,6 +74,10 @@ class ModelRunner:
         """Numbers for a server's metrics."""
         return {"adapter_cache_entries": float(len(self._model.served))}
 
+    def kept_folders(self) -> tuple[Path, ...]:
+        """Where stored adapters lie: a server that sends one leaves it there."""
+        return (self.settings.weights_dir,)
+
     def read_urls_with(self, read: Callable[[str, int], bytes]) -> None:
         """Read callers' URLs by `read(url, most_bytes)`; its ValueErrors become InputErrors."""
         references.download = references.guarded(read)
@@ -133,8 +137,7 @@ class ModelRunner:
             InputError: the examples or the recipe do not fit.
             AdaptationError: a step could not be taken.
         """
-        ticket = self._adapting(examples, recipe, begin, checkpoint)
-        return ticket.wait(_steps_only(on_step))
+        return self._adapting(examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
 
     async def adapt_async(
         self,
