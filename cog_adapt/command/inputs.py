@@ -7,7 +7,6 @@ times makes a list.
 """
 
 import base64
-import difflib
 import json
 import mimetypes
 import re
@@ -20,6 +19,7 @@ from typing import Any
 from cog_adapt.command.schema import InputSchema
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.schema.types import Schema
+from cog_adapt.server.schema.unknown_inputs import describe_unknown
 from cog_adapt.server.schema.validation import InputValidator
 
 _SHOWN = 200  # characters of a value in a message
@@ -82,7 +82,7 @@ def fit_inputs(flags: Flags, schema: InputSchema) -> dict[str, Any]:
         InputError: a name is unknown, or a value is not allowed; one line for each.
     """
     known = schema.properties
-    problems = [_unknown(name, list(known)) for name in flags if name not in known]
+    problems = [describe_unknown(name, list(known)) for name in flags if name not in known]
     inputs: dict[str, Any] = {}
     for name, values in _known_flags(flags, known):
         try:
@@ -105,12 +105,6 @@ def fit_inputs(flags: Flags, schema: InputSchema) -> dict[str, Any]:
 
 def _known_flags(flags: Flags, known: Mapping[str, Schema]) -> list[tuple[str, Sequence[Value]]]:
     return [(name, values) for name, values in flags.items() if name in known]
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    meant = f" Did you mean {near[0]}?" if near else ""
-    return f"{name} is no input; allowed: {', '.join(known) or 'none'}.{meant}"
 
 
 def _fit(values: Sequence[Value], schema: Schema, components: Schema) -> object:

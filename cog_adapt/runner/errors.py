@@ -39,6 +39,8 @@ class GradientFlowError(SetupError):
 class InputError(RunnerError, ValueError):
     """The caller's values do not fit."""
 
+    caller_error = True  # so that a server shows its message alone (docs/predictor-protocol.md)
+
 
 class AdaptationError(RunnerError):
     """A gradient step could not be taken."""

@@ -80,6 +80,10 @@ class ModelRunner:
         """Numbers for a server's metrics."""
         return {"adapter_cache_entries": float(len(self._model.served))}
 
+    def kept_folders(self) -> tuple[Path, ...]:
+        """Name the folder of stored adapters: a server that sends one leaves it there."""
+        return (self.settings.weights_dir,)
+
     def read_owner_from(self, key: str) -> None:
         """Take a request's owner from this key of its context, which only a server may set.
 
@@ -147,8 +151,7 @@ class ModelRunner:
             InputError: the examples or the recipe do not fit.
             AdaptationError: a step could not be taken.
         """
-        ticket = self._adapting(examples, recipe, begin, checkpoint)
-        return ticket.wait(_steps_only(on_step))
+        return self._adapting(examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
 
     async def adapt_async(
         self,

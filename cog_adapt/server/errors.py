@@ -40,6 +40,8 @@ class ConfigError(ServerError, ValueError):
 class InputError(ServerError, ValueError):
     """The caller's values do not fit."""
 
+    caller_error = True  # also where a predictor lets it through (docs/predictor-protocol.md)
+
 
 class UnavailableError(ServerError):
     """A server cannot be reached, or does not do what is asked."""

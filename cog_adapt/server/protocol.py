@@ -17,6 +17,7 @@ Kind = Literal["predict", "train"]
 NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 Status = Literal["succeeded", "failed", "canceled"]
 MetricMode = Literal["replace", "increment", "append"]
+OWNER_KEY = "cog_adapt.owner"  # in a run's context: who asked; the server's alone to set
 _LENGTH = struct.Struct(">I")
 
 
@@ -30,7 +31,7 @@ class Run(_Message, frozen=True):
     Attributes:
         id: of the prediction.
         input: the JSON object of its inputs, already validated; unknown ones are dropped.
-        context: the request's context.
+        context: the request's; where API keys are set, it names the key's owner under OWNER_KEY.
     """
 
     id: str

@@ -1,7 +1,6 @@
-"""Steps 1 and 2 of the self-test: faults that can be found before the module runs."""
+"""Finds faults in a module before it runs: step 2 of the self-test."""
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -10,43 +9,8 @@ from torch.nn.parameter import is_lazy
 from cog_adapt.runner.census import is_healthy
 from cog_adapt.runner.gradients.held_tensors import unregistered
 from cog_adapt.runner.gradients.report import Finding, count, some
-from cog_adapt.runner.gradients.sources import definition
 
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
-
-
-def audit_entry(entry: Callable[..., object]) -> Iterator[Finding]:
-    """Find a mode decorator on an async function, where its mode ends before the body runs."""
-    innermost = inspect.unwrap(entry)
-    suspends = inspect.iscoroutinefunction(innermost) or inspect.isasyncgenfunction(innermost)
-    if suspends and _mode_decorator(entry):
-        yield Finding(
-            "async-decorated",
-            "FAIL",
-            f"{innermost.__qualname__} is async and decorated with torch's {_mode_decorator(entry)}"
-            ": the mode ends before the body runs, and the wrapper is no longer seen as async. "
-            "Take the decorator off, and set the mode round the synchronous calls inside.",
-            line=definition(innermost),
-        )
-
-
-def _mode_decorator(function: Callable[..., object]) -> str | None:
-    """Return the name of the torch mode class that wrapped `function`, at any depth."""
-    while function is not None:
-        code = getattr(function, "__code__", None)
-        if code is not None and code.co_filename.endswith("_contextlib.py"):
-            return _mode_behind(function)
-        function = getattr(function, "__wrapped__", None)  # type: ignore[assignment]
-    return None
-
-
-def _mode_behind(wrapper: Callable[..., object]) -> str:
-    """Return the name of the mode's class, which torch's wrapper holds in its closure."""
-    for cell in wrapper.__closure__ or ():
-        owner = getattr(cell.cell_contents, "__self__", cell.cell_contents)
-        if type(owner).__module__.startswith("torch."):
-            return type(owner).__name__
-    return "mode"
 
 
 def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:

@@ -14,7 +14,8 @@ from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
-from cog_adapt.runner.gradients.audit import audit_entry, audit_module
+from cog_adapt.runner.gradients.audit import audit_module
+from cog_adapt.runner.gradients.entry import audit_entry
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.guard import Guard

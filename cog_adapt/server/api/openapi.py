@@ -149,14 +149,19 @@ def _with_runs(endpoint: Endpoint, cogs: Schema, own: Schema) -> dict[str, Any]:
     path, one = f"/{endpoint.noun}s", f"/{endpoint.noun}s/{{{endpoint.noun}_id}}"
     post, put = part["paths"][path]["post"], part["paths"][one]["put"]
     streams = cogs["paths"][path]["post"].get("x-cog-streaming")
-    needs_input = bool(cogs["components"]["schemas"][endpoint.input].get("required"))
+    inputs = cogs["components"]["schemas"][endpoint.input]
+    needs_input = bool(inputs.get("required"))
     for operation in (post, put):
         if streams:
             operation["responses"]["200"].setdefault("content", {}).update(_STREAM)
         if not needs_input:
             del operation["requestBody"]["required"]
     for body in part["components"]["schemas"].values():
-        body["properties"]["input"] = {"allOf": [reference(endpoint.input)]}
+        body["properties"]["input"] = {
+            "allOf": [reference(endpoint.input)],
+            "properties": {name: {} for name in inputs.get("properties", {})},
+            "additionalProperties": False,
+        }
         if not needs_input:
             body["properties"]["input"]["nullable"] = True
             del body["required"]

@@ -15,17 +15,15 @@ from cog_adapt.server.errors import (
     NotStreamable,
     ShapeError,
 )
-from cog_adapt.server.protocol import NOUNS, Kind
+from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.protocol import NOUNS, OWNER_KEY, Kind
 from cog_adapt.server.schema.validation import CheckedInputs
 from cog_adapt.server.service.prediction import PredictionRequest, digest_of, encode, new_id
-from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.service.service import NOT_SET_UP, PredictionService
 from cog_adapt.server.webhooks import Webhooks
 
 _MOST_RETRIES = 10
 _PASSED_ON = ("traceparent", "tracestate")
-_NOT_READY = (
-    "Setup has not finished yet. Wait until it has finished, or GET /health-check for status."
-)
 
 
 class RequestParser:
@@ -45,7 +43,7 @@ class RequestParser:
         self._strict = service.settings.strict_cog
 
     async def body(self, request: Request, prediction_id: str | None = None) -> RequestBody:
-        """Read the body of a request; the id in the path is the prediction's.
+        """Read the body of a request; the id in the path is the prediction's, and its key's owner.
 
         Raises:
             ClientDisconnect: the client has left before its end.
@@ -55,6 +53,7 @@ class RequestParser:
         content_type = request.headers.get("content-type")
         content = b"" if self._strict and content_type is None else await request.body()
         body = read_body(content, content_type, strict=self._strict)
+        _name_owner(body.context, request)
         if prediction_id is not None:
             if body.id not in (None, prediction_id):
                 reason = f"{NOUNS[self.kind]} ID must match the ID supplied in the URL"
@@ -95,7 +94,7 @@ class RequestParser:
             InvalidInputs: the inputs do not fit.
         """
         if not self._service.is_ready or self._service.is_closing:
-            raise NotReady(_NOT_READY)
+            raise NotReady(NOT_SET_UP if self._strict else self._service.why_not_ready)
         inputs = self._read_inputs(body)
         raw = encode(inputs.known)
         nobody_waits = preferences.is_async or preferences.wait is not None
@@ -139,3 +138,11 @@ class RequestParser:
                 "GET /health-check."
             ) from error
         return validator.check(inputs, len(body.input))
+
+
+def _name_owner(context: dict[str, str], request: Request) -> None:
+    """Put who asks into a context, in place of whatever the caller wrote there."""
+    context.pop(OWNER_KEY, None)
+    key: Key | None = request.scope.get("state", {}).get("key")
+    if key is not None:
+        context[OWNER_KEY] = key.name

@@ -1,8 +1,9 @@
 """Whether inputs fit the model, by the schema of its signature.
 
 jsonschema-rs is the validator inside Cog's own server, so the verdicts and their words are the
-same. Two things differ: null is a value of what the schema calls nullable, and a pattern that it
-cannot compile is left to `re` (Cog then validates nothing at all).
+same. Three things differ: null is a value of what the schema calls nullable, a pattern that it
+cannot compile is left to `re` (Cog then validates nothing at all), and an input that the model does
+not have is refused, since it is most likely misspelt, where Cog drops it.
 """
 
 import copy
@@ -15,6 +16,7 @@ import msgspec
 from jsonschema_rs import ValidationErrorKind
 
 from cog_adapt.server.errors import RequestError
+from cog_adapt.server.schema.unknown_inputs import find_unknown
 
 Schema = dict[str, Any]
 _URL = re.compile(r"https?://|data:")
@@ -60,13 +62,21 @@ class InputValidator:
         document: the OpenAPI document.
         component: `Input` or `TrainingInput`.
         most_characters: of any one string.
+        takes_unknown: whether inputs that the model does not have are passed over, as in Cog.
     """
 
-    def __init__(self, document: Schema, component: str, most_characters: int) -> None:
+    def __init__(
+        self,
+        document: Schema,
+        component: str,
+        most_characters: int,
+        *,
+        takes_unknown: bool = False,
+    ) -> None:
         schemas = document["components"]["schemas"]
         self._properties: Schema = schemas[component].get("properties", {})
         self._required: list[str] = schemas[component].get("required", [])
-        self._most_characters = most_characters
+        self._most_characters, self._takes_unknown = most_characters, takes_unknown
         self._secrets = [name for name, schema in self._properties.items() if _holds_secret(schema)]
         self._patterns: list[tuple[str, re.Pattern[str]]] = []
         self._files = [name for name, schema in self._properties.items() if _is_file(schema)]
@@ -158,6 +168,9 @@ class InputValidator:
         return {name: value for name, value in inputs.items() if name not in nulls}
 
     def _further_problems(self, inputs: Schema) -> Iterator[Problem]:
+        if not self._takes_unknown:
+            for name, reason in find_unknown(inputs, tuple(self._properties)):
+                yield Problem(("body", "input", name), reason, "value_error.extra")
         for name, pattern in self._patterns:
             value = inputs.get(name)
             if isinstance(value, str) and not pattern.search(value):

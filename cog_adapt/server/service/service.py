@@ -16,6 +16,15 @@ from cog_adapt.server.service.recovery import Recovery
 from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.settings import Settings
 
+NOT_SET_UP = (
+    "Setup has not finished yet. Wait until it has finished, or GET /health-check for status."
+)
+_WHY_NOT_READY = {
+    "setup failed": "Setup has failed, so nothing can run. Why is in setup.logs of "
+    "GET /health-check; correct it, and start the server again.",
+    "defunct": "The model process has died too often, so nothing can run. Why is in last_crash of "
+    "GET /health-check; correct it, and start the server again.",
+}
 COMPONENTS: dict[Kind, str] = {"predict": "Input", "train": "TrainingInput"}
 
 
@@ -58,6 +67,13 @@ class PredictionService:
         return process.state in ("ready", "crashed") or (
             process.state == "starting" and process.has_been_ready
         )
+
+    @property
+    def why_not_ready(self) -> str:
+        """What to tell whoever asks for a run while none can be started."""
+        if self.is_closing:
+            return "The server is shutting down. Send the request again when it has restarted."
+        return _WHY_NOT_READY.get(self.worker.process.state, NOT_SET_UP)
 
     @property
     def is_closing(self) -> bool:
@@ -109,8 +125,12 @@ class PredictionService:
         """
         component = COMPONENTS[kind]
         if component not in self._validators:
-            most = self.settings.max_string_length
-            self._validators[component] = InputValidator(self.schema(), component, most)
+            self._validators[component] = InputValidator(
+                self.schema(),
+                component,
+                self.settings.max_string_length,
+                takes_unknown=self.settings.strict_cog,
+            )
         return self._validators[component]
 
     def drain(self, seconds: float | None) -> None:

@@ -72,7 +72,7 @@ def configure_logs(log_format: str, level: str, stream: TextIO | None = None) ->
     chain: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper("iso"),
+        _stamp,
         _redact_names,
     ]
     renderer = _choose_renderer(log_format, stream.isatty())
@@ -91,13 +91,16 @@ def configure_logs(log_format: str, level: str, stream: TextIO | None = None) ->
     _adopt_standard_loggers(unfailing, number, formatter)
 
 
+def to_entry(text: str, **values: object) -> str:
+    """Return the line of the JSON log for a text that was printed."""
+    event: EventDict = {"event": text, **values, "level": "info"}
+    return _to_line(None, "info", _stamp(None, "info", event))
+
+
 def _choose_renderer(log_format: str, colors: bool) -> list[Processor]:
     # Plain tracebacks: the others show local variables, and with them inputs and secrets.
     if log_format == "json":
-        return [
-            structlog.processors.format_exc_info,
-            _Redacting(structlog.processors.JSONRenderer(_to_json)),
-        ]
+        return [structlog.processors.format_exc_info, _to_line]
     console = structlog.dev.ConsoleRenderer(
         colors=colors, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
     )
@@ -138,3 +141,7 @@ def _to_json(event: EventDict, **_: object) -> str:
         return msgspec.json.encode(event, enc_hook=repr).decode()
     except (ValueError, OverflowError):  # lone surrogates, integers of more than 64 bits
         return json.dumps(event, default=repr)
+
+
+_stamp = structlog.processors.TimeStamper("iso")
+_to_line = _Redacting(structlog.processors.JSONRenderer(_to_json))

@@ -118,7 +118,7 @@ class _AsyncExecution:
     ) -> None:
         self._predictor = run_context.predictor
         self._active, self._files = active, files
-        self._destination = run_context.destination(active)
+        self._output_files = run_context.output_files(active)
         self._is_list = False
 
     async def outcome(self) -> Outcome:
@@ -128,6 +128,8 @@ class _AsyncExecution:
             return Outcome("failed", self._is_list, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the prediction has to end
             return failure(error)
+        finally:
+            self._output_files.remove()
         return Outcome("succeeded", self._is_list)
 
     async def _arguments(self) -> dict[str, Any]:
@@ -186,7 +188,7 @@ class _AsyncExecution:
     async def _output(self, value: object, what: str) -> Output:
         with encoding_output(what):
             if isinstance(value, _SCALARS):
-                chunk = to_json(value, self._destination)
+                chunk = to_json(value, self._output_files)
             else:  # files are read and sent, which may take long
-                chunk = await asyncio.to_thread(to_json, value, self._destination)
+                chunk = await asyncio.to_thread(to_json, value, self._output_files)
         return Output(self._active.request.id, chunk)

@@ -1,6 +1,8 @@
 """How a run can end, and in which words a failure is reported; they are coglet's."""
 
 import contextlib
+import contextvars
+import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from cog import CancelationException
 
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Status
-from cog_adapt.server.worker.active import ActivePrediction
+from cog_adapt.server.worker.active import NO_PREDICTION, ActivePrediction, current
 from cog_adapt.server.worker.lines import encodable
 from cog_adapt.server.worker.outputs import NumberError
 from cog_adapt.server.worker.uploads import UploadError
@@ -53,6 +55,9 @@ def calling_user(
 ) -> Iterator[None]:
     """Surround the user's code; a traceback goes to the prediction's logs.
 
+    The traceback of a mistake of the caller's goes to the server's own log: it shows code and
+    paths that say nothing to the caller.
+
     Args:
         stage: what a failure is called.
         active: the prediction.
@@ -66,7 +71,10 @@ def calling_user(
     except end:
         raise
     except BaseException as error:
-        _log(error, active)
+        if is_callers(error):
+            _tell_operator(error, active)
+        else:
+            active.lines.write("stderr", _traceback_of(error))
         raise RunError(f"Prediction failed: {stage}: {describe_error(error)}") from error
 
 
@@ -98,9 +106,24 @@ def describe_error(error: BaseException) -> str:
     return encodable(f"{type(error).__qualname__}: {message}")
 
 
-def _log(error: BaseException, active: ActivePrediction) -> None:
-    """Write the traceback, without the frames of this package at its top."""
+def is_callers(error: BaseException) -> bool:
+    """Whether its class says that the caller has to mend it (docs/predictor-protocol.md)."""
+    return getattr(type(error), "caller_error", False) is True
+
+
+def _tell_operator(error: BaseException, active: ActivePrediction) -> None:
+    """Write the message to the prediction's logs, the traceback to the server's own log."""
+    active.lines.write("stderr", f"{describe_error(error)}\n")
+    head = f"prediction {active.request.id} fails by a mistake of its caller:\n"
+    text = head + _traceback_of(error)
+    context = contextvars.copy_context()
+    context.run(current.set, NO_PREDICTION)
+    context.run(sys.stderr.write, text)
+
+
+def _traceback_of(error: BaseException) -> str:
+    """Its traceback, without the frames of this package at its top."""
     trace = error.__traceback__
     while trace and trace.tb_frame.f_code.co_filename.startswith(_OWN) and trace.tb_next:
         trace = trace.tb_next
-    active.lines.write("stderr", "".join(traceback.format_exception(error.with_traceback(trace))))
+    return "".join(traceback.format_exception(error.with_traceback(trace)))

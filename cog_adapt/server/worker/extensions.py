@@ -4,8 +4,10 @@ The worker looks at the predictor, then at what its attributes hold. What counts
 of an object has the method: an object that answers to every name, as a mock does, offers nothing.
 """
 
+import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 ReadUrl = Callable[[str, int], bytes]
@@ -46,6 +48,13 @@ class UrlReading(Protocol):
         """
 
 
+class Keeping(Protocol):
+    """Puts out files that are to stay where they are."""
+
+    def kept_folders(self) -> Iterable["os.PathLike[str]"]:
+        """The folders that they lie in; asked once, after setup()."""
+
+
 def find_self_testing(predictor: object) -> SelfTesting | None:
     """Return the object with a self-test, or None."""
     found = _offering(predictor, "self_test")
@@ -69,6 +78,12 @@ def provide_reader(predictor: object, read: ReadUrl) -> None:
     reading: UrlReading
     for reading in _offering(predictor, "read_urls_with"):
         reading.read_urls_with(read)
+
+
+def find_kept_folders(predictor: object) -> tuple[Path, ...]:
+    """Return the folders whose files a run may put out and not lose."""
+    keeping: Iterator[Keeping] = _offering(predictor, "kept_folders")
+    return tuple(Path(folder) for each in keeping for folder in each.kept_folders())
 
 
 def _offering(predictor: object, method: str) -> Iterator[Any]:

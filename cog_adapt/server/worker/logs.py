@@ -1,7 +1,7 @@
 """sys.stdout and sys.stderr of the worker: what is printed goes to whoever it belongs to.
 
 To the prediction that the printing code belongs to; during setup, to the front process and to
-the server's own stderr; else to the server's own stderr alone.
+the server's own log; else to the server's own log alone.
 """
 
 import io
@@ -13,32 +13,36 @@ from typing import Any, BinaryIO, TextIO
 from cog_adapt.server.protocol import SetupLog
 from cog_adapt.server.worker.active import Send, find_active
 from cog_adapt.server.worker.lines import Lines, Source
+from cog_adapt.server.worker.server_log import ServerLog
 
 
 class SetupOutput:
     """What is printed until setup() has ended."""
 
-    def __init__(self, send: Send, copy: TextIO) -> None:
-        self._send_report, self._copy = send, copy
+    def __init__(self, send: Send, log: ServerLog) -> None:
+        self._send_report, self._log = send, log
         self.lines = Lines(self._send)
         self.has_ended = False
 
     def end(self) -> None:
         """Hand on the unterminated last line too."""
         self.lines.close()
+        self._log.close()
         self.has_ended = True
 
     def _send(self, source: Source, text: str) -> None:
         self._send_report(SetupLog(source, text))
-        self._copy.write(text)
-        self._copy.flush()
+        self._log.write(source, text)
+        self._log.flush(source)
 
 
 class CapturedStream(io.TextIOBase):
     """A text stream that asks with every write whom the text belongs to."""
 
-    def __init__(self, source: Source, original: TextIO, setup: SetupOutput) -> None:
-        self._source, self._original, self._setup = source, original, setup
+    def __init__(
+        self, source: Source, original: TextIO, setup: SetupOutput, log: ServerLog
+    ) -> None:
+        self._source, self._original, self._setup, self._log = source, original, setup, log
         self._bytes = _Bytes(self)
         self._process = os.getpid()
         self.mode = "w"
@@ -47,11 +51,7 @@ class CapturedStream(io.TextIOBase):
         """Hand on the text."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        lines = self._owner()
-        if lines is None:
-            sys.__stderr__.write(text)  # type: ignore[union-attr]
-        else:
-            lines.write(self._source, text)
+        self._owner().write(self._source, text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:  # type: ignore[override]
@@ -61,19 +61,15 @@ class CapturedStream(io.TextIOBase):
 
     def flush(self) -> None:
         """Hand on the beginning of a line too."""
-        lines = self._owner()
-        if lines is None:
-            sys.__stderr__.flush()  # type: ignore[union-attr]
-        else:
-            lines.flush(self._source)
+        self._owner().flush(self._source)
 
-    def _owner(self) -> Lines | None:
+    def _owner(self) -> Lines | ServerLog:
         if os.getpid() != self._process:  # forked: the connection is the parent's
-            return None
+            return self._log
         active = find_active()
         if active is not None:
             return active.lines
-        return None if self._setup.has_ended else self._setup.lines
+        return self._log if self._setup.has_ended else self._setup.lines
 
     @property
     def buffer(self) -> BinaryIO:
@@ -136,9 +132,10 @@ class _Bytes(io.RawIOBase):
         """Not closed: it is the process's."""
 
 
-def capture_output(send: Send) -> SetupOutput:
+def capture_output(send: Send, log_format: str) -> SetupOutput:
     """Put the streams in place; what they take goes to setup until that ends."""
-    setup = SetupOutput(send, sys.stderr)
-    sys.stdout = CapturedStream("stdout", sys.stdout, setup)
-    sys.stderr = CapturedStream("stderr", sys.stderr, setup)
+    log = ServerLog(sys.stderr, log_format)
+    setup = SetupOutput(send, log)
+    sys.stdout = CapturedStream("stdout", sys.stdout, setup, log)
+    sys.stderr = CapturedStream("stderr", sys.stderr, setup, log)
     return setup

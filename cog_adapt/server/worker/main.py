@@ -30,7 +30,7 @@ from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
 from cog_adapt.server.worker.errors import describe_error
 from cog_adapt.server.worker.event_loop import EventLoop
-from cog_adapt.server.worker.extensions import provide_reader
+from cog_adapt.server.worker.extensions import find_kept_folders, provide_reader
 from cog_adapt.server.worker.logs import SetupOutput, capture_output
 from cog_adapt.server.worker.predictor import Predictor
 from cog_adapt.server.worker.runs import RunContext, Runs
@@ -86,7 +86,7 @@ class _Worker:
         self._stopped = threading.Event()
 
     def serve(self) -> None:
-        output = capture_output(self._connection.send)
+        output = capture_output(self._connection.send, self._config.log_format)
         install_scope()
         downloads = Downloads(self._config)
         threading.Thread(target=self._listen, name="reader", daemon=True).start()
@@ -97,6 +97,7 @@ class _Worker:
             output.end()
             self._connection.send(SetupFailed(" ".join(describe_error(error).split())))
         self._stopped.wait()
+        output.end()
         self._connection.close()
 
     def _set_up(self, downloads: Downloads, output: SetupOutput) -> None:
@@ -104,7 +105,8 @@ class _Worker:
         self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
         provide_reader(predictor.instance, downloads.read)
-        run_context = RunContext(self._config, predictor, downloads, self._connection)
+        kept = find_kept_folders(predictor.instance)
+        run_context = RunContext(self._config, predictor, downloads, self._connection, kept)
         self._health = HealthCheck(predictor, self._event_loop)
         self._predictor = predictor
         if predictor.is_async:

@@ -1,6 +1,7 @@
 """What sync and async runs share."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from cog_adapt.server.protocol import Kind, Run
@@ -8,8 +9,9 @@ from cog_adapt.server.worker.active import ActivePrediction
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads, InputFiles
+from cog_adapt.server.worker.output_files import OutputFiles
 from cog_adapt.server.worker.predictor import Predictor
-from cog_adapt.server.worker.uploads import DataUrls, Destination, Uploads
+from cog_adapt.server.worker.uploads import DataUrls, Uploads
 
 
 class Runs(Protocol):
@@ -33,6 +35,7 @@ class RunContext:
     predictor: Predictor
     downloads: Downloads
     connection: Connection
+    kept_folders: tuple[Path, ...] = ()
 
     def activate(self, request: Run) -> ActivePrediction:
         """The prediction of a request."""
@@ -42,11 +45,11 @@ class RunContext:
         """For one prediction."""
         return InputFiles(self.downloads)
 
-    def destination(self, active: ActivePrediction) -> Destination:
-        """Of the files that the prediction returns."""
-        if self.config.upload_url is None:
-            return DataUrls()
-        return Uploads(self.config.upload_url, active.request.id)
+    def output_files(self, active: ActivePrediction) -> OutputFiles:
+        """What takes the files that the prediction returns."""
+        url = self.config.upload_url
+        destination = DataUrls() if url is None else Uploads(url, active.request.id)
+        return OutputFiles(destination, self.kept_folders)
 
 
 def stage_name(kind: Kind, *, is_async: bool = False) -> str:

@@ -132,13 +132,15 @@ def _name_problem(name: str) -> str | None:
         return "'predict_time' is reserved by the runtime"
     if name.startswith("cog."):
         return "the 'cog.' prefix is reserved for system metrics"
-    if name.endswith("."):
-        return "metric name must not end with a dot"
     if len(segments) > _MOST_SEGMENTS:
         return (
             f"metric name must have at most {_MOST_SEGMENTS} dot-separated segments "
             f"(got {len(segments)})"
         )
+    if name.startswith("."):
+        return "metric name must not start with a dot"
+    if name.endswith("."):
+        return "metric name must not end with a dot"
     return next(filter(None, map(_segment_problem, segments)), None)
 
 

@@ -93,7 +93,7 @@ class _SyncExecution:
         self._predictor = run_context.predictor
         self._active, self._files = active, files
         self._call = active.interruption.call
-        self._destination = run_context.destination(active)
+        self._output_files = run_context.output_files(active)
         self._is_list = False
 
     def outcome(self) -> Outcome:
@@ -103,6 +103,8 @@ class _SyncExecution:
             return Outcome("canceled", self._is_list)
         except RunError as error:
             return Outcome("failed", self._is_list, str(error))
+        finally:
+            self._output_files.remove()
         return Outcome("succeeded", self._is_list)
 
     def _arguments(self) -> dict[str, Any]:
@@ -156,4 +158,4 @@ class _SyncExecution:
 
     def _output(self, value: object, what: str) -> Output:
         with encoding_output(what):
-            return Output(self._active.request.id, to_json(value, self._destination))
+            return Output(self._active.request.id, to_json(value, self._output_files))

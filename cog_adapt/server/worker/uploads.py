@@ -6,7 +6,7 @@ import mimetypes
 import os
 import urllib.parse
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,10 +36,12 @@ class FileContent:
     Attributes:
         name: without folders; of an open file it tells the type only.
         source: a path or the bytes.
+        path: of the file on disk, also where it was open; None for bytes in memory.
     """
 
     name: str
     source: Path | bytes
+    path: Path | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, value: "os.PathLike[str] | io.IOBase") -> "FileContent":
@@ -51,14 +53,16 @@ class FileContent:
         if isinstance(value, os.PathLike):
             path = Path(value)
             with path.open("rb"):  # a missing file or a folder is an error, and no empty output
-                return cls(path.name, path)
+                return cls(path.name, path, path)
         if value.seekable():
             value.seek(0)
         content: str | bytes = value.read()
         name = getattr(value, "name", "")
+        path = Path(name) if isinstance(name, str) else Path()
         return cls(
-            Path(name).name if isinstance(name, str) else "",
+            path.name,
             content.encode() if isinstance(content, str) else bytes(content),
+            path if path.name else None,
         )
 
     @property

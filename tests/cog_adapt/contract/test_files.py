@@ -201,3 +201,17 @@ def test_stringio(actions):
 def test_no_file_where_one_is_put_out(actions, text):
     status = actions.predict(action="output", text=text)["status"]
     assert status == expect(actions, coglet="succeeded", mirror="failed", because="missing-output")
+
+
+@pytest.fixture(scope="session")
+def temporary(flavour, tmp_path_factory):
+    return tmp_path_factory.mktemp("temporary")
+
+
+@pytest.mark.parametrize("text", ["file", "files", "open file", "file in dict"])
+def test_output_files_that_a_run_made_in_the_temporary_folder(shared, temporary, text):
+    server = shared("actions.py:Predictor", env={"TMPDIR": str(temporary)})
+    before = set(temporary.glob("*.*"))
+    server.output(action="output", text=text)
+    stay = expect(server, coglet=True, mirror=False, because="output-files")
+    assert bool(set(temporary.glob("*.*")) - before) is stay

@@ -93,6 +93,11 @@ def record(server, *calls):
         ("", "metric name must not be empty"),
         ("a..b", "metric name must not contain empty segments (consecutive dots)"),
         ("a.", "metric name must not end with a dot"),
+        (".invalid", "metric name must not start with a dot"),
+        (".", "metric name must not start with a dot"),
+        ("..a", "metric name must not start with a dot"),
+        (".a.b.c.d", "metric name must have at most 4 dot-separated segments (got 5)"),
+        ("a.b.c.d.", "metric name must have at most 4 dot-separated segments (got 5)"),
     ],
 )
 def test_names_that_no_metric_may_have(actions, name, message):

@@ -10,6 +10,11 @@ NOT_READY = {
     "or GET /health-check for status.",
     "status": "failed",
 }
+SETUP_FAILED = {
+    "error": "Setup has failed, so nothing can run. Why is in setup.logs of GET /health-check; "
+    "correct it, and start the server again.",
+    "status": "failed",
+}
 ASYNC = {"Prefer": "respond-async"}
 
 
@@ -146,10 +151,13 @@ def test_other_accepts_get_json(streaming, accept):
 def test_before_setup_has_succeeded_it_is_503(launch, reference):
     until = "STARTING" if reference.endswith("Slow") else "SETUP_FAILED"
     server = launch(reference, until=until)
+    answer = NOT_READY
+    if until == "SETUP_FAILED":
+        answer = expect(server, coglet=NOT_READY, mirror=SETUP_FAILED, because="setup-failed")
     for method, path in [("POST", "/predictions"), ("PUT", "/predictions/x")]:
         for body in ({}, {"input": {"text": 5}}, {"input": []}):
             response = server.request(method, path, body)
-            assert (response.status_code, response.json()) == (503, NOT_READY)
+            assert (response.status_code, response.json()) == (503, answer)
     # What the envelope says comes first.
     assert server.request("POST", "/predictions", {"id": 5}).status_code == 422
     assert server.request("PUT", "/predictions/x", {"id": "y"}).status_code == 422

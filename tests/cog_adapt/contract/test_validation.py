@@ -97,7 +97,9 @@ def test_a_value_may_have_several_problems(inputs, field, value, problems):
 
 
 def test_all_problems_at_once_by_name_and_the_missing_last(inputs):
-    found = detail(inputs, {"input": {"i": "x", "f": "y", "b": 3, "unknown": 1}})
+    found = detail(inputs, {"input": {"i": "x", "f": "y", "b": 3, "h": 1}})
+    if not follows_cog(inputs, because="unknown-inputs"):
+        assert found.pop(2)["loc"] == ["body", "input", "h"]
     assert found == [
         problem("b", '3 is not of type "boolean"'),
         problem("f", '"y" is not of type "number"'),
@@ -189,8 +191,15 @@ def test_a_file_arrives_to_be_read(inputs):
     assert content == "hi"
 
 
-def test_unknown_inputs_are_dropped(inputs):
-    assert "unknown" not in inputs.output(**GOOD, unknown=1)
+def test_an_input_that_the_model_does_not_have(inputs):
+    body = {"input": GOOD | {"chioce": "red"}}
+    if follows_cog(inputs, because="unknown-inputs"):
+        assert "chioce" not in inputs.output(**body["input"])
+    else:
+        (found,) = detail(inputs, body)
+        assert (found["loc"], found["type"]) == (["body", "input", "chioce"], "value_error.extra")
+        assert found["msg"].startswith("chioce is no input; allowed: s, n, i,")
+        assert found["msg"].endswith(" Did you mean choice?")
 
 
 def test_a_whole_float_for_an_int(inputs):

@@ -1,13 +1,12 @@
 """What can be told before a module runs is told, and nothing is told of a sound one."""
 
-import functools
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from cog_adapt.runner.gradients.audit import audit_entry, audit_module
+from cog_adapt.runner.gradients.audit import audit_module
 from cog_adapt.runner.gradients.report import Finding
 from tests.cog_adapt.runner.gradients.faults_module import quantized, scripted
 from tests.cog_adapt.runner.gradients.flows import tower
@@ -115,52 +114,3 @@ def test_an_inference_tensor_in_an_attribute_is_a_warning() -> None:
     finding = only(module)
     assert (finding.code, finding.level) == ("inference-tensor", "WARN")
     assert "serve under no_grad: head.kept." in finding.message
-
-
-@torch.no_grad()
-async def decorated_coroutine() -> None:
-    """Its mode ends before its body runs."""
-
-
-@torch.inference_mode()
-async def decorated_generator():
-    yield
-
-
-@torch.no_grad()
-def decorated_function() -> None:
-    """Its mode does what it says."""
-
-
-async def plain_coroutine() -> None:
-    """Has no mode."""
-
-
-def wrapped(function):
-    @functools.wraps(function)
-    def call(*args):
-        return function(*args)
-
-    return call
-
-
-@pytest.mark.parametrize(
-    ("entry", "mode"),
-    [
-        (decorated_coroutine, "no_grad"),
-        (wrapped(decorated_coroutine), "no_grad"),
-        (decorated_generator, "inference_mode"),
-    ],
-)
-def test_a_mode_on_an_async_entry_is_told_with_its_line(entry, mode: str) -> None:
-    (finding,) = audit_entry(entry)
-    assert (finding.code, finding.level) == ("async-decorated", "FAIL")
-    assert f"decorated with torch's {mode}:" in finding.message
-    assert "async def decorated_" in finding.line
-
-
-@pytest.mark.parametrize(
-    "entry", [decorated_function, plain_coroutine, wrapped(plain_coroutine), wrapped(len)]
-)
-def test_other_entries_are_sound(entry) -> None:
-    assert list(audit_entry(entry)) == []

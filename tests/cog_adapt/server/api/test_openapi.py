@@ -7,6 +7,7 @@ import cog
 import jsonschema
 import pytest
 from cog import BasePredictor, Input
+from jsonschema_rs import Draft4Validator
 
 from cog_adapt.server.api.openapi import whole_document
 from cog_adapt.server.app import create_app
@@ -53,6 +54,21 @@ def lost_in(mine, cogs, place=""):
             yield from lost_in(mine.get(name), value, f"{place} {name}")
     elif mine != cogs:
         yield place.strip()
+
+
+@pytest.mark.parametrize("noun", ["Prediction", "Training"])
+@pytest.mark.parametrize("body", ["Mirror.{}Request", "Mirror.{}OfId"])
+def test_a_body_has_the_inputs_of_the_model_and_no_others(noun, body):
+    _, mine = documents(Plain, train)
+    schemas = mine["components"]["schemas"]
+    schema = {"$ref": f"#/components/schemas/{body.format(noun)}", "components": mine["components"]}
+    name = "text" if noun == "Prediction" else "name"
+    validator = Draft4Validator(schema)
+    assert validator.is_valid({"input": {name: "a"}})
+    assert not validator.is_valid({"input": {name: 1}})
+    assert not validator.is_valid({"input": {name: "a", "other": 1}})
+    own = schemas["Input" if noun == "Prediction" else "TrainingInput"]
+    assert "additionalProperties" not in own
 
 
 @pytest.mark.parametrize("predict", [Plain, Streaming, None])

@@ -14,8 +14,11 @@ from cog_adapt.server.api.preferences import Preferences
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.errors import InvalidRequest, NotReady, NotStreamable, ShapeError
+from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.validation import REDACTED, InputValidator, InvalidInputs
+from cog_adapt.server.service.service import NOT_SET_UP
 
 
 def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_reason():
@@ -40,7 +43,7 @@ class Service:
 
     def __init__(self, *, strict=False, streams=False):
         self.settings = SimpleNamespace(strict_cog=strict)
-        self.is_ready, self.is_closing = True, False
+        self.is_ready, self.is_closing, self.why_not_ready = True, False, "It rests."
         operation = {"post": {"x-cog-streaming": streams}}
         self.document = {"paths": {"/predictions": operation}}
 
@@ -63,7 +66,7 @@ def parser(kind="predict", runs="predict", **service):
     return RequestParser(stands, Webhooks(), kind, runs)
 
 
-def read(parser, content, prediction_id=None, content_type=b"application/json"):
+def read(parser, content, prediction_id=None, content_type=b"application/json", key=None):
     pieces = content if isinstance(content, list) else [content]
 
     async def receive():
@@ -72,8 +75,22 @@ def read(parser, content, prediction_id=None, content_type=b"application/json"):
         return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
     headers = [(b"content-type", content_type)] if content_type else []
-    request = Request({"type": "http", "headers": headers}, receive)
+    state = {"state": {"key": key}} if key else {}
+    request = Request({"type": "http", "headers": headers, **state}, receive)
     return asyncio.run(parser.body(request, prediction_id))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    "more", [b"", b',"cog_adapt.owner":"eve"', b',"cog_adapt.\\u006fwner":"eve"']
+)
+def test_the_owner_in_the_context_is_the_keys_or_none(strict, more):
+    content = b'{"context":{"a":"1"' + more + b"}}"
+    key = Key("ada", frozenset({"predict"}), "")
+    assert read(parser(strict=strict), content).context == {"a": "1"}
+    assert read(parser(strict=strict), content, key=key).context == {"a": "1", OWNER_KEY: "ada"}
+    bodiless = read(parser(strict=strict), b"", content_type=None, key=key)
+    assert bodiless.context == {OWNER_KEY: "ada"}
 
 
 def test_a_body_in_pieces_is_one():
@@ -145,7 +162,7 @@ def test_a_stream_needs_a_model_that_streams():
 
 CONTENT = RequestBody(
     id="a",
-    input=msgspec.Raw(b'{"text":"t","key":"s","more":1}'),
+    input=msgspec.Raw(b'{"text":"t","key":"s"}'),
     webhook="http://good/",
     webhook_events_filter=["start"],
     context={"user": "u"},
@@ -194,11 +211,15 @@ def test_what_nobody_waits_for_outlives_the_server(preferences, webhook, durable
 
 
 @pytest.mark.parametrize(("is_ready", "is_closing"), [(False, False), (True, True)])
-def test_a_server_that_cannot_run_now_says_so_before_it_looks_at_inputs(is_ready, is_closing):
-    one = parser()
+@pytest.mark.parametrize(("strict", "words"), [(False, "It rests."), (True, NOT_SET_UP)])
+def test_a_server_that_cannot_run_now_says_why_before_it_looks_at_inputs(
+    is_ready, is_closing, strict, words
+):
+    one = parser(strict=strict)
     one._service.is_ready, one._service.is_closing = is_ready, is_closing
-    with pytest.raises(NotReady, match="Setup has not finished yet. Wait until it has finished"):
+    with pytest.raises(NotReady) as caught:
         one.prediction_request(RequestBody(), {}, Preferences())
+    assert str(caught.value) == words
 
 
 def test_inputs_that_do_not_fit_are_listed():

@@ -71,7 +71,7 @@ def test_what_fits_has_no_problems(problems_of):
         problems_of(flag=True, scale=2, count=2.0, tags=["a"], either="x", many=[1], word="z9")
         == []
     )
-    assert problems_of(anything={"a": [None]}, number=1.0, unknown=object) == []
+    assert problems_of(anything={"a": [None]}, number=1.0) == []
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,24 @@ def test_short_json_is_not_searched_for_long_strings(validator):
     assert len(validator.problems(inputs, size=1001)) == 1
 
 
-def test_unknown_inputs_are_dropped(validator):
-    assert validator.known({"text": "a", "unknown": 1}) == {"text": "a"}
+def test_an_unknown_input_is_a_problem_in_its_place_that_names_the_nearest_known_one(problems_of):
+    found = problems_of(colors="red", count="x", zzz=1)
+    assert [place for place, _ in found] == ["colors", "count", "zzz"]
+    assert found[0][1].startswith("colors is no input; allowed: text, count, scale, flag, colour,")
+    assert found[0][1].endswith(". Did you mean colour?")
+    assert "Did you mean" not in found[2][1]
+
+
+def test_the_kind_of_an_unknown_input_is_pydantics(validator):
+    (problem,) = validator.problems(FITS | {"file": "data:,x", "zzz": 1})
+    assert (problem.loc, problem.type) == (("body", "input", "zzz"), "value_error.extra")
+
+
+def test_as_in_cog_unknown_inputs_are_dropped(document):
+    validator = InputValidator(document, "Input", 1000, takes_unknown=True)
+    inputs = FITS | {"file": "data:,x"}
+    checked = validator.check(inputs | {"unknown": object}, size=1)
+    assert checked.known == inputs
 
 
 def test_secrets_are_found_and_starred_out(validator):

@@ -40,6 +40,25 @@ def test_a_crash_that_is_being_mended_is_no_unreadiness(play, state, has_been_re
     play(scene)
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("starting", "Setup has not finished yet. Wait"),
+        ("setup failed", "Setup has failed, so nothing can run. Why is in setup.logs of"),
+        ("defunct", "The model process has died too often, so nothing can run. Why is in last_c"),
+    ],
+)
+def test_who_asks_too_early_or_too_late_is_told_which_and_where_to_read_more(play, state, words):
+    async def scene(harness):
+        harness.model.state = state
+        assert harness.service.why_not_ready.startswith(words)
+        assert "GET /health-check" in harness.service.why_not_ready
+        harness.service.drain(0)
+        assert harness.service.why_not_ready.startswith("The server is shutting down. Send")
+
+    play(scene)
+
+
 def test_each_kind_has_its_dispatcher_and_the_main_one_speaks_for_the_server(play):
     async def scene(harness):
         service = harness.service

@@ -20,6 +20,7 @@ def test_only_the_reference_has_to_be_said():
         "egress_allow": (),
         "max_file_bytes": 1024**3,
         "prefix": "tmp",
+        "log_format": "json",
     }
 
 

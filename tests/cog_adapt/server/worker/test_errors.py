@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from cog import CancelationException
 
+from cog_adapt.runner.errors import InputError as RunnersInputError
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Run
 from cog_adapt.server.worker import errors
@@ -17,6 +18,7 @@ from cog_adapt.server.worker.errors import (
     describe_error,
     encoding_output,
     failure,
+    is_callers,
     reading_inputs,
 )
 from cog_adapt.server.worker.outputs import NumberError
@@ -55,7 +57,7 @@ def test_other_errors_pass_the_reading_of_inputs(error):
     assert caught.value is error
 
 
-@pytest.mark.parametrize("error", [ValueError("boom"), SystemExit("boom"), InputError("boom")])
+@pytest.mark.parametrize("error", [ValueError("boom"), SystemExit("boom")])
 def test_what_the_users_code_raises_is_told_by_stage_and_logged(active, logs, error):
     with pytest.raises(RunError) as caught, calling_user("Training failed", active):
         raise error
@@ -65,6 +67,35 @@ def test_what_the_users_code_raises_is_told_by_stage_and_logged(active, logs, er
     assert log.source == "stderr"
     assert log.data.startswith("Traceback (most recent call last):\n")
     assert log.data.endswith(f"{name}: boom\n")
+
+
+class Marked(ValueError):
+    caller_error = True
+
+
+@pytest.mark.parametrize(
+    "kind", [Marked, InputError, type("Sub", (Marked,), {}), RunnersInputError]
+)
+def test_of_a_callers_mistake_the_logs_have_the_message_and_the_servers_log_the_rest(
+    active, logs, capsys, kind
+):
+    with pytest.raises(RunError) as caught, calling_user("Prediction failed", active):
+        raise kind("rank is 9; allowed: 1 to 8.")
+    said = f"{kind.__name__}: rank is 9; allowed: 1 to 8."
+    assert str(caught.value) == f"Prediction failed: Prediction failed: {said}"
+    assert [(log.source, log.data) for log in logs] == [("stderr", f"{said}\n")]
+    told = capsys.readouterr().err
+    assert told.startswith("prediction p fails by a mistake of its caller:\nTraceback (most recent")
+    assert __file__ in told
+
+
+@pytest.mark.parametrize("mark", [False, None, 1, "yes"])
+def test_only_the_class_can_say_that_a_mistake_is_the_callers(mark):
+    error = type("Other", (ValueError,), {"caller_error": mark})()
+    assert not is_callers(error)
+    error.caller_error = True
+    assert not is_callers(error)
+    assert is_callers(Marked())
 
 
 def test_only_the_end_of_the_run_passes(active, logs):

@@ -13,6 +13,7 @@ from cog_adapt.command.client import Client
 from cog_adapt.command.local_server import local_server
 from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.worker.extensions import (
+    find_kept_folders,
     find_self_testing,
     provide_reader,
     read_extra_gauges,
@@ -124,6 +125,14 @@ def test_a_plain_predictor_is_left_alone(serve):
         ]
 
 
+class Keeping:
+    def __init__(self, folders):
+        self._folders = folders
+
+    def kept_folders(self):
+        return self._folders
+
+
 def test_the_predictor_itself_is_asked_before_what_it_holds():
     own: Any = Tested()
     held = Tested()
@@ -139,6 +148,15 @@ def test_what_lies_deeper_or_only_looks_like_it_is_not_found():
     for predictor in (Holder(Holder(Tested())), Mock(), untyped, without_report, print, None, 3):
         assert find_self_testing(predictor) is None
         assert read_extra_gauges(predictor) == {}
+
+
+def test_the_folders_that_are_kept_are_those_of_all_that_name_some(tmp_path):
+    one, two = (Keeping([tmp_path / name]) for name in "ab")
+    one.held = two
+    assert find_kept_folders(one) == (tmp_path / "a", tmp_path / "b")
+    assert find_kept_folders(Holder(two, Mock())) == (tmp_path / "b",)
+    assert find_kept_folders(Keeping([str(tmp_path)])) == (tmp_path,)
+    assert find_kept_folders(print) == find_kept_folders(Holder(3)) == ()
 
 
 def test_the_first_gauges_are_numbers():

@@ -2,6 +2,7 @@
 
 import contextvars
 import io
+import json
 import os
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from cog_adapt.server.protocol import Log, Run, SetupLog
 from cog_adapt.server.worker.active import ActivePrediction, current
 from cog_adapt.server.worker.logs import CapturedStream, SetupOutput, capture_output
+from cog_adapt.server.worker.server_log import ServerLog
 
 
 @pytest.fixture
@@ -18,21 +20,24 @@ def sent():
 
 
 @pytest.fixture
-def own(monkeypatch):
+def own():
     """The server's own stderr."""
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "__stderr__", stream)
-    return stream
+    return io.StringIO()
 
 
 @pytest.fixture
-def setup(sent, own):
-    return SetupOutput(sent.append, own)
+def log(own):
+    return ServerLog(own, "console")
 
 
 @pytest.fixture
-def stream(setup):
-    return CapturedStream("stdout", sys.__stdout__, setup)
+def setup(sent, log):
+    return SetupOutput(sent.append, log)
+
+
+@pytest.fixture
+def stream(setup, log):
+    return CapturedStream("stdout", sys.__stdout__, setup, log)
 
 
 @pytest.fixture
@@ -75,6 +80,20 @@ def test_a_flush_hands_on_the_beginning_of_a_line(stream, sent):
     assert sent == [SetupLog("stdout", "50%")]
 
 
+def test_in_json_the_servers_own_is_an_entry_for_each_line(sent, own):
+    log = ServerLog(own, "json")
+    setup = SetupOutput(sent.append, log)
+    stream = CapturedStream("stderr", sys.__stderr__, setup, log)
+    for text in ("a\nb\n", "\r 10%", "\r 20%"):
+        stream.write(text)
+        stream.flush()
+    setup.end()
+    stream.write("later\n")
+    entries = [json.loads(line) for line in own.getvalue().splitlines()]
+    assert [entry["event"] for entry in entries] == ["a", "b", " 20%", "later"]
+    assert "".join(each.data for each in sent) == "a\nb\n\r 10%\r 20%"
+
+
 def test_a_fork_prints_to_the_servers_own(stream, sent, own, in_prediction):
     stream._process = os.getpid() + 1
     in_prediction(stream.write, "child")
@@ -95,9 +114,9 @@ def test_lines_and_bytes_are_taken_too(stream, sent):
     assert [log.data for log in sent] == ["a\n", "b\n", "é\n", "\\xff"]
 
 
-def test_it_looks_like_the_stream_that_it_replaces(setup):
+def test_it_looks_like_the_stream_that_it_replaces(setup, log):
     with open(os.devnull, "w") as original:
-        stream = CapturedStream("stderr", original, setup)
+        stream = CapturedStream("stderr", original, setup, log)
         assert stream.fileno() == stream.buffer.fileno() == original.fileno()
     assert (stream.name, stream.mode) == ("<stderr>", "w")
     assert (stream.encoding, stream.errors) == ("utf-8", "backslashreplace")
@@ -120,7 +139,7 @@ def test_both_streams_are_captured(monkeypatch, sent):
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
-    setup = capture_output(sent.append)
+    setup = capture_output(sent.append, "console")
     sys.stdout.write("out\n")
     sys.stderr.write("err\n")
     assert sent == [SetupLog("stdout", "out\n"), SetupLog("stderr", "err\n")]

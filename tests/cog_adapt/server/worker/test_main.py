@@ -90,7 +90,7 @@ def test_a_fork_prints_to_the_servers_log(launch, capfd):
     front = launch(SOURCE, reference="predictor.py:run")
     code = "import os; pid = os.fork()\nif not pid: print('child', flush=True); os._exit(0)"
     assert front.run(code=f"{code}\nos.waitpid(pid, 0)").logs == ""
-    assert "child\n" in capfd.readouterr().err
+    assert '"event":"child"' in capfd.readouterr().err
 
 
 def test_it_outlives_ctrl_c_and_ends_on_stop_after_its_run(launch):

@@ -32,8 +32,8 @@ def test_each_prediction_has_files_of_its_own():
 
 def test_output_files_go_into_the_answer_or_below_the_upload_url():
     active = context().activate(RUN)
-    assert isinstance(context().destination(active), DataUrls)
-    uploads = context(upload_url="http://h/up").destination(active)
+    assert isinstance(context().output_files(active)._destination, DataUrls)
+    uploads = context(upload_url="http://h/up").output_files(active)._destination
     assert isinstance(uploads, Uploads)
     assert (uploads._url, uploads._headers) == ("http://h/up/", {"x-prediction-id": "p"})
 

@@ -36,6 +36,11 @@ def scope(sent):
         ("cog.x", "the 'cog.' prefix is reserved for system metrics"),
         ("a..b", "metric name must not contain empty segments (consecutive dots)"),
         ("a.", "metric name must not end with a dot"),
+        (".invalid", "metric name must not start with a dot"),
+        (".", "metric name must not start with a dot"),
+        ("..a", "metric name must not start with a dot"),
+        (".a.b.c.d", "metric name must have at most 4 dot-separated segments (got 5)"),
+        ("a.b.c.d.", "metric name must have at most 4 dot-separated segments (got 5)"),
         ("", "metric name must not be empty"),
     ],
 )

@@ -1,0 +1,62 @@
+"""The files that a run puts out: those that it made in the temporary folder go with it.
+
+Cog's documentation promises as much. What is removed lies below the temporary folder, symbolic
+links resolved, is a plain file, and was made or changed since the run began: what setup() has put
+there is not the run's. Nor is what lies in a folder that the predictor keeps, or in the working
+directory where that is itself a temporary one.
+"""
+
+import contextlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cog_adapt.server.worker.uploads import Destination, FileContent
+
+_TICK_NS = 20_000_000  # the times of files lag behind the clock by a tick of the kernel
+
+
+class OutputFiles:
+    """A destination that remembers what went there.
+
+    Args:
+        destination: where the files go.
+        kept: folders whose files stay.
+    """
+
+    def __init__(self, destination: Destination, kept: Sequence[Path] = ()) -> None:
+        self._destination, self._kept = destination, kept
+        self._began = time.time_ns() - _TICK_NS
+        self._paths: set[Path] = set()
+
+    def link(self, file: FileContent) -> str:
+        """The URL under which the client finds the file."""
+        if file.path is not None:
+            self._paths.add(file.path.absolute())
+        return self._destination.link(file)
+
+    def remove(self) -> None:
+        """Remove what the run has made; not before its end, since it may put a file out twice."""
+        paths = tuple(self._paths)  # a cancelled run may still be reading one
+        if not paths:
+            return
+        folder = Path(tempfile.gettempdir()).resolve()
+        kept = [each.resolve() for each in self._kept]
+        if folder in Path.cwd().resolve().parents:
+            kept.append(Path.cwd().resolve())
+        for path in paths:
+            with contextlib.suppress(OSError, RuntimeError):  # it is gone, or links form a ring
+                self._remove(path, folder, kept)
+
+    def _remove(self, path: Path, folder: Path, kept: Sequence[Path]) -> None:
+        target = path.resolve(strict=True)
+        is_below = folder in target.parents and not any(each in target.parents for each in kept)
+        status = os.lstat(target)
+        if not is_below or not stat.S_ISREG(status.st_mode) or status.st_ctime_ns < self._began:
+            return
+        target.unlink()
+        if path.is_symlink() and path.parent.resolve().is_relative_to(folder):
+            path.unlink()

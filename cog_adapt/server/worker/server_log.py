@@ -1,0 +1,77 @@
+r"""The server's own log, for what is printed outside of runs: an entry for each line.
+
+A line that is written again and again after `\r`, as a progress bar is, is told once: as it was
+when it ended.
+"""
+
+import os
+import threading
+from typing import TextIO
+
+from cog_adapt.server.telemetry.logs import to_entry
+from cog_adapt.server.worker.lines import Source, encodable
+
+_MOST_CHARACTERS = 2**16  # of an entry; a longer line is cut into several
+
+
+class ServerLog:
+    """Writes to the log of the server; any thread may.
+
+    Args:
+        stream: the stderr that this process shares with the front process.
+        log_format: `json`, or `console`: text as it was printed.
+    """
+
+    def __init__(self, stream: TextIO, log_format: str) -> None:
+        self._stream, self._is_json = stream, log_format == "json"
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process, self._lock = os.getpid(), threading.Lock()
+        self._begun: dict[Source, str] = {"stdout": "", "stderr": ""}
+
+    def write(self, source: Source, text: str) -> None:
+        """Take text; what follows its last newline waits."""
+        if self._process != os.getpid():  # a fork: another thread may hold the parent's lock
+            self._begin()
+        with self._lock:
+            if self._is_json:
+                *lines, rest = (self._begun[source] + text).split("\n")
+                self._begun[source] = self._cut(source, _last_state(rest))
+                self._put(source, lines)
+            else:
+                self._stream.write(encodable(text))
+            self._stream.flush()
+
+    def flush(self, source: Source) -> None:
+        """Write the beginning of a line too, unless it is a progress bar's."""
+        if "\r" not in self._begun[source]:
+            self._end(source)
+
+    def close(self) -> None:
+        """Write all that waits."""
+        self._end("stdout")
+        self._end("stderr")
+
+    def _end(self, source: Source) -> None:
+        if self._begun[source]:
+            self.write(source, "\n")
+
+    def _cut(self, source: Source, rest: str) -> str:
+        """Write what is too long to wait for its end."""
+        if len(rest) < _MOST_CHARACTERS:
+            return rest
+        self._put(source, [rest])
+        return ""
+
+    def _put(self, source: Source, lines: list[str]) -> None:
+        for line in map(_last_state, lines):
+            text = line.strip("\r")
+            for start in range(0, len(text) if text.strip() else 0, _MOST_CHARACTERS):
+                piece = encodable(text[start : start + _MOST_CHARACTERS])
+                self._stream.write(f"{to_entry(piece, source=source)}\n")
+
+
+def _last_state(line: str) -> str:
+    """Return a line from the carriage return on after which it was written last."""
+    return line[max(0, line.rstrip("\r").rfind("\r")) :]
