@@ -17,6 +17,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from cog_adapt.server.errors import ConfigError
+from cog_adapt.server.telemetry.entries import hide_secrets
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("json", "console")
@@ -24,7 +25,6 @@ _REDACTED = "[redacted]"
 _SECRET_NAMES = re.compile(
     r"authorization|cookie|passw|secret|token|api.?key|credential|dsn$|database_url", re.IGNORECASE
 )
-_SECRETS = re.compile(r"(://)[^/@\s\"']+(?=@)|((?:Bearer|Basic) )[^\s\"'\\]+|whsec_[^\s\"'\\]+")
 
 
 class _Unfailing:
@@ -49,8 +49,7 @@ class _Redacting:
         self._renderer = renderer
 
     def __call__(self, log: WrappedLogger, method: str, event: EventDict) -> str:
-        text = str(self._renderer(log, method, event))
-        return _SECRETS.sub(rf"\1\2{_REDACTED}", text)
+        return hide_secrets(str(self._renderer(log, method, event)))
 
 
 def configure_logs(log_format: str, level: str, stream: TextIO | None = None) -> None:
@@ -72,7 +71,7 @@ def configure_logs(log_format: str, level: str, stream: TextIO | None = None) ->
     chain: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        _stamp,
+        structlog.processors.TimeStamper("iso"),
         _redact_names,
     ]
     renderer = _choose_renderer(log_format, stream.isatty())
@@ -91,16 +90,13 @@ def configure_logs(log_format: str, level: str, stream: TextIO | None = None) ->
     _adopt_standard_loggers(unfailing, number, formatter)
 
 
-def to_entry(text: str, **values: object) -> str:
-    """Return the line of the JSON log for a text that was printed."""
-    event: EventDict = {"event": text, **values, "level": "info"}
-    return _to_line(None, "info", _stamp(None, "info", event))
-
-
 def _choose_renderer(log_format: str, colors: bool) -> list[Processor]:
     # Plain tracebacks: the others show local variables, and with them inputs and secrets.
     if log_format == "json":
-        return [structlog.processors.format_exc_info, _to_line]
+        return [
+            structlog.processors.format_exc_info,
+            _Redacting(structlog.processors.JSONRenderer(_to_json)),
+        ]
     console = structlog.dev.ConsoleRenderer(
         colors=colors, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
     )
@@ -141,7 +137,3 @@ def _to_json(event: EventDict, **_: object) -> str:
         return msgspec.json.encode(event, enc_hook=repr).decode()
     except (ValueError, OverflowError):  # lone surrogates, integers of more than 64 bits
         return json.dumps(event, default=repr)
-
-
-_stamp = structlog.processors.TimeStamper("iso")
-_to_line = _Redacting(structlog.processors.JSONRenderer(_to_json))

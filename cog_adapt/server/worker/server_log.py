@@ -8,7 +8,7 @@ import os
 import threading
 from typing import TextIO
 
-from cog_adapt.server.telemetry.logs import to_entry
+from cog_adapt.server.telemetry.entries import to_entry
 from cog_adapt.server.worker.lines import Source, encodable
 
 _MOST_CHARACTERS = 2**16  # of an entry; a longer line is cut into several
