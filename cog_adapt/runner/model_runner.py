@@ -85,10 +85,7 @@ class ModelRunner:
         return (self.settings.weights_dir,)
 
     def read_owner_from(self, key: str) -> None:
-        """Take a request's owner from this key of its context, which only a server may set.
-
-        Until a server calls this, there is one owner: a caller of plain Cog can write any name.
-        """
+        """Take owners from this key of a context; a server that guards the key calls this."""
         self._owner_key = key
 
     def owner_of(self, context: Mapping[str, str]) -> str:

@@ -54,16 +54,6 @@ class Downloads:
             url, path, most_bytes=most, timeout=_SECONDS, user_agent=self._config.user_agent
         )
 
-    def read(self, url: str, most_bytes: int) -> bytes:
-        """Download an http(s) URL for the predictor, which reads it itself.
-
-        Raises:
-            InputError: it cannot be had.
-        """
-        return self._egress.read(
-            url, most_bytes=most_bytes, timeout=_SECONDS, user_agent=self._config.user_agent
-        )
-
 
 class InputFiles:
     """The files of one prediction."""

@@ -6,11 +6,9 @@ of an object has the method: an object that answers to every name, as a mock doe
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
-
-ReadUrl = Callable[[str, int], bytes]
 
 
 class SelfTestReport(Protocol):
@@ -38,14 +36,11 @@ class Measuring(Protocol):
         """Return the numbers by name; called on any thread at each scrape."""
 
 
-class UrlReading(Protocol):
-    """Reads URLs that callers name."""
+class Owning(Protocol):
+    """Keeps apart what belongs to different owners."""
 
-    def read_urls_with(self, read: ReadUrl) -> None:
-        """Use `read(url, most_bytes)` for them; called once, before the first run.
-
-        It goes where EGRESS_ALLOW lets it, and its ValueErrors tell the caller why it does not.
-        """
+    def read_owner_from(self, key: str) -> None:
+        """Trust this key of a run's context to name who asks; called once, before the first run."""
 
 
 class Keeping(Protocol):
@@ -73,11 +68,11 @@ def read_extra_gauges(predictor: object) -> dict[str, float]:
         return {}
 
 
-def provide_reader(predictor: object, read: ReadUrl) -> None:
-    """Hand the guarded way out to all that read URLs."""
-    reading: UrlReading
-    for reading in _offering(predictor, "read_urls_with"):
-        reading.read_urls_with(read)
+def provide_owner_key(predictor: object, key: str) -> None:
+    """Tell all that keep owners apart which key of the context no caller can write."""
+    owning: Owning
+    for owning in _offering(predictor, "read_owner_from"):
+        owning.read_owner_from(key)
 
 
 def find_kept_folders(predictor: object) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ import traceback
 from typing import Any
 
 from cog_adapt.server.protocol import (
+    OWNER_KEY,
     AskHealth,
     AskSelfTest,
     Cancel,
@@ -30,7 +31,7 @@ from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
 from cog_adapt.server.worker.errors import describe_error
 from cog_adapt.server.worker.event_loop import EventLoop
-from cog_adapt.server.worker.extensions import find_kept_folders, provide_reader
+from cog_adapt.server.worker.extensions import find_kept_folders, provide_owner_key
 from cog_adapt.server.worker.logs import SetupOutput, capture_output
 from cog_adapt.server.worker.predictor import Predictor
 from cog_adapt.server.worker.runs import RunContext, Runs
@@ -104,7 +105,7 @@ class _Worker:
         predictor = Predictor(self._config)
         self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
-        provide_reader(predictor.instance, downloads.read)
+        provide_owner_key(predictor.instance, OWNER_KEY)
         kept = find_kept_folders(predictor.instance)
         run_context = RunContext(self._config, predictor, downloads, self._connection, kept)
         self._health = HealthCheck(predictor, self._event_loop)

@@ -56,7 +56,6 @@ def test_what_is_behind_a_url_is_fetched_by_the_callers_name(downloads, folder, 
     downloads.start("data:,data", folder / "data").result(10)
     assert (folder / "x").read_bytes() == b"content"
     assert (folder / "data").read_bytes() == b"data"
-    assert downloads.read(url, 7) == b"content"
     assert {request.headers["User-Agent"] for request, _ in httpserver.log} == {"agent/1"}
 
 
@@ -67,15 +66,12 @@ def test_more_than_the_limit_is_refused(downloads, folder, httpserver):
         downloads.fetch(url, folder / "x")
     with pytest.raises(InputError, match="more than 10 bytes"):
         downloads.fetch("data:," + "x" * 11, folder / "x")
-    with pytest.raises(DownloadError, match="more than 6 bytes"):
-        downloads.read(url, 6)
 
 
 def test_an_address_that_is_not_allowed_is_not_reached(folder, httpserver):
     closed = Downloads(WorkerConfig("predict.py"))
-    for attempt in (lambda url: closed.fetch(url, folder / "x"), lambda url: closed.read(url, 10)):
-        with pytest.raises(EgressError):
-            attempt(httpserver.url_for("/x"))
+    with pytest.raises(EgressError):
+        closed.fetch(httpserver.url_for("/x"), folder / "x")
     assert not httpserver.log
 
 

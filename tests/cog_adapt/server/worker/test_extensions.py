@@ -15,7 +15,7 @@ from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.worker.extensions import (
     find_kept_folders,
     find_self_testing,
-    provide_reader,
+    provide_owner_key,
     read_extra_gauges,
 )
 
@@ -64,11 +64,11 @@ class Measured:
         return self.values
 
 
-class Reading:
-    read = None
+class Owning:
+    key = None
 
-    def read_urls_with(self, read):
-        self.read = read
+    def read_owner_from(self, key):
+        self.key = key
 
 
 class Holder:
@@ -77,7 +77,7 @@ class Holder:
             setattr(self, f"held{number}", each)
 
 
-class HolderThatReads(Holder, Reading):
+class HolderThatOwns(Holder, Owning):
     pass
 
 
@@ -151,6 +151,7 @@ def test_what_lies_deeper_or_only_looks_like_it_is_not_found():
 
 
 def test_the_folders_that_are_kept_are_those_of_all_that_name_some(tmp_path):
+    one: Any
     one, two = (Keeping([tmp_path / name]) for name in "ab")
     one.held = two
     assert find_kept_folders(one) == (tmp_path / "a", tmp_path / "b")
@@ -170,18 +171,14 @@ def test_gauges_that_are_none_are_left_out_and_the_reason_is_logged(values, caps
     assert "Traceback" in capsys.readouterr().err
 
 
-def read(_url: str, _most_bytes: int) -> bytes:
-    return b""
+def test_all_that_keep_owners_apart_get_the_key():
+    predictor: Any = HolderThatOwns(Owning(), "x", Owning())
+    provide_owner_key(predictor, "owner")
+    assert [each.key for each in (predictor, predictor.held0, predictor.held2)] == ["owner"] * 3
 
 
-def test_all_that_read_urls_get_the_function():
-    predictor: Any = HolderThatReads(Reading(), "x", Reading())
-    provide_reader(predictor, read)
-    assert [each.read for each in (predictor, predictor.held0, predictor.held2)] == [read] * 3
-
-
-def test_only_types_that_read_urls_get_the_function():
+def test_only_types_that_keep_owners_apart_get_the_key():
     mock = Mock()
-    provide_reader(Holder(mock), read)
-    provide_reader(None, read)
+    provide_owner_key(Holder(mock), "owner")
+    provide_owner_key(None, "owner")
     assert mock.mock_calls == []

@@ -143,44 +143,6 @@ def test_an_address_that_is_not_allowed_is_refused(launch, httpserver):
     assert not httpserver.log
 
 
-def test_urls_that_the_users_code_reads_through_the_server_are_guarded_too(launch, httpserver):
-    source = """
-        class Runner:
-            def read_urls_with(self, read):
-                self.read = read
-
-            def run(self, url: str) -> str:
-                return self.read(url, 100).decode()
-    """
-    httpserver.expect_request("/x").respond_with_data("content")
-    url = httpserver.url_for("/x")
-    closed = launch(source)
-    assert "EgressError: 'localhost' is not reached" in closed.run(url=url).error
-    opened = launch(source, egress_allow=("127.0.0.1",))
-    assert opened.run(url=url).output == "content"
-
-
-def test_examples_that_a_model_runner_reads_are_guarded_and_told_as_its_own(launch, httpserver):
-    source = """
-        from cog_adapt.runner.config import RunnerSettings
-        from cog_adapt.runner.few_shot import read_request_examples
-        from cog_adapt.runner.model_runner import ModelRunner
-        from tests.cog_adapt.models import Letters
-
-        class Runner:
-            def setup(self):
-                self.held = ModelRunner(Letters(), RunnerSettings(device="cpu"))
-
-            def run(self, examples: str) -> str:
-                return str(len(read_request_examples(examples)))
-    """
-    model = launch(source)
-    error = model.run(examples=httpserver.url_for("/x")).error
-    assert "InputError: examples: 'localhost' is not reached for a caller" in error
-    error = model.run(examples="data:text/plain").error
-    assert "InputError: examples: 'data:text/plain' is no data URL: it has no comma" in error
-
-
 def test_async_runs_get_their_files_too(launch, httpserver):
     model = launch(
         """

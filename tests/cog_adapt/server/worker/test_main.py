@@ -185,9 +185,9 @@ def test_what_the_predictor_offers_is_asked_and_prints_into_no_logs(launch, func
             self_test_report = None
             async def setup(self):
                 self.self_test_report = Report()
-            def read_urls_with(self, read):
+            def read_owner_from(self, key):
                 assert self.self_test_report is not None
-                self.read = read
+                self.key = key
             def gauges(self):
                 print("gauges")
                 return {{"rows": 3}}
@@ -200,7 +200,7 @@ def test_what_the_predictor_offers_is_asked_and_prints_into_no_logs(launch, func
             {function} run(self) -> str:
                 print("go")
                 time.sleep(1)
-                return self.read.__name__
+                return self.key
     """
     front = launch(source, ready=False)
     assert front.set_up() == Ready(b'{"passed":true}', has_healthcheck=True)
@@ -215,7 +215,7 @@ def test_what_the_predictor_offers_is_asked_and_prints_into_no_logs(launch, func
     heard += front.hear_until(Health, Finished)
     reports = Reports(heard + front.hear_until(Finished))
     assert reports.logs == "go\n"
-    assert reports.output == "read"
+    assert reports.output == "cog_adapt.owner"
     assert Health("Healthcheck failed: user-defined healthcheck returned False") in heard
 
 
