@@ -190,7 +190,7 @@ _reports = msgspec.msgpack.Decoder(Report)
 
 
 def to_frame(message: Request | Report) -> bytes:
-    """A message with its length in front."""
+    """Encode a message, with its length in front."""
     body = _encoder.encode(message)
     return _LENGTH.pack(len(body)) + body
 
@@ -213,7 +213,7 @@ class Frames:
         return cls(_reports)
 
     def feed(self, data: bytes) -> list[Any]:
-        """The messages that are whole by now.
+        """Add bytes, and return the messages that are now complete.
 
         Raises:
             msgspec.DecodeError: the other side does not speak this protocol.
@@ -225,7 +225,7 @@ class Frames:
         return messages
 
     def _decode_whole(self, view: memoryview) -> tuple[list[Any], int]:
-        """The messages at the beginning that are whole, and where the last of them ends."""
+        """Decode the complete messages at the beginning; return also where the last one ends."""
         messages, start = [], 0
         while len(view) - start >= _LENGTH.size:
             end = start + _LENGTH.size + _LENGTH.unpack_from(view, start)[0]

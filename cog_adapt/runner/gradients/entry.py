@@ -24,7 +24,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def audit_entry(entry: Callable[..., object]) -> Iterator[Finding]:
-    """A mode decorator on what runs its body later does nothing, or not what it says."""
+    """Find a mode decorator on a function whose body runs later, when the mode has ended."""
     wrapper = next(filter(_is_of_a_mode, _layers(entry)), None)
     if wrapper is None or inspect.isgeneratorfunction(wrapper):
         return
@@ -42,7 +42,7 @@ def audit_entry(entry: Callable[..., object]) -> Iterator[Finding]:
 
 
 def _layers(function: Any) -> Iterator[Any]:  # noqa: ANN401 - a function, a method or a partial
-    """The function and what it wraps, outermost first."""
+    """Yield the function and those that it wraps, outermost first."""
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", getattr(function, "func", None))
@@ -55,7 +55,7 @@ def _is_of_a_mode(function: object) -> bool:
 
 
 def _mode_behind(wrapper: Callable[..., object]) -> str:
-    """The name of the mode's class, which a wrapper of torch's holds in its closure."""
+    """Return the name of the mode's class, which torch's wrapper holds in its closure."""
     for cell in wrapper.__closure__ or ():
         owner = getattr(cell.cell_contents, "__self__", cell.cell_contents)
         if type(owner).__module__.startswith("torch."):
@@ -80,7 +80,7 @@ def _how_it_waits(function: Callable[..., object], entry: object) -> str | None:
 
 
 def _returned(function: Callable[..., object]) -> list[ast.expr]:
-    """The expressions that it returns, a local variable replaced by what it was set to."""
+    """Yield the returned expressions, a local variable replaced by its value."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (
@@ -101,7 +101,7 @@ def _returned(function: Callable[..., object]) -> list[ast.expr]:
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it that belongs to the same function."""
+    """Yield a node and all nodes below it that belong to the same function."""
     yield node
     if not isinstance(node, _SCOPES):
         for child in ast.iter_child_nodes(node):
@@ -109,7 +109,7 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _names_in(function: Callable[..., object], entry: object) -> Mapping[str, object]:
-    """What the names in a function stand for, as far as it is known before a call."""
+    """Return the values of the names in a function, as far as they are known before a call."""
     found = inspect.getclosurevars(function)
     names = {**found.builtins, **found.globals, **found.nonlocals}
     consts = function.__code__.co_consts  # with the code of the functions inside
@@ -132,7 +132,7 @@ def _waits(value: ast.expr, names: Mapping[str, object]) -> bool:
 
 
 def _find(node: ast.expr, names: Mapping[str, object]) -> object:
-    """What `name` or `name.attribute` stands for; None where that is not known."""
+    """Return the value of `name` or `name.attribute`; None where it is not known."""
     if isinstance(node, ast.Attribute):
         return getattr(_find(node.value, names), node.attr, None)
     return names.get(node.id) if isinstance(node, ast.Name) else None

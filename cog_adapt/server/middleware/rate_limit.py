@@ -74,7 +74,7 @@ class Windows:
         self._calls: OrderedDict[str, deque[float]] = OrderedDict()
 
     def __len__(self) -> int:
-        """The callers it remembers."""
+        """Return the number of remembered callers."""
         return len(self._calls)
 
     def enter(self, caller: str, now: float) -> float:

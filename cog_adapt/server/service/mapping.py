@@ -20,12 +20,12 @@ class Payload(msgspec.Struct):
 
 
 def _delivery_id(kind: Kind, name: str, created_at: datetime) -> str:
-    """The same for every server that tells the end of one run, so that it is told once."""
+    """Return one id for the end of a run on every server, so that it is announced once."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name} {created_at.timestamp():.6f}"))
 
 
 def completed_delivery(prediction: Prediction, headers: dict[str, str]) -> Delivery:
-    """The webhook that is owed for the end of a prediction."""
+    """Make the delivery of a prediction's last webhook."""
     return Delivery(
         id=_delivery_id(prediction.request.kind, prediction.id, prediction.created_at),
         record_id=prediction.id,
@@ -40,7 +40,7 @@ def completed_delivery(prediction: Prediction, headers: dict[str, str]) -> Deliv
 
 
 def orphan_delivery(record: Record) -> Delivery:
-    """The same, of a prediction that is known only from its record."""
+    """Make the delivery for a prediction that is known only from its record."""
     raw = {"logs": record.logs, "id": record.id, "status": record.status, "error": record.error}
     body = raw | {"metrics": msgspec.Raw(record.metrics.encode())}
     if record.output is not None:
@@ -58,7 +58,7 @@ def orphan_delivery(record: Record) -> Delivery:
 
 
 def to_record(prediction: Prediction) -> Record:
-    """A prediction as the database keeps it."""
+    """Convert a prediction to its record."""
     request = prediction.request
     output = prediction.output if prediction.outputs or prediction.is_list else None
     shows_output = prediction.outputs or prediction.status == "succeeded"
@@ -94,7 +94,7 @@ def _payload(request: PredictionRequest) -> str | None:
 
 
 def to_request(record: Record) -> PredictionRequest | None:
-    """What was asked for, from a record; None where the record does not hold enough."""
+    """Restore the request from a record, or return None if the record lacks it."""
     if record.payload is None:
         return None
     payload = msgspec.json.decode(record.payload, type=Payload)

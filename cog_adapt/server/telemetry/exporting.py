@@ -36,7 +36,7 @@ def are_traces_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def read_trace_headers(environment: Mapping[str, str]) -> TraceHeaders:
-    """The headers that carry a trace.
+    """Read which headers carry a trace.
 
     Raises:
         ConfigError: COG_TRACE_HEADER_FORMAT is unknown.
@@ -52,7 +52,7 @@ def read_trace_headers(environment: Mapping[str, str]) -> TraceHeaders:
 
 
 def open_provider() -> "TracerProvider":
-    """A provider that exports in batches, from a thread of its own.
+    """Make a provider that exports in batches, from a separate thread.
 
     The SDK reads the rest of `OTEL_*` (sampler, certificates, resource, batches) itself.
 

@@ -104,11 +104,11 @@ class Metrics:
         )
 
     def accepted(self, kind: str) -> None:
-        """A prediction will run, now or after waiting."""
+        """Count a prediction that will run, now or after waiting."""
         self._accepted.labels(kind).inc()
 
     def rejected(self, reason: str) -> None:
-        """A prediction was refused; reason is one of the server's words, such as `queue_full`."""
+        """Count a refused prediction; reason is one of the server's words, such as `queue_full`."""
         self._rejected.labels(reason).inc()
 
     def queued(self, depth: int) -> None:
@@ -120,33 +120,33 @@ class Metrics:
         self._running.set(count)
 
     def started(self, kind: str, waited: float) -> None:
-        """A prediction left the queue; `finished` need not report its `queue` phase again."""
+        """Count a prediction that left the queue; `finished` need not report its `queue` phase."""
         self._durations.labels(kind, "queue").observe(waited)
 
     def finished(self, kind: str, status: str, phases: Mapping[str, float]) -> None:
-        """A prediction ended; phases are seconds by name, such as `run` and `total`."""
+        """Count the end of a prediction; phases are seconds by name, such as `run` and `total`."""
         self._finished.labels(kind, status).inc()
         for phase, seconds in phases.items():
             self._durations.labels(kind, phase).observe(seconds)
 
     def metric(self, name: str, value: object) -> None:
-        """A model recorded a metric; only `adaptation.step` and `adaptation.loss` count here."""
+        """Count a model's metric; only `adaptation.step` and `adaptation.loss` count here."""
         if name == "adaptation.step":
             self._steps.inc()
         elif name == "adaptation.loss" and isinstance(value, int | float):
             self._loss.set(value)
 
     def crashed(self) -> None:
-        """The worker ended unexpectedly; its gauges are gone with it."""
+        """Count an unexpected end of the worker, and drop its gauges."""
         self._crashes.inc()
         self._of_model.values = {}
 
     def restarted(self) -> None:
-        """The worker was started again after a crash."""
+        """Count a restart of the worker after a crash."""
         self._restarts.inc()
 
     def self_test(self, passed: bool) -> None:
-        """A gradient self-test ended."""
+        """Record the result of a gradient self-test."""
         self._self_test.set(passed)
 
     def gauges(self, values: Mapping[str, float]) -> None:
@@ -156,20 +156,20 @@ class Metrics:
         }
 
     def webhook(self, event: str, outcome: str) -> None:
-        """A webhook request ended; outcome is such as `delivered`, `failed`, `refused`."""
+        """Count a webhook request by its outcome, such as `delivered`, `failed`, `refused`."""
         self._webhooks.labels(event, outcome).inc()
 
     def record_error(self) -> None:
-        """A record could not be written."""
+        """Count a record that could not be written."""
         self._record_errors.inc()
 
     def http(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered; route is a template, never a path."""
+        """Count an answered request; route is a template, never a path."""
         self._requests.labels(method, route, str(status)).inc()
         self._request_durations.labels(method, route).observe(seconds)
 
     def expose(self, accept: str = "") -> tuple[bytes, str]:
-        """The body and content type of `/metrics`.
+        """Return the body and content type of `/metrics`.
 
         Args:
             accept: the request's header; OpenMetrics where it asks for that, else text.

@@ -47,7 +47,7 @@ class Keeping(Protocol):
     """Puts out files that are to stay where they are."""
 
     def kept_folders(self) -> Iterable["os.PathLike[str]"]:
-        """The folders that they lie in; asked once, after setup()."""
+        """Name the folders with those files; called once, after setup()."""
 
 
 def find_self_testing(predictor: object) -> SelfTesting | None:

@@ -33,7 +33,7 @@ class OutputFiles:
         self._paths: set[Path] = set()
 
     def link(self, file: FileContent) -> str:
-        """The URL under which the client finds the file."""
+        """Return the URL under which the client finds the file."""
         if file.path is not None:
             self._paths.add(file.path.absolute())
         return self._destination.link(file)

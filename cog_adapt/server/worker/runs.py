@@ -38,7 +38,7 @@ class RunContext:
     kept_folders: tuple[Path, ...] = ()
 
     def activate(self, request: Run) -> ActivePrediction:
-        """The prediction of a request."""
+        """Make the active prediction of a request."""
         return ActivePrediction(request, self.connection.send)
 
     def input_files(self) -> InputFiles:
@@ -46,13 +46,13 @@ class RunContext:
         return InputFiles(self.downloads)
 
     def output_files(self, active: ActivePrediction) -> OutputFiles:
-        """What takes the files that the prediction returns."""
+        """Make the object that takes the files that the prediction returns."""
         url = self.config.upload_url
         destination = DataUrls() if url is None else Uploads(url, active.request.id)
         return OutputFiles(destination, self.kept_folders)
 
 
 def stage_name(kind: Kind, *, is_async: bool = False) -> str:
-    """What a failure in run() or train() is called."""
+    """Return the name of a failure in run() or train()."""
     what = "training" if kind == "train" else "prediction"
     return f"Async {what} failed" if is_async else f"{what.capitalize()} failed"
