@@ -51,7 +51,7 @@ def test_the_architecture_names_every_room_and_top_file_of_the_server():
 
 def test_a_diagram_shows_the_processes_and_their_threads():
     shown = diagram("Processes and threads")
-    threads = ("event loop", "records", "records-reader", "run", "control", "connection writer")
+    threads = ("event loop", "records", "records-reader", "run", "reader", "connection writer")
     for name in ("front process", "worker", *threads, "download", "model"):
         assert re.search(rf"\b{name}\b", shown), name
 
