@@ -2,11 +2,14 @@
 # Its faults can end a test process, after which `loadfile` waits for ever.
 FAULTY = tests/cog_adapt/runner/gradients/test_check.py
 
-.PHONY: test-all gpu contracts bench quick container faults fuzz
+.PHONY: test-all mutants gpu contracts bench quick container faults fuzz
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY)
 	@$(TESTS) --dist load $(FAULTY)
+
+mutants: $(ENV)  ## plant twenty mistakes, each alone; `make test` must see them all (minutes)
+	@$(BIN)/python -m bench.house.mutants --output docs/results/house/mutants.md
 
 gpu: $(ENV)  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -m gpu

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -29,6 +30,8 @@ serve(["--host", "127.0.0.1"], names["build"])
 PREDICTOR = """
 class Predictor:
     def run(self, text: str = "") -> str:
+        if text == "fail":
+            raise ValueError("as asked")
         return text
 """
 
@@ -50,9 +53,22 @@ def status_of(url: str, key: str | None = None) -> tuple[int, object]:
             return error.code, None
 
 
-@pytest.fixture
-def address(tmp_path):
+def predicted(url: str, body: object, key: str = "predict") -> tuple[int, dict[str, Any]]:
+    """POST a prediction; the status of the answer, and its body."""
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    request = Request(f"{url}/predictions", json.dumps(body).encode(), headers)
+    try:
+        with urlopen(request, timeout=30) as answer:
+            return answer.status, json.load(answer)
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
     """A server with the example's route, and a key of each scope: the scope itself."""
+    tmp_path = tmp_path_factory.mktemp("server")
     (tmp_path / "example.py").write_text(example())
     (tmp_path / "predictor.py").write_text(PREDICTOR)
     digests = {scope: hashlib.sha256(scope.encode()).hexdigest() for scope in ("predict", "admin")}
@@ -75,7 +91,7 @@ def address(tmp_path):
         deadline = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(URLError):
-                if status_of(f"{url}/healthz")[0] == 200:
+                if status_of(f"{url}/readyz", "predict")[0] == 200:
                     break
             time.sleep(0.05)
         yield url
@@ -89,3 +105,33 @@ def test_a_route_of_ones_own_stands_behind_the_keys(address):
     assert status_of(f"{address}/queue", "predict") == (403, None)
     assert status_of(f"{address}/queue", "admin") == (200, {"waiting": 0})
     assert status_of(f"{address}/health-check", "predict")[0] == 200
+
+
+def test_one_prediction_after_the_other_has_the_slot(address):
+    for text in ("a", "fail", "b", "c"):
+        status, body = predicted(address, {"input": {"text": text}})
+        assert status == 200
+        assert body.get("output") == (None if text == "fail" else text)
+        assert body["status"] == ("failed" if text == "fail" else "succeeded")
+        assert ("as asked" in body.get("error", "")) is (text == "fail")
+
+
+def test_what_has_run_can_be_looked_up(address):
+    _, body = predicted(address, {"id": "kept", "input": {"text": "kept"}})
+    assert body["id"] == "kept"
+    for _ in range(100):
+        status, record = status_of(f"{address}/predictions/kept", "predict")
+        if status == 200 and isinstance(record, dict) and record["status"] == "succeeded":
+            break
+        time.sleep(0.05)
+    assert isinstance(record, dict)
+    assert (record["input"], record["output"]) == ({"text": "kept"}, "kept")
+
+
+def test_wrong_keys_and_inputs_are_refused(address):
+    assert predicted(address, {"input": {}}, key="wrong")[0] == 401
+    status, body = predicted(address, {"input": {"texxt": "a"}})
+    assert status == 422
+    assert body["detail"][0]["loc"] == ["body", "input", "texxt"]
+    assert "text" in body["detail"][0]["msg"]
+    assert predicted(address, {"input": {"text": 1}})[0] == 422

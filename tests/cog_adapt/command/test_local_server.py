@@ -43,12 +43,12 @@ def test_a_failed_setup_is_shown_with_its_logs(start, tmp_path):
     assert "ValueError: no weights" in done.err
 
 
-def test_a_mistake_in_cog_yaml_is_shown_with_its_line(start, tmp_path):
+def test_a_mistake_in_cog_yaml_is_shown_with_its_key(start, tmp_path):
     make_folder(tmp_path, "")
-    (tmp_path / "cog.yaml").write_text("run: predict.py:Predictor\ntrian: train.py:train\n")
+    (tmp_path / "cog.yaml").write_text("run: predict.py:Predictor\nconcurrency: {max: none}\n")
     done = start(tmp_path, "predict").end()
     assert done.code == 1
-    assert "cog.yaml:2: trian: no such key" in done.err
+    assert "cog.yaml: concurrency.max" in done.err
 
 
 def test_a_server_has_a_folder_a_port_and_a_key_of_its_own(monkeypatch, tmp_path):
