@@ -74,6 +74,19 @@ def test_a_type_checker_sees_the_same_names_in_the_same_modules():
     assert seen == cog_adapt._MODULES
 
 
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [
+        ("Question", "cog_adapt.Request"),
+        ("train_async", "cog_adapt.train"),
+        ("default_adapter", "ModelRunner"),
+    ],
+)
+def test_an_old_name_says_what_it_is_now(name, now):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; it is {now}"):
+        getattr(cog_adapt, name)
+
+
 def test_another_name_is_an_error():
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         cog_adapt.Nothing  # type: ignore[attr-defined]  # noqa: B018

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import ConfigError, GradientFlowError
@@ -16,7 +17,7 @@ from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modes import under_inference_mode
 from cog_adapt.runner.selftest import load_task, main, run_self_test
 from tests.cog_adapt.conftest import module_state, process_state, thread_modes
-from tests.cog_adapt.models import SHAPES
+from tests.cog_adapt.models import SHAPES, Images
 
 ROOT = Path(__file__).parents[3]
 TASK = """
@@ -62,6 +63,24 @@ def test_the_surroundings_are_checked_after_the_gradient(make_runner):
     report = make_runner(SHAPES["letters"]()).self_test()
     names = [check.name for check in report.reports[-1].checks]
     assert names == ["another-thread", "ambient-inference", "checkpointing"]
+
+
+class Deliberate(Images):
+    """Its convolution sees no gradient, on purpose."""
+
+    def loss(self, module, batch, targets):
+        hidden = module.norm(module.conv(batch["x"].unsqueeze(1)).detach())
+        logits = module.head(F.gelu(module.fc(F.relu(hidden).flatten(1))))
+        return F.cross_entropy(logits.float(), targets, reduction="none")
+
+
+def test_a_deliberate_stop_of_gradients_passes_only_where_it_is_declared(make_runner):
+    report = make_runner(Deliberate()).self_test()
+    assert "graph-cut" in report.codes, str(report)
+    declared: Any = Deliberate()
+    declared.stop_gradients = (r"conv\..*",)
+    report = make_runner(declared).self_test()
+    assert report.passed, str(report)
 
 
 @pytest.mark.parametrize(
