@@ -4,6 +4,7 @@ This module knows no transport and no task: not where the request came from, nor
 mean.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +54,7 @@ async def answer(runner: ModelRunner, request: Request, record: Record | None = 
         WeightsError: the named adapter is damaged or another model's.
         AdaptationError: a gradient step could not be taken.
     """
-    asked = _read(runner, request)
+    asked = await _read(runner, request)
     if not asked.examples.examples:
         predictions = await runner.predict_async(asked.query)
         report = {"warnings": [*asked.warnings]} if asked.warnings else None
@@ -72,7 +73,7 @@ async def stream(
     The id of the adapter and the report are recorded as the metrics `adaptation.adapter` and
     `adaptation.report`, before the first piece. Raises as `answer` does.
     """
-    asked, progress = _read(runner, request), Progress(record)
+    asked, progress = await _read(runner, request), Progress(record)
     query, report = asked.query, {"warnings": [*asked.warnings]} if asked.warnings else None
     if asked.examples.examples:
         query, report = await _adapt(runner, request, asked, progress)
@@ -88,10 +89,16 @@ class _Asked:
     query: Query
     examples: ExampleSet
     owner: str
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
-def _read(runner: ModelRunner, request: Request) -> _Asked:
+async def _read(runner: ModelRunner, request: Request) -> _Asked:
+    """Read a request; files and many rows take a while, so a thread of its own does it."""
+    asked = await asyncio.to_thread(_read_parts, runner, request)
+    return replace(asked, warnings=await warnings_about(runner, request, asked.examples))
+
+
+def _read_parts(runner: ModelRunner, request: Request) -> _Asked:
     if not request.inputs:
         raise InputError("no input: the request has nothing to answer. Send at least one.")
     owner, task = runner.owner_of(request.context), runner.task
@@ -100,8 +107,7 @@ def _read(runner: ModelRunner, request: Request) -> _Asked:
     labels = _labels(task, request, examples, named)
     begin = named or _fitting(runner.default, labels)
     query = Query(request.inputs, begin, labels, request.options)
-    warnings = warnings_about(task, request, examples)
-    return _Asked(query, examples, owner, warnings)
+    return _Asked(query, examples, owner)
 
 
 async def _adapt(
@@ -147,7 +153,9 @@ def _fitting(default: Adapter | None, labels: Sequence[str]) -> Adapter | None:
     return default
 
 
-def warnings_about(task: Task, request: Request, examples: ExampleSet) -> tuple[str, ...]:
+async def warnings_about(
+    runner: ModelRunner, request: Request, examples: ExampleSet
+) -> tuple[str, ...]:
     """Say what is remarkable about the examples and the inputs.
 
     Raises:
@@ -156,8 +164,8 @@ def warnings_about(task: Task, request: Request, examples: ExampleSet) -> tuple[
     rows = [example.input for example in examples.examples]
     warnings = (
         *examples.warnings,
-        *_cut("examples", task.shortened(rows)),
-        *_cut("inputs", task.shortened(request.inputs)),
+        *_cut("examples", await runner.shortened_async(rows)),
+        *_cut("inputs", await runner.shortened_async(request.inputs)),
     )
     if warnings and request.strict:
         raise InputError(

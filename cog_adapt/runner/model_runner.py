@@ -4,7 +4,7 @@ It hands work to the model thread and waits for it by short polls. What a caller
 values, adapters with CPU tensors, and reports.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,13 +117,13 @@ class ModelRunner:
         """As `predict`, from an event loop."""
         return await self._scheduler.submit_short(self._model.predicting(query)).wait_async()
 
-    def generate(self, query: Query) -> Iterator[Any]:
-        """Yield the pieces of `Task.generate`; to stop reading cancels what is left."""
-        return self._scheduler.submit_short(self._model.generating(query)).stream()
-
     def generate_async(self, query: Query) -> AsyncGenerator[Any, None]:
-        """As `generate`, from an event loop."""
+        """Yield the pieces of `Task.generate`; to stop reading cancels what is left."""
         return self._scheduler.submit_short(self._model.generating(query)).stream_async()
+
+    async def shortened_async(self, inputs: Sequence[Any]) -> Sequence[int]:
+        """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
+        return await self._scheduler.submit_short(once(self.task.shortened, inputs)).wait_async()
 
     def adapt(
         self,

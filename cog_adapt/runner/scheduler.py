@@ -16,8 +16,7 @@ import threading
 import traceback
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -73,28 +72,14 @@ class Ticket(Generic[T]):
         finally:
             self.left = True
 
-    def stream(self) -> Iterator[Any]:
-        """Yield progress as it comes, up to the end of the work; to stop reading cancels it."""
-        try:
-            while not isinstance(message := self._next(), _Ended):
-                yield message
-            self._open(message)
-        finally:
-            self.left = True
-
     async def stream_async(self) -> AsyncGenerator[Any, None]:
-        """As `stream`, from an event loop."""
+        """Yield progress as it comes, up to the end of the work; to stop reading cancels it."""
         try:
             while not isinstance(message := await self._next_async(), _Ended):
                 yield message
             self._open(message)
         finally:
             self.left = True
-
-    def _next(self) -> Any:  # noqa: ANN401 - progress may be anything
-        while True:
-            with suppress(Empty):
-                return self._outbox.get(timeout=_POLL_SECONDS)
 
     async def _next_async(self) -> Any:  # noqa: ANN401 - progress may be anything
         while self._outbox.empty():

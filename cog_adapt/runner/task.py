@@ -18,8 +18,9 @@ class Task(ABC):
     """A model and what it is asked to do.
 
     Write `load`, `encode`, `loss`, `predict` and `probe`; every other hook has a default. The
-    runner calls `load` once in setup and everything else on its model thread, in the right phase,
-    with tensors on the right device. A task keeps no state that a call changes.
+    runner calls `load` once in setup, `example` and `labels` on any thread, and everything else on
+    its model thread, in the right phase, with tensors on the right device. A task keeps no state
+    that a call changes.
 
     Attributes:
         method: what an adaptation trains where the request does not say (`Recipe.method`).

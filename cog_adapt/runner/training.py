@@ -1,5 +1,6 @@
 """A training from end to end: examples in, an adapter's file and a report out."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -44,10 +45,10 @@ async def train(runner: ModelRunner, request: Request, record: Record | None = N
         StoreError: a checkpoint or the adapter could not be written.
     """
     owner = runner.owner_of(request.context)
-    examples = read_request_examples(request, runner.task.example)
+    examples = await asyncio.to_thread(read_request_examples, request, runner.task.example)
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
-    warnings = warnings_about(runner.task, request, examples)
+    warnings = await warnings_about(runner, request, examples)
     key = _run_key(runner, examples.examples, request.recipe, owner)
     checkpoint = runner.settings.weights_dir / "checkpoints" / f"{key}.safetensors"
     done = await runner.adapt_async(
