@@ -7,10 +7,28 @@ import torch
 
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.inference import Phase, Served, ServedAdapters, predict_batch
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.inference import (
+    Phase,
+    Query,
+    Served,
+    ServedAdapters,
+    generate_pieces,
+    options_of,
+    predict_batch,
+)
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.replicas import freeze, make_template
-from tests.cog_adapt.models import LABELS, SHAPES, ConvNet, examples, inputs, labels, seeded_module
+from tests.cog_adapt.models import (
+    LABELS,
+    SHAPES,
+    ConvNet,
+    Letters,
+    examples,
+    inputs,
+    labels,
+    seeded_module,
+)
 
 FP32 = Precision(torch.device("cpu"))
 
@@ -93,3 +111,43 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
     assert expected != predict_batch(
         Phase(model.task, FP32, "no_grad"), Served(model.base, ()), rows, None
     )
+
+
+class Spelling(Letters):
+    closed = False
+
+    def generate(self, module, batch, options):
+        try:
+            for number in range(3):
+                yield number, torch.is_inference_mode_enabled(), module.training
+        finally:
+            self.closed = True
+
+
+def test_each_piece_is_made_in_an_inference_phase_and_none_is_on_in_between():
+    task = Spelling()
+    model = LoadedModel(task, RunnerSettings(device="cpu"))
+    served = Served(model.base, LABELS)
+    pieces = generate_pieces(Phase(model.task, FP32, "inference_mode"), served, ["ab"], None)
+    for number in range(3):
+        assert next(pieces) == (number, True, False)
+        assert not torch.is_inference_mode_enabled()
+    assert [*pieces] == []
+    assert task.closed
+
+
+def test_who_stops_reading_ends_the_tasks_own_generator():
+    task = Spelling()
+    model = LoadedModel(task, RunnerSettings(device="cpu"))
+    phase = Phase(model.task, FP32, "no_grad")
+    pieces = generate_pieces(phase, Served(model.base, LABELS), ["ab"], None)
+    assert next(pieces) == (0, False, False)
+    pieces.close()
+    assert task.closed
+
+
+def test_options_of_another_class_are_refused():
+    task = SHAPES["letters"]()
+    assert options_of(task, Query(["ab"])) is None
+    with pytest.raises(InputError, match="options are dict; Letters takes NoneType. Send those."):
+        options_of(task, Query(["ab"], options={}))

@@ -57,6 +57,35 @@ def test_a_result_comes_back_with_the_progress_before_it(row):
     assert progress == [0, 1, 2]
 
 
+def test_progress_is_streamed_until_the_work_ends_or_raises(row):
+    def failing():
+        yield 0
+        raise ValueError("half way")
+
+    async def read(work):
+        return [piece async for piece in row.submit_short(work).stream_async()]
+
+    assert asyncio.run(read(ticks("a", 3, []))) == [0, 1, 2]
+    with pytest.raises(ValueError, match="half way"):
+        asyncio.run(read(failing()))
+
+
+def test_who_stops_reading_a_stream_drops_the_work(row):
+    record = []
+
+    async def read_one():
+        pieces = row.submit_short(ticks("a", 1_000_000, record)).stream_async()
+        first = await anext(pieces)
+        await pieces.aclose()
+        return first
+
+    assert asyncio.run(read_one()) == 0
+    row.submit_long(once(threading.get_ident)).wait()
+    count = len(record)
+    row.submit_long(once(threading.get_ident)).wait()
+    assert len(record) == count < 1_000_000
+
+
 def test_all_work_runs_on_one_thread_which_is_not_the_callers(row):
     names = {row.submit_short(once(threading.get_ident)).wait() for _ in range(5)}
     names |= {row.submit_long(once(threading.get_ident)).wait() for _ in range(5)}
