@@ -126,7 +126,8 @@ class TextClassification(Task):
     def shortened(self, inputs: Sequence[Any]) -> Sequence[int]:
         """Return the positions of the texts that have more tokens than the model reads."""
         long = [i for i, text in enumerate(inputs) if len(text) > _MAX_TOKENS - 2]  # 2: ends
-        ids = self._tokenizer([inputs[i] for i in long])["input_ids"] if long else []
+        texts = [inputs[i] for i in long]
+        ids = self._tokenizer(texts, verbose=False)["input_ids"] if long else []
         return [i for i, tokens in zip(long, ids, strict=True) if len(tokens) > _MAX_TOKENS]
 
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
