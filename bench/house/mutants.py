@@ -121,14 +121,33 @@ MUTANTS = (
 )
 
 
+_SEEN_BY = {
+    "task.py": "tests/test_task.py",
+    "train.py": "tests/test_train.py",
+    "server/app.py": "tests/test_server.py",
+    f"{_RUNNER}/model_runner.py": "tests/test_train.py",
+    f"{_SERVER}/middleware/auth.py": "tests/test_server.py",
+    f"{_SERVER}/service/dispatcher.py": "tests/test_server.py",
+}
+"""Which file of tests is run first, so that most mistakes are seen soon."""
+
+
 def kills(mutant: Mutant, folder: Path) -> str | None:
     """Return the first test that fails with the mistake, or None."""
     tree = folder / "tree"
     shutil.copytree(ROOT, tree, ignore=_LEFT_BEHIND)
     mutant.plant(tree)
-    options = ("-n", "2", "--dist", "loadfile", "--ignore=tests/cog_adapt", "-x", "-q")
+    try:
+        first = _SEEN_BY.get(mutant.path, "tests/test_predict.py")
+        whole = ("-n", "2", "--dist", "loadfile", "--ignore=tests/cog_adapt")
+        return _failing(tree, (first,)) or _failing(tree, whole)
+    finally:
+        shutil.rmtree(tree)
+
+
+def _failing(tree: Path, chosen: Sequence[str]) -> str | None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", *chosen, "-x", "-q", "-p", "no:cacheprovider"],
         cwd=tree,
         env={"OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
         capture_output=True,
@@ -136,7 +155,6 @@ def kills(mutant: Mutant, folder: Path) -> str | None:
         timeout=_SECONDS,
         check=False,
     )
-    shutil.rmtree(tree)
     if done.returncode == 0:
         return None
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
