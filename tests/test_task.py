@@ -65,6 +65,7 @@ def test_groups_of_similar_length_give_the_same_losses_and_gradients(task, modul
         results.append((loss.detach(), [p.grad for p in module.parameters() if p.grad is not None]))
         module.zero_grad(set_to_none=True)
     (whole, whole_gradients), (grouped, grouped_gradients) = results
+    assert bool((whole > 0).all())
     torch.testing.assert_close(grouped, whole, rtol=1e-5, atol=1e-5)
     assert len(whole_gradients) == len(grouped_gradients) > 50
     for one, other in zip(whole_gradients, grouped_gradients, strict=True):
