@@ -97,7 +97,7 @@ def main() -> None:
     torch.set_num_threads(chosen.threads)
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    rows = [_row(name, MODELS[name]) for name in chosen.only]
+    rows = [row(name, MODELS[name]) for name in chosen.only]
     text = _document([_COLUMNS, ("---",) * len(_COLUMNS), *rows])
     print(text)
     if chosen.output:
@@ -113,7 +113,8 @@ def _found(place: str) -> bool:
     return Path(place).exists() if "/" in place else importlib.util.find_spec(place) is not None
 
 
-def _row(name: str, model: Model) -> tuple[str, ...]:
+def row(name: str, model: Model) -> tuple[str, ...]:
+    """Count a model's lines, and adapt it where all that it needs is installed."""
     lines = _lines(FOLDER / name, model)
     if lacking := missing(model):
         return (model.title, *lines, "not installed", "", "", "", ", ".join(lacking))
@@ -141,7 +142,7 @@ def _lines(folder: Path, model: Model) -> tuple[str, ...]:
 
 
 def _document(table: list[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in table]
+    lines = ["| " + " | ".join(cells) + " |" for cells in table]
     facts = environment(choose_precision(RunnerSettings.from_environment()))
     where = ", ".join(f"{name} {value}" for name, value in facts.items())
     return "\n".join(["# Models of one's own", "", *_ABOUT, "", *lines, "", where, ""])
@@ -153,7 +154,9 @@ _ABOUT = (
     "blank lines and docstrings included; a line `with code` is none of these and no comment.",
     "`beside its inputs` are a door's lines with code, imports included, but for the parameters of",
     "`run`. A door's setup ends with the self-test, so a row without it would have no score.",
-    "The data of the rows are not those of the first try; only lines are to be compared.",
+    "The data of the rows are not those of the first try; only lines are to be compared. Not",
+    "counted is what makes weights or reads a foreign file of them (`market.py`, `folder.py`,",
+    "`ctranslate2.py`). Whisper's task is the long one: it reads sound and writes text.",
 )
 
 
