@@ -1,0 +1,1 @@
+"""Images: EfficientNet-Lite0 labels photographs of clothes."""

@@ -1,0 +1,50 @@
+"""Labels pictures of clothes; a request may carry labelled ones to adapt to."""
+
+from typing import Any
+
+from cog import BaseModel, BaseRunner, Input, Path, concurrent
+
+from bench.own_models.efficientnet.task import Clothes
+from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
+
+
+class Output(BaseModel):
+    """Labels by the adapted weights and before, and what the adaptation did."""
+
+    predictions: list[dict[str, Any]]
+    before: list[dict[str, Any]] | None
+    adapter: str | None
+    report: dict[str, Any] | None
+
+
+class Predictor(BaseRunner):
+    """Answers each picture with a label and its score."""
+
+    def setup(self, weights: str | None = None) -> None:
+        """Load the model, and prove that gradients flow on the device."""
+        self.runner = ModelRunner(Clothes(), RunnerSettings.from_environment(), weights)
+        self.runner.self_test(self.run).raise_if_failed()
+
+    @concurrent(max=8)
+    async def run(
+        self,
+        images: list[Path] = Input(description="Pictures to label: PNG or JPEG"),
+        examples: str | list[dict] = Input(
+            description="Rows of input (a PNG in base64) and label", default=""
+        ),
+        examples_file: Path | None = Input(description="The same in a file", default=None),
+        adapter: str = Input(description="The id of an earlier adapter", default=""),
+        weights: Path | None = Input(description="An adapter's file", default=None),
+        steps: int = Input(description="Steps at most", default=5, ge=1, le=2000),
+    ) -> Output:
+        """Label pictures, after adapting to the examples where there are any."""
+        recipe = Recipe(max_steps=steps)
+        context = self.scope.context
+        request = Request(
+            images, (), examples, examples_file, adapter, weights, recipe, context=context
+        )
+        return Output(**vars(await answer(self.runner, request, self.record_metric)))
+
+    def healthcheck(self) -> bool:
+        """Return False once the base changed: no answer could be trusted."""
+        return not self.runner.health()

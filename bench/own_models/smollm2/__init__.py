@@ -1,0 +1,1 @@
+"""Text generation: SmolLM2-135M-Instruct answers messages."""

@@ -1,0 +1,1 @@
+"""Rows of numbers: an MLP with BatchNorm gives prices."""

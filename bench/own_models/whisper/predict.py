@@ -1,0 +1,50 @@
+"""Writes down speech; a request may carry sentences and their text to adapt to."""
+
+from typing import Any
+
+from cog import BaseModel, BaseRunner, Input, Path, concurrent
+
+from bench.own_models.whisper.task import Transcription
+from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
+
+
+class Output(BaseModel):
+    """Texts by the adapted weights and before, and what the adaptation did."""
+
+    predictions: list[str]
+    before: list[str] | None
+    adapter: str | None
+    report: dict[str, Any] | None
+
+
+class Predictor(BaseRunner):
+    """Answers each recording with its text."""
+
+    def setup(self, weights: str | None = None) -> None:
+        """Load the model, and prove that gradients flow on the device."""
+        self.runner = ModelRunner(Transcription(), RunnerSettings.from_environment(), weights)
+        self.runner.self_test(self.run).raise_if_failed()
+
+    @concurrent(max=8)
+    async def run(
+        self,
+        sounds: list[Path] = Input(description="WAV files, 16 bit, mono"),
+        examples: str | list[dict] = Input(
+            description="Rows of input (a WAV file in base64) and target", default=""
+        ),
+        examples_file: Path | None = Input(description="The same in a file", default=None),
+        adapter: str = Input(description="The id of an earlier adapter", default=""),
+        weights: Path | None = Input(description="An adapter's file", default=None),
+        steps: int = Input(description="Steps at most", default=10, ge=1, le=2000),
+    ) -> Output:
+        """Write down speech, after adapting to the examples where there are any."""
+        recipe = Recipe(max_steps=steps, batch_size=4, learning_rate=3e-3)
+        context = self.scope.context
+        request = Request(
+            sounds, (), examples, examples_file, adapter, weights, recipe, context=context
+        )
+        return Output(**vars(await answer(self.runner, request, self.record_metric)))
+
+    def healthcheck(self) -> bool:
+        """Return False once the base changed: no answer could be trusted."""
+        return not self.runner.health()
