@@ -1,8 +1,5 @@
 """Cog's door to predictions: parse, call the runner, wrap."""
 
-from dataclasses import asdict
-from typing import Any
-
 from cog import BaseModel, BaseRunner, Input, Path, concurrent, streaming
 
 from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
@@ -12,10 +9,10 @@ from task import TextClassification
 class Output(BaseModel):
     """Predictions with the adapted weights, and what the adaptation did."""
 
-    predictions: list[dict[str, Any]]
-    before: list[dict[str, Any]] | None
+    predictions: list[dict]
+    before: list[dict] | None
     adapter: str | None
-    report: dict[str, Any] | None
+    report: dict | None
 
 
 class Predictor(BaseRunner):
@@ -23,8 +20,7 @@ class Predictor(BaseRunner):
 
     def setup(self, weights: str | None = None) -> None:
         """Load the model, and prove that gradients flow on the device."""
-        settings = RunnerSettings.from_environment()
-        self.runner = ModelRunner(TextClassification(), settings, weights)
+        self.runner = ModelRunner(TextClassification(), RunnerSettings.from_environment(), weights)
         self.runner.self_test(self.run).raise_if_failed()
 
     @streaming
@@ -54,20 +50,12 @@ class Predictor(BaseRunner):
         strict: bool = Input(description="Refuse what is only warned about", default=False),
     ) -> Output:
         """Classify, after adapting to the examples where there are any."""
-        rate = learning_rate or None
-        recipe = Recipe(method, rank, steps, 32, rate, seed, budget_seconds, hold_out)
+        inputs = [*([text] if text else []), *(texts or [])]
+        recipe = Recipe(method, rank, steps, 32, learning_rate, seed, budget_seconds, hold_out)
         request = Request(
-            inputs=[*([text] if text else []), *(texts or [])],
-            labels=labels or (),
-            examples=examples,
-            examples_file=examples_file,
-            adapter=adapter,
-            weights=weights,
-            recipe=recipe,
-            strict=strict,
-            context=self.scope.context,
+            inputs, labels or (), examples, examples_file, adapter, weights, recipe, strict
         )
-        return Output(**asdict(await answer(self.runner, request, self.record_metric)))
+        return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:
         """Return False once the base has changed, because then no answer can be trusted."""

@@ -45,16 +45,9 @@ class Trainer(BaseRunner):
         strict: bool = Input(description="Refuse what is only warned about", default=False),
     ) -> TrainingOutput:
         """Train; a run that was killed goes on from its checkpoint when it is asked for again."""
-        rate = learning_rate or None
-        recipe = Recipe(method, rank, steps, batch_size, rate, seed, hold_out=hold_out)
-        request = Request(
-            examples=examples,
-            examples_file=examples_file,
-            recipe=recipe,
-            strict=strict,
-            context=self.scope.context,
-        )
-        done = await train(self.runner, request, self.record_metric)
+        recipe = Recipe(method, rank, steps, batch_size, learning_rate, seed, hold_out=hold_out)
+        request = Request((), (), examples, examples_file, recipe=recipe, strict=strict)
+        done = await train(self.runner, request, self.scope)
         return TrainingOutput(weights=Path(done.weights), report=done.report)
 
     run = train  # Cog loads a class for training only if it has both

@@ -15,8 +15,10 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from fastapi import FastAPI
 
 import server.app
+from cog_adapt import Settings, create_app
 
 ROOT = Path(__file__).parent.parent
 SERVE = """
@@ -98,6 +100,12 @@ def address(tmp_path_factory):
     finally:
         process.terminate()
         process.wait(30)
+
+
+def test_the_shipped_app_has_the_routes_of_the_package():
+    built, plain = (make(Settings()) for make in (server.app.build, create_app))
+    assert len(built.routes) > len(FastAPI().routes)
+    assert list(map(type, built.routes)) == list(map(type, plain.routes))
 
 
 def test_a_route_of_ones_own_stands_behind_the_keys(address):

@@ -134,7 +134,7 @@ class Recipe:
         rank: columns of each LoRA pair; 0: as for `method`.
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.
-        learning_rate: None takes `adaptation.automatic_learning_rate`.
+        learning_rate: None or 0 takes `adaptation.automatic_learning_rate`.
         seed: draws batches, LoRA's A and dropout; the same seed repeats a run bit for bit on
             the same device.
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
@@ -166,7 +166,7 @@ class Recipe:
         _check_range("seed", self.seed, 0, 2**63 - 1)
         _check_range("hold_out", self.hold_out, 0.0, 0.5)
         _check_range("weight_decay", self.weight_decay, 0.0, 1.0)
-        if self.learning_rate is not None:
+        if self.learning_rate:
             _check_range("learning_rate", self.learning_rate, 1e-8, 1.0)
         if self.budget_seconds is not None:
             _check_range("budget_seconds", self.budget_seconds, 0.001, 86_400.0)

@@ -15,7 +15,7 @@ from cog_adapt.runner.errors import InputError, StoreError
 from cog_adapt.runner.examples import ExampleSet
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.progress import Progress, Record
+from cog_adapt.runner.progress import Progress, Scope
 from cog_adapt.runner.request import Request, find_adapter, read_request_examples
 from cog_adapt.runner.task import Task
 
@@ -41,39 +41,39 @@ class Answer:
     report: dict[str, Any] | None = None
 
 
-async def answer(runner: ModelRunner, request: Request, record: Record | None = None) -> Answer:
+async def answer(runner: ModelRunner, request: Request, scope: Scope | None = None) -> Answer:
     """Answer one request.
 
     Args:
         runner: the model.
         request: what it carries.
-        record: Cog's `record_metric`, for each step taken.
+        scope: of Cog's run: it names the owner, and gets the metrics of each step taken.
 
     Raises:
         InputError: something in the request does not fit.
         WeightsError: the named adapter is damaged or another model's.
         AdaptationError: a gradient step could not be taken.
     """
-    asked = await _read(runner, request)
+    asked = await _read(runner, request, scope)
     if not asked.examples.examples:
         predictions = await runner.predict_async(asked.query)
         report = {"warnings": [*asked.warnings]} if asked.warnings else None
         return Answer(predictions, None, _id(asked.query.adapter), report)
     before = await runner.predict_async(asked.query)
-    query, report = await _adapt(runner, request, asked, Progress(record))
+    query, report = await _adapt(runner, request, asked, Progress(scope))
     predictions = await runner.predict_async(query)
     return Answer(predictions, before, _id(query.adapter), report)
 
 
 async def stream(
-    runner: ModelRunner, request: Request, record: Record | None = None
+    runner: ModelRunner, request: Request, scope: Scope | None = None
 ) -> AsyncIterator[Any]:
     """Answer one request piece by piece, by `Task.generate`; adapt first where it has examples.
 
     The id of the adapter and the report are recorded as the metrics `adaptation.adapter` and
     `adaptation.report`, before the first piece. Raises as `answer` does.
     """
-    asked, progress = await _read(runner, request), Progress(record)
+    asked, progress = await _read(runner, request, scope), Progress(scope)
     query, report = asked.query, {"warnings": [*asked.warnings]} if asked.warnings else None
     if asked.examples.examples:
         query, report = await _adapt(runner, request, asked, progress)
@@ -92,16 +92,17 @@ class _Asked:
     warnings: tuple[str, ...] = ()
 
 
-async def _read(runner: ModelRunner, request: Request) -> _Asked:
+async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
     """Read a request; files and many rows take a while, so a thread of its own does it."""
-    asked = await asyncio.to_thread(_read_parts, runner, request)
+    owner = runner.owner_of(scope.context if scope else {})
+    asked = await asyncio.to_thread(_read_parts, runner, request, owner)
     return replace(asked, warnings=await warnings_about(runner, request, asked.examples))
 
 
-def _read_parts(runner: ModelRunner, request: Request) -> _Asked:
+def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     if not request.inputs:
         raise InputError("no input: the request has nothing to answer. Send at least one.")
-    owner, task = runner.owner_of(request.context), runner.task
+    task = runner.task
     named = find_adapter(request, runner.store, owner)
     examples = read_request_examples(request, task.example)
     labels = _labels(task, request, examples, named)

@@ -55,7 +55,8 @@ def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
         InputError: the recipe asks for another method or rank than the adapter has.
     """
     if begin is None:
-        return replace(recipe, method=recipe.method or task.method, rank=recipe.rank or task.rank)
+        method, rank = recipe.method or task.method, recipe.rank or task.rank
+        return replace(recipe, method=method, rank=rank, learning_rate=recipe.learning_rate or None)
     for name, asked, own in (
         ("method", recipe.method, begin.method),
         ("rank", recipe.rank, begin.rank),

@@ -1,28 +1,40 @@
 """What a caller sees of an adaptation while it runs: a line of log and metrics for each step.
 
-Knows no transport: the door hands in its `record_metric`. What is printed here belongs to the
+Knows no transport: the door hands in the scope of its run. What is printed here belongs to the
 prediction that runs on this thread or task, as everything that a predictor prints does.
 """
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from cog_adapt.runner.report import Step
 
-Record = Callable[[str, Any], None]
-"""Cog's `record_metric(name, value)`."""
+
+class Scope(Protocol):
+    """The scope of a run, `self.scope` of a Cog predictor.
+
+    Attributes:
+        context: what the request says beside its input; a server may name the owner there.
+    """
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """Strings by name."""
+
+    def record_metric(self, key: str, value: Any, /) -> None:  # noqa: ANN401 - Cog's own
+        """Record a metric of the run."""
 
 
 class Progress:
     """Shows steps and outcomes.
 
     Args:
-        record: where metrics go; None records none.
+        scope: where metrics go; None records none.
     """
 
-    def __init__(self, record: Record | None = None) -> None:
-        self._record = record or (lambda _name, _value: None)
+    def __init__(self, scope: Scope | None = None) -> None:
+        self._record = scope.record_metric if scope else lambda _name, _value: None
 
     def show_step(self, step: Step) -> None:
         """Print a step, and record `adaptation.step` and `adaptation.loss`."""

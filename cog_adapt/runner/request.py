@@ -35,9 +35,8 @@ class Request:
         adapter: the id of an adapter of this owner.
         weights: an adapter's file that the server has fetched.
         recipe: how to adapt.
-        options: the request's own parameters, of the class of `Task.options`.
         strict: refuse examples that would only be warned about in the report.
-        context: Cog's `current_scope().context`; the runner reads the owner from it.
+        options: the request's own parameters, of the class of `Task.options`.
     """
 
     inputs: Sequence[Any] = ()
@@ -47,9 +46,8 @@ class Request:
     adapter: str = ""
     weights: Path | None = None
     recipe: Recipe = field(default_factory=Recipe)
-    options: Any = None
     strict: bool = False
-    context: Mapping[str, str] = field(default_factory=dict)
+    options: Any = None
 
 
 def read_request_examples(request: Request, example_of: ExampleOf) -> ExampleSet:

@@ -14,7 +14,7 @@ from cog_adapt.runner.examples import Example
 from cog_adapt.runner.few_shot import warnings_about
 from cog_adapt.runner.methods import resolve
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.progress import Progress, Record
+from cog_adapt.runner.progress import Progress, Scope
 from cog_adapt.runner.request import Request, read_request_examples
 
 
@@ -31,20 +31,20 @@ class Trained:
     report: dict[str, Any]
 
 
-async def train(runner: ModelRunner, request: Request, record: Record | None = None) -> Trained:
+async def train(runner: ModelRunner, request: Request, scope: Scope | None = None) -> Trained:
     """Make a persistent adapter; a run that was killed goes on where it stopped.
 
     Args:
         runner: the model.
         request: examples and recipe; it needs no inputs.
-        record: Cog's `record_metric`, for each step taken.
+        scope: of Cog's run: it names the owner, and gets the metrics of each step taken.
 
     Raises:
         InputError: the examples or the recipe do not fit.
         AdaptationError: a gradient step could not be taken.
         StoreError: a checkpoint or the adapter could not be written.
     """
-    owner = runner.owner_of(request.context)
+    owner = runner.owner_of(scope.context if scope else {})
     examples = await asyncio.to_thread(read_request_examples, request, runner.task.example)
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
@@ -52,7 +52,7 @@ async def train(runner: ModelRunner, request: Request, record: Record | None = N
     key = _run_key(runner, examples.examples, request.recipe, owner)
     checkpoint = runner.settings.weights_dir / "checkpoints" / f"{key}.safetensors"
     done = await runner.adapt_async(
-        examples.examples, request.recipe, Progress(record).show_step, checkpoint=checkpoint
+        examples.examples, request.recipe, Progress(scope).show_step, checkpoint=checkpoint
     )
     path = runner.store.put(done.adapter, owner)
     checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it

@@ -48,7 +48,7 @@ class Predictor(BaseRunner):
         labels = () if examples else ("low", "high")
         recipe = Recipe("head", max_steps=2)
         request = Request([prompt], labels, examples, recipe=recipe, options=Length(pieces))
-        async for piece in stream(self.runner, request, self.record_metric):
+        async for piece in stream(self.runner, request, self.scope):
             yield piece
 """
 DOOR_CLASS = "door.py:Predictor"

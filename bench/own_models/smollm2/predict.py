@@ -29,11 +29,11 @@ class Predictor(BaseRunner):
     ) -> AsyncConcatenateIterator[str]:
         """Answer, after adapting to the examples where there are any."""
         recipe = Recipe(max_steps=steps, batch_size=8, learning_rate=5e-3)
-        options, context = Options(max_tokens, temperature), self.scope.context
+        options = Options(max_tokens, temperature)
         request = Request(
-            [text], (), examples, examples_file, adapter, weights, recipe, options, context=context
+            [text], (), examples, examples_file, adapter, weights, recipe, options=options
         )
-        async for piece in stream(self.runner, request, self.record_metric):
+        async for piece in stream(self.runner, request, self.scope):
             yield piece
 
     def healthcheck(self) -> bool:

@@ -37,11 +37,8 @@ class Predictor(BaseRunner):
     ) -> Output:
         """Predict prices, after adapting to the examples where there are any."""
         recipe = Recipe(max_steps=steps)
-        context = self.scope.context
-        request = Request(
-            rows, (), examples, examples_file, adapter, weights, recipe, context=context
-        )
-        return Output(**vars(await answer(self.runner, request, self.record_metric)))
+        request = Request(rows, (), examples, examples_file, adapter, weights, recipe)
+        return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:
         """Return False once the base changed: no answer could be trusted."""

@@ -39,11 +39,8 @@ class Predictor(BaseRunner):
     ) -> Output:
         """Write down speech, after adapting to the examples where there are any."""
         recipe = Recipe(max_steps=steps, batch_size=4, learning_rate=3e-3)
-        context = self.scope.context
-        request = Request(
-            sounds, (), examples, examples_file, adapter, weights, recipe, context=context
-        )
-        return Output(**vars(await answer(self.runner, request, self.record_metric)))
+        request = Request(sounds, (), examples, examples_file, adapter, weights, recipe)
+        return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:
         """Return False once the base changed: no answer could be trusted."""

@@ -12,6 +12,7 @@ from cog_adapt import cog_server, write_schema
 
 FOLDER = Path(market.__file__).parents[1]
 DOORS = sorted(FOLDER.glob("*/predict.py"))
+SHIPPED = [door for door in [FOLDER.parents[1] / "predict.py"] if door.exists()]
 # Whisper has 76: it reads sound and writes text, and its three conversions are all of its own.
 MOST_LINES = {"whisper": 80}
 
@@ -25,7 +26,7 @@ def mean_squared_error(prices, houses):
     return sum(error**2 for error in errors) / len(errors)
 
 
-@pytest.mark.parametrize("door", DOORS, ids=name_of)
+@pytest.mark.parametrize("door", [*DOORS, *SHIPPED], ids=name_of)
 def test_a_door_has_at_most_25_lines_beside_its_inputs(door):
     assert lines_beside_inputs(door) <= 25
 

@@ -58,8 +58,8 @@ class Letters(Task):
 EDITS = {
     "from task import TextClassification": "from task import Letters",
     "TextClassification()": "Letters()",
-    "predictions: list[dict[str, Any]]": "predictions: list[str]",
-    "before: list[dict[str, Any]] | None": "before: list[str] | None",
+    "predictions: list[dict]": "predictions: list[str]",
+    "before: list[dict] | None": "before: list[str] | None",
     'Input(description="Text to classify", default="")': 'Input(description="A word", default="")',
     "default=40, ge=1, le=2000": "default=30, ge=1, le=50",
 }

@@ -70,7 +70,7 @@ BOUNDS: dict[str, tuple[Any, Any, list[Any]]] = {
     "seed": (0, 2**63 - 1, [-1, 2**63]),
     "hold_out": (0.0, 0.5, [-0.1, 0.6, NAN]),
     "weight_decay": (0.0, 1.0, [-1.0, 2.0]),
-    "learning_rate": (1e-8, 1.0, [0.0, 2.0, NAN, float("inf")]),
+    "learning_rate": (1e-8, 1.0, [-0.1, 1e-9, 2.0, NAN, float("inf")]),
     "budget_seconds": (0.001, 86_400.0, [0.0, -1.0, NAN, 1e9]),
     "clip_norm": (1e-6, 1e6, [0.0, NAN, float("inf")]),
 }

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,13 +63,18 @@ def request_of(**values):
     return Request(**defaults | values)
 
 
-def ask(runner, record=None, **values):
-    return asyncio.run(answer(runner, request_of(**values), record))
+def scope_of(record=None, owner=None):
+    context = {"owner": owner} if owner else {}
+    return SimpleNamespace(context=context, record_metric=record or (lambda *_pair: None))
+
+
+def ask(runner, record=None, owner=None, **values):
+    return asyncio.run(answer(runner, request_of(**values), scope_of(record, owner)))
 
 
 def streamed(runner, record=None, **values):
     async def pieces():
-        return [piece async for piece in stream(runner, request_of(**values), record)]
+        return [piece async for piece in stream(runner, request_of(**values), scope_of(record))]
 
     return asyncio.run(pieces())
 
@@ -223,16 +229,16 @@ def test_a_strict_request_refuses_what_is_otherwise_said(fixed, values):
 
 def test_adapters_belong_to_the_owner_that_a_server_vouches_for(runner):
     runner.read_owner_from("owner")
-    done = ask(runner, examples=EXAMPLES, context={"owner": "ann"})
-    assert ask(runner, adapter=done.adapter, context={"owner": "ann"}).adapter == done.adapter
-    for context in ({"owner": "bob"}, {}):
+    done = ask(runner, examples=EXAMPLES, owner="ann")
+    assert ask(runner, adapter=done.adapter, owner="ann").adapter == done.adapter
+    for owner in ("bob", None):
         with pytest.raises(InputError, match="is not known here"):
-            ask(runner, adapter=done.adapter, context=context)
+            ask(runner, adapter=done.adapter, owner=owner)
 
 
 def test_under_plain_cog_a_callers_own_word_for_the_owner_counts_for_nothing(runner):
-    done = ask(runner, examples=EXAMPLES, context={"owner": "ann"})
-    assert ask(runner, adapter=done.adapter, context={"owner": "bob"}).adapter == done.adapter
+    done = ask(runner, examples=EXAMPLES, owner="ann")
+    assert ask(runner, adapter=done.adapter, owner="bob").adapter == done.adapter
 
 
 def test_a_stream_gives_pieces_and_records_adapter_and_report(fixed):

@@ -1,21 +1,27 @@
 """A step is a line of log and two metrics; the outcome of a stream is two more."""
 
+from types import SimpleNamespace
+
 from cog_adapt.runner.progress import Progress
 from cog_adapt.runner.report import Step
 
 STEP = Step(3, 40, 0.51234, 1.0, 0.001, 2.0)
 
 
+def scope_into(recorded):
+    return SimpleNamespace(context={}, record_metric=lambda *pair: recorded.append(pair))
+
+
 def test_a_step_is_printed_and_recorded(capsys):
     recorded = []
-    Progress(lambda *pair: recorded.append(pair)).show_step(STEP)
+    Progress(scope_into(recorded)).show_step(STEP)
     assert capsys.readouterr().out == "step 3/40 loss 0.5123\n"
     assert recorded == [("adaptation.step", 3), ("adaptation.loss", 0.51234)]
 
 
 def test_what_became_of_it_is_recorded():
     recorded = []
-    progress = Progress(lambda *pair: recorded.append(pair))
+    progress = Progress(scope_into(recorded))
     progress.show_outcome("0123", {"steps": 3})
     assert recorded == [("adaptation.adapter", "0123"), ("adaptation.report", {"steps": 3})]
     progress.show_outcome(None, None)

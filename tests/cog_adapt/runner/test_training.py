@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,14 +30,15 @@ def steps():
     return []
 
 
-def trained(runner, steps, recipe=RECIPE, examples=EXAMPLES, killed_at=None, **more):
+def trained(runner, steps, recipe=RECIPE, examples=EXAMPLES, killed_at=None, owner="", **more):
     def record(name, value):
         if name == "adaptation.step":
             steps.append(value)
             if value == killed_at:
                 raise KilledError
 
-    return asyncio.run(train(runner, Request(examples=examples, recipe=recipe, **more), record))
+    scope = SimpleNamespace(context={"owner": owner}, record_metric=record)
+    return asyncio.run(train(runner, Request(examples=examples, recipe=recipe, **more), scope))
 
 
 def files(runner):
@@ -75,7 +77,7 @@ def test_what_the_task_would_choose_is_the_same_training_said_aloud(runner, step
     [
         {"recipe": Recipe(max_steps=44, learning_rate=0.02)},
         {"examples": EXAMPLES.replace("aa", "ad")},
-        {"context": {"owner": "ann"}},
+        {"owner": "ann"},
     ],
 )
 def test_another_recipe_other_examples_or_another_owner_begin_anew(runner, steps, other):
@@ -89,7 +91,7 @@ def test_another_recipe_other_examples_or_another_owner_begin_anew(runner, steps
 
 def test_an_owners_adapter_is_the_owners(runner, steps):
     runner.read_owner_from("owner")
-    done = trained(runner, steps, context={"owner": "ann"})
+    done = trained(runner, steps, owner="ann")
     assert runner.store.get(done.report["adapter"], "ann").id == done.report["adapter"]
     with pytest.raises(InputError, match="is not known here"):
         runner.store.get(done.report["adapter"], "bob")
