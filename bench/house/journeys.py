@@ -34,7 +34,11 @@ STARTS = {
 """Where the walks begin, before and after; a bare name is looked for in every class of the file."""
 _CARRIED = {"request", "body", "report"}
 """The parameters that are followed; where a start has none of them, its first."""
-READERS = ("server/link.py", "cog_adapt/server/service/worker_process.py")
+READERS = (
+    "server/link.py",
+    "cog_adapt/server/service/connection.py",
+    "cog_adapt/server/service/worker_process.py",
+)
 """Whose calls by the event loop are the arrival of reports."""
 
 

@@ -168,7 +168,7 @@ class InputValidator:
         return {name: value for name, value in inputs.items() if name not in nulls}
 
     def _further_problems(self, inputs: Schema) -> Iterator[Problem]:
-        if not self._takes_unknown:
+        if not self._takes_unknown and not inputs.keys() <= self._properties.keys():
             for name, reason in find_unknown(inputs, tuple(self._properties)):
                 yield Problem(("body", "input", name), reason, "value_error.extra")
         for name, pattern in self._patterns:
