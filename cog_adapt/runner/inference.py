@@ -99,6 +99,18 @@ def options_of(task: Task, query: Query) -> Any:  # noqa: ANN401 - the task's ow
     return query.options
 
 
+def find_shortened(
+    task: Task, inputs: Sequence[Any], batch_size: int
+) -> Generator[None, None, list[int]]:
+    """Find the inputs that the task cuts, a batch a tick: a tokenizer takes its time."""
+    found: list[int] = []
+    for first in range(0, len(inputs), batch_size):
+        batch = inputs[first : first + batch_size]
+        found += [first + position for position in task.shortened(batch)]
+        yield None
+    return found
+
+
 def predict_batch(
     phase: Phase,
     served: Served,

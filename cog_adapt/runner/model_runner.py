@@ -11,7 +11,7 @@ from typing import Any, Self
 from cog_adapt.runner.adapters import Adapter, read_weights
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.examples import Example
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference import Query, find_shortened
 from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.scheduler import Scheduler, Ticket, once
@@ -123,7 +123,8 @@ class ModelRunner:
 
     async def shortened_async(self, inputs: Sequence[Any]) -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
-        return await self._scheduler.submit_short(once(self.task.shortened, inputs)).wait_async()
+        work = find_shortened(self.task, inputs, self.settings.batch_size)
+        return await self._scheduler.submit_short(work).wait_async()
 
     def adapt(
         self,

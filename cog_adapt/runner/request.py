@@ -21,6 +21,7 @@ from cog_adapt.runner.store import AdapterStore
 
 _URL = ("data:", "http://", "https://")
 _SHOWN = 80
+_MOST_BYTES = 512 * 2**20  # of an adapter's file
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,17 @@ def find_adapter(request: Request, store: AdapterStore, owner: str) -> Adapter |
 
 def _sent_adapter(weights: object) -> Adapter:
     try:
-        return adapter_from_bytes(fetched(weights).read_bytes(), "the file")
+        return adapter_from_bytes(_content(fetched(weights)), "the file")
     except (InputError, WeightsError) as error:
         raise type(error)(f"`weights`: {error}") from error
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise InputError(f"the file has more than {_MOST_BYTES:,} bytes. Send a smaller adapter.")
+    return content
 
 
 def fetched(value: object) -> Path:

@@ -50,8 +50,9 @@ class AdapterStore:
             WeightsError: the file is damaged.
         """
         for place in dict.fromkeys((owner, "")):
-            if (place, adapter_id) in self._recent:
-                return self._recent[place, adapter_id]
+            recent = self._recent.get((place, adapter_id))
+            if recent is not None:
+                return recent
             path = self._folder_of(place) / f"{adapter_id}.safetensors"
             if _ID.fullmatch(adapter_id) and path.is_file():
                 return load_adapter(path)

@@ -1,7 +1,7 @@
 """What a user writes for a model of their own: one class."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example, usual_example
+from cog_adapt.runner.row import brief
 
 Batch = dict[str, Tensor]
 """Tensors by name, each with one row per input: (N, ...)."""
@@ -30,7 +31,7 @@ class Task(ABC):
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
             self-test asks no gradient of them.
         stop_gradients: regexes of parameters that a deliberate `detach` in the model keeps from
-            their gradient; the self-test asks none of them, and lists them.
+            their gradient; the self-test asks none of them.
         options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
             a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """
@@ -95,9 +96,9 @@ class Task(ABC):
         By default these are positions in the label set, or, without labels, float32 numbers.
         """
         if not labels:
-            return torch.tensor(list(targets), dtype=torch.float32)
+            return _numbers(targets)
         rows = {label: row for row, label in enumerate(labels)}
-        unknown = next((target for target in targets if target not in rows), None)
+        unknown = next((t for t in targets if not isinstance(t, Hashable) or t not in rows), None)
         if unknown is not None:
             raise InputError(
                 f"label {unknown!r} is not among {', '.join(map(str, labels))}. "
@@ -135,6 +136,18 @@ class Task(ABC):
     def score(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         """Rate each example's answer, shape (N,), higher is better; by default -loss."""
         return -self.loss(module, batch, targets)
+
+
+def _numbers(targets: Sequence[Any]) -> Tensor:
+    """Make float32 numbers of targets; those of a CSV are texts."""
+    try:
+        values = [float(target) if isinstance(target, str) else target for target in targets]
+        return torch.tensor(values, dtype=torch.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the targets {brief([*targets])} are no numbers: {error}. Send numbers, all of one "
+            "shape, or give the task `labels`."
+        ) from error
 
 
 def on_device(batch: Batch, device: torch.device) -> Batch:

@@ -13,6 +13,7 @@ from cog_adapt.runner.inference import (
     Query,
     Served,
     ServedAdapters,
+    find_shortened,
     generate_pieces,
     options_of,
     predict_batch,
@@ -151,3 +152,15 @@ def test_options_of_another_class_are_refused():
     assert options_of(task, Query(["ab"])) is None
     with pytest.raises(InputError, match="options are dict; Letters takes NoneType. Send those."):
         options_of(task, Query(["ab"], options={}))
+
+
+def test_looking_for_cut_inputs_takes_a_tick_a_batch():
+    class Cutting(Letters):
+        def shortened(self, inputs):
+            return [position for position, text in enumerate(inputs) if text == "long"]
+
+    work = find_shortened(Cutting(), ["long", "a", "b", "long", "long"], 2)
+    assert [next(work) for _ in range(3)] == [None] * 3
+    with pytest.raises(StopIteration) as ended:
+        next(work)
+    assert ended.value.value == [0, 3, 4]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cog_adapt.runner import request
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.examples import Example, usual_example
@@ -47,6 +48,16 @@ def test_an_adapter_is_named_by_id_or_sent_as_a_file(tmp_path, store, adapter):
     assert found(store, adapter=adapter.id).id == adapter.id
     assert found(store, weights=file).id == adapter.id
     assert found(store) is None
+
+
+def test_an_adapters_file_is_read_up_to_a_limit(tmp_path, store, adapter, monkeypatch):
+    file = tmp_path / "file.bin"
+    file.write_bytes(adapter.to_bytes())
+    monkeypatch.setattr(request, "_MOST_BYTES", file.stat().st_size)
+    assert found(store, weights=file).id == adapter.id
+    monkeypatch.setattr(request, "_MOST_BYTES", file.stat().st_size - 1)
+    with pytest.raises(InputError, match="`weights`: the file has more than .* bytes. Send a"):
+        found(store, weights=file)
 
 
 def test_an_id_is_looked_up_among_its_owners_adapters(store, adapter):

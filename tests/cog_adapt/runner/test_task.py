@@ -35,8 +35,18 @@ def test_targets_are_places_in_the_label_set_or_numbers():
     numbers = task.encode_targets([1, 2.5], ())
     assert numbers.tolist() == [1.0, 2.5]
     assert numbers.dtype is torch.float32
+    assert task.encode_targets(["1", " 2.5 "], ()).tolist() == [1.0, 2.5]
+    assert task.encode_targets([[1, 2], [3, 4]], ()).shape == (2, 2)
     with pytest.raises(InputError, match="label 'c' is not among a, b. Use these"):
         task.encode_targets(["a", "c"], ("a", "b"))
+    with pytest.raises(InputError, match=r"label \['a'\] is not among a, b"):
+        task.encode_targets([["a"]], ("a", "b"))
+
+
+@pytest.mark.parametrize("targets", [["cat", 1], [None, 1], [[1], [1, 2]], [{"a": 1}]])
+def test_targets_that_are_no_numbers_are_refused_with_what_to_do(targets):
+    with pytest.raises(InputError, match="are no numbers: .* Send numbers, all of one shape, or"):
+        Bare().encode_targets(targets, ())
 
 
 def test_a_row_has_the_usual_names_and_no_input_is_cut():
