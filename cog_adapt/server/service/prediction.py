@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from cog_adapt.server.protocol import Finished, Kind, MetricMode
+from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
 from cog_adapt.server.service.events import EventLog
 
 State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
@@ -75,6 +75,11 @@ class PredictionRequest(msgspec.Struct, frozen=True):
     timeout: float | None = None
     headers: Mapping[str, str] = {}
     created_at: datetime | None = None
+
+    @property
+    def owner(self) -> str:
+        """Who asked: the owner of the API key; empty where no keys are set."""
+        return self.context.get(OWNER_KEY, "")
 
     @property
     def recoverable(self) -> bool:

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from cog_adapt.server.protocol import Finished
+from cog_adapt.server.protocol import OWNER_KEY, Finished
 from cog_adapt.server.service.prediction import (
     Prediction,
     PredictionRequest,
@@ -219,3 +219,8 @@ def test_every_level_is_sorted():
 
 def test_the_digest_is_sha_256_in_hex():
     assert digest_of(b"{}") == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
+
+def test_its_owner_is_who_the_server_named():
+    assert PredictionRequest("a", "predict", b"{}", b"{}").owner == ""
+    assert PredictionRequest("a", "predict", b"{}", b"{}", {OWNER_KEY: "ann"}).owner == "ann"
