@@ -1,4 +1,4 @@
-"""Announces to webhooks what happens while predictions run; their end is the recorder's."""
+"""Calls webhooks while predictions run; the recorder calls them when a prediction ends."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from cog_adapt.server.webhooks import Announcement, LogThrottle, Webhooks
 
 
 class _Tracking:
-    """When a prediction's webhook was last called, and whether `logs` is due."""
+    """The time of the last call of a prediction's webhook, and the timer of a due `logs`."""
 
     def __init__(self, throttle: LogThrottle) -> None:
         self.throttle = throttle
@@ -31,7 +31,7 @@ class Announcer:
         self._tracking: dict[tuple[Kind, str], _Tracking] = {}
 
     def follow(self, prediction: Prediction) -> None:
-        """Begin with an accepted prediction that has a webhook."""
+        """Start announcing an accepted prediction that has a webhook."""
         tracking = _Tracking(LogThrottle(self._log_interval))
         self._tracking[prediction.request.kind, prediction.id] = tracking
 
@@ -57,7 +57,7 @@ class Announcer:
             )
 
     def forget(self, prediction: Prediction) -> None:
-        """End with a prediction: nothing more is sent for it here."""
+        """Stop announcing a prediction; nothing more is sent for it here."""
         tracking = self._tracking.pop((prediction.request.kind, prediction.id), None)
         if tracking is not None and tracking.late_logs is not None:
             tracking.late_logs.cancel()

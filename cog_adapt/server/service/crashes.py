@@ -1,4 +1,4 @@
-"""How often a worker has died, and when it is given up."""
+"""Counts the crashes of a worker, and decides when to give the worker up."""
 
 _PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
@@ -7,11 +7,11 @@ class CrashCounter:
     """Counts the crashes of one worker.
 
     Args:
-        max_in_a_row: after so many it is given up.
+        max_in_a_row: crashes without a success in between, after which the worker is given up.
 
     Attributes:
-        count: all of them.
-        last: how it died last; None: it has not.
+        count: crashes since the server started.
+        last: how the worker died last; None if it has never died.
     """
 
     def __init__(self, max_in_a_row: int) -> None:
@@ -27,15 +27,15 @@ class CrashCounter:
         self.last = cause
 
     def forgive(self) -> None:
-        """Begin a new row: the worker works."""
+        """Reset the count of crashes in a row, because the worker works."""
         self._in_a_row = 0
 
     @property
     def is_too_many(self) -> bool:
-        """Whether the worker is to be given up."""
+        """Whether the worker must be given up."""
         return self._in_a_row >= self._max_in_a_row
 
     @property
     def pause(self) -> float:
-        """Seconds before the next start: 0.1, 0.4, 1.6 … 30."""
+        """Seconds to wait before the next start: 0.1, 0.4, 1.6 … 30."""
         return min(_LONGEST_PAUSE, _PAUSE * 4.0 ** max(0, self._in_a_row - 1))

@@ -1,4 +1,4 @@
-"""The predictions, or trainings, that wait and run: accepted, cancelled, ended.
+"""Accepts, cancels and ends the predictions, or trainings, that wait and run.
 
 Runs on the event loop only, so state cannot change between a check and the action that relies on
 it. A slot is free before its answer goes out.
@@ -32,9 +32,9 @@ class Dispatcher:
         settings: limits.
 
     Attributes:
-        workers: today one.
-        predictions: that have not ended, by id.
-        event_cache: events of those that ended last.
+        workers: only one today.
+        predictions: the predictions that have not ended, by id.
+        event_cache: events of the predictions that ended last.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Dispatcher:
 
         Args:
             request: what to run.
-            is_recovered: it was accepted by a server before this one, so it is not refused.
+            is_recovered: an earlier server accepted the request, so it is not refused here.
 
         Raises:
-            IdInUse: by a prediction that has not ended, here or at another server.
-            AtCapacity: all slots are taken, and nothing may wait.
-            QueueFull: as many wait as may.
-            NotReady: the worker is given up.
-            NotRecorded: it cannot be kept.
+            IdInUse: a prediction with this id has not ended, here or at another server.
+            AtCapacity: all slots are taken, and the settings allow no queue.
+            QueueFull: the queue is full.
+            NotReady: the worker has been given up.
+            NotRecorded: the database cannot store the prediction.
         """
         if request.id in self.predictions:
             raise IdInUse(f"id {request.id!r} is in use by a prediction that has not ended.")
@@ -126,7 +126,7 @@ class Dispatcher:
         return True
 
     def end(self, prediction: Prediction, end: Finished) -> None:
-        """Free the slot, write the end down, and then let whoever waits for it answer."""
+        """Free the slot, record the end, and then release the request that waits for the answer."""
         for worker in self.workers:
             worker.running.pop(prediction.id, None)
         self.predictions.pop(prediction.id, None)

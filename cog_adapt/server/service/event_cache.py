@@ -1,4 +1,4 @@
-"""What ended lately, for readers of events who come back after the end."""
+"""Keeps the events of predictions that ended lately, for readers who reconnect after the end."""
 
 from collections import OrderedDict
 
@@ -12,11 +12,11 @@ _LARGEST_SHARE = 8
 
 
 class CachedEvents(msgspec.Struct, frozen=True):
-    """The events of a prediction that has ended; a record no longer tells them one by one.
+    """The events of an ended prediction, one by one, as its record no longer has them.
 
     Attributes:
         events: all but the last.
-        data: of the last.
+        data: the last event's data.
     """
 
     events: EventLog
@@ -28,15 +28,15 @@ class CachedEvents(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory it takes."""
+        """The approximate memory that the events take, in bytes."""
         return self.events.size + len(self.data) + _OWN_BYTES
 
 
 class EventCache:
-    """The predictions that ended last.
+    """The events of the predictions that ended last.
 
     Args:
-        most_bytes: of all of them; the oldest go first, and what is very large does not come in.
+        most_bytes: of all events; the oldest prediction goes first, a very large one is not kept.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -45,7 +45,7 @@ class EventCache:
         self._ended: OrderedDict[str, CachedEvents] = OrderedDict()
 
     def add(self, prediction: Prediction) -> None:
-        """Keep one; nobody can have followed one whose id was told with its end."""
+        """Cache its events, unless the id was first sent with the final answer: no one can ask."""
         self._forget(prediction.id)
         request, events = prediction.request, prediction.events
         if (

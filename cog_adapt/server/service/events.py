@@ -1,4 +1,4 @@
-"""What happened to one prediction, in order, for those who follow it live or later.
+"""The ordered events of one prediction, for readers that follow it live or later.
 
 A log keeps the latest events for a replay; whoever follows has a queue of their own on top, so
 that a keeper of nothing can still be followed.
@@ -38,10 +38,10 @@ class _Follower:
 
 
 class MissedError(Exception):
-    """Events are gone that a follower has not seen.
+    """Events were dropped before a reader saw them.
 
     Attributes:
-        count: how many.
+        count: dropped events.
     """
 
     def __init__(self, count: int) -> None:
@@ -53,11 +53,11 @@ class EventLog:
     """The events of one prediction.
 
     Args:
-        capacity: how many of the latest are kept for a replay.
+        capacity: number of latest events kept for a replay.
 
     Attributes:
         is_closed: whether no event follows.
-        was_followed: whether anybody has seen one.
+        was_followed: whether any reader has seen an event.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -68,21 +68,21 @@ class EventLog:
 
     @property
     def followers(self) -> int:
-        """How many follow now."""
+        """The number of readers that follow now."""
         return len(self._followers)
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory the kept events take."""
+        """The approximate memory that the kept events take, in bytes."""
         return sum(len(event.data) + _OWN_BYTES for event in self._kept)
 
     def missed(self, after: int) -> int:
-        """How many events after a number are no longer kept."""
+        """Return how many events after this number are no longer kept."""
         oldest = self._kept[0].number if self._kept else self._last + 1
         return max(0, oldest - after - 1)
 
     def append(self, name: str, data: bytes) -> None:
-        """Add an event, for the replay and for each follower."""
+        """Add an event, for the replay and for each reader."""
         self._last += 1
         event = Event(self._last, name, data)
         self._kept.append(event)
@@ -94,7 +94,7 @@ class EventLog:
             follower.wake.set()
 
     def close(self) -> None:
-        """No event follows."""
+        """Close the log: no event follows."""
         self.is_closed = True
         for follower in self._followers:
             follower.wake.set()
@@ -107,10 +107,10 @@ class EventLog:
     def follow(self, after: int | None = 0) -> "EventReader":
         """Return a reader of the events after a number, as they come, until the log is closed.
 
-        From this call on nothing is missed, however late the first portion is asked for.
+        The reader misses no event after this call, however late it asks for the first portion.
 
         Args:
-            after: the last one that was seen; 0: from the beginning; None: no replay.
+            after: number of the last event seen; 0: from the beginning; None: no replay.
         """
         follower = _Follower()
         self.was_followed = True
@@ -134,7 +134,7 @@ class EventReader:
         """Wait for events, and return those that came.
 
         Raises:
-            MissedError: some in between are gone.
+            MissedError: some events in between were dropped.
         """
         follower = self._follower
         while not (follower.missed or follower.events or self._log.is_closed):
@@ -151,5 +151,5 @@ class EventReader:
         return portion
 
     async def aclose(self) -> None:
-        """Follow no longer."""
+        """Stop following."""
         self._leave()

@@ -1,4 +1,4 @@
-"""What the server says about itself: Cog's health check, liveness and readiness."""
+"""Reports the server's state: Cog's health check, liveness and readiness."""
 
 import platform
 from datetime import datetime
@@ -23,7 +23,7 @@ _TIMED_OUT = "Healthcheck failed: user-defined healthcheck timed out after 5.0 s
 
 
 class HealthMonitor:
-    """Answers for the health of the service's main worker."""
+    """Reports the health of the service's main worker."""
 
     def __init__(self, service: PredictionService) -> None:
         self._service = service
@@ -47,7 +47,7 @@ class HealthMonitor:
         return body
 
     def status(self) -> str:
-        """Cog's word for the state, user's health check aside."""
+        """Return Cog's word for the state, before the user's own health check is asked."""
         service = self._service
         state = service.worker.process.state
         if state == "ready":
@@ -57,7 +57,7 @@ class HealthMonitor:
         return "DEFUNCT" if state == "defunct" else "STARTING"
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
-        """Whether to send requests here, and why not."""
+        """Return whether requests are welcome here, and if not, why."""
         body = await self.report()
         self_test = self.last_self_test()
         passed = self_test is None or self_test.get("passed") is True
@@ -82,7 +82,7 @@ class HealthMonitor:
         return self.self_test
 
     def _further(self) -> dict[str, Any]:
-        """Return the fields that Cog's answer does not have."""
+        """Return the fields that Cog's answer lacks."""
         process = self._service.worker.process
         further: dict[str, Any] = {}
         if process.crashes.count:
@@ -119,7 +119,7 @@ class HealthMonitor:
 
 @cache
 def versions() -> dict[str, str]:
-    """Of Cog's parts and Python."""
+    """Return the versions of Cog's parts and of Python."""
     build = coglet.__build__
     return {
         "coglet": coglet.__version__,

@@ -1,4 +1,4 @@
-"""What the database keeps of a prediction, and what can be made of it again."""
+"""Converts predictions to database records, and records back to requests."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from cog_adapt.server.service.prediction import Prediction, PredictionRequest, e
 
 
 class Payload(msgspec.Struct):
-    """What a record keeps of an order so that it can be run after a restart."""
+    """The parts of a request that a record keeps, so that it can run after a restart."""
 
     input: msgspec.Raw
     context: dict[str, str]
@@ -20,7 +20,7 @@ class Payload(msgspec.Struct):
 
 
 def _delivery_id(kind: Kind, name: str, created_at: datetime) -> str:
-    """Return one id for the end of a run on every server, so that it is announced once."""
+    """Return the id of a run's last webhook, the same on every server, so that it is sent once."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name} {created_at.timestamp():.6f}"))
 
 

@@ -1,4 +1,4 @@
-"""Tells operators about every change of a prediction: by metrics, traces and log lines."""
+"""Reports every change of a prediction to operators, by metrics, traces and log lines."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""Questions to a worker that are not about a prediction: its health, its numbers."""
+"""Questions to a worker that concern no prediction: its health and its numbers."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,10 +10,10 @@ ANSWERS = (Health, SelfTested, Gauges)
 
 
 class PendingRequests:
-    """What was asked and is not answered yet; who asks the same at once shares the answer.
+    """The unanswered questions to a worker; equal questions at the same time share one answer.
 
     Args:
-        send: says something to the worker.
+        send: sends a request to the worker.
     """
 
     def __init__(self, send: Callable[[Question], object]) -> None:
@@ -24,7 +24,7 @@ class PendingRequests:
         """Ask, and wait for an answer of a type.
 
         Raises:
-            TimeoutError: there is none in time, or the process is gone.
+            TimeoutError: no answer comes in time, or the process is gone.
         """
         future = self._open.get(answer)
         if future is None or future.done():
@@ -43,7 +43,7 @@ class PendingRequests:
             future.set_result(report)
 
     def cancel_all(self) -> None:
-        """None will come."""
+        """Cancel all questions, because no answer will come."""
         for future in self._open.values():
             future.cancel()
         self._open.clear()

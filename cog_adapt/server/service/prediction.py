@@ -1,4 +1,4 @@
-"""One prediction or training in flight: what is known of it, and how it looks to a client."""
+"""One prediction or training in flight: its state, and its form in answers to clients."""
 
 import asyncio
 import hashlib
@@ -48,17 +48,17 @@ class PredictionRequest(msgspec.Struct, frozen=True):
         id: of the prediction.
         kind: prediction or training.
         input: the JSON that the model gets.
-        redacted_input: the same with secrets starred out, for records.
+        redacted_input: the input with secrets starred out, for records.
         context: strings for run().
         webhook: where events go; None: nowhere.
-        events: which events.
-        durable: whether it must survive this process, since nobody waits for the answer.
+        events: the events to send there.
+        durable: whether the request must survive this process, as no client waits for the answer.
         has_client_id: whether the client chose the id, and may ask for it again.
         repeatable: whether the record may hold all that is needed to run it (no secrets).
         retries: how often it may run again after a crash.
         timeout: seconds until it is cancelled; None: without limit.
-        headers: of the request, to pass on to webhooks (tracing).
-        created_at: when it was accepted; None: now. `timeout` counts from then.
+        headers: of the request, passed on to webhooks (tracing).
+        created_at: when a server accepted it; None: now. `timeout` counts from then.
     """
 
     id: str
@@ -78,21 +78,21 @@ class PredictionRequest(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """Who asked: the owner of the API key; empty where no keys are set."""
+        """The owner of the API key that the request came with; empty where no keys are set."""
         return self.context.get(OWNER_KEY, "")
 
     @property
     def recoverable(self) -> bool:
-        """Whether its record holds all that another server needs to run it."""
+        """Whether the record holds all that another server needs to run the request."""
         return self.durable and self.repeatable
 
     def wants(self, event: str) -> bool:
-        """Return whether its webhook is called for an event."""
+        """Return whether the webhook is called for this event."""
         return self.webhook is not None and event in self.events
 
     @property
     def digest(self) -> str:
-        """Of the input, to tell whether another request asks the same."""
+        """The hash of the input, to recognise a request that repeats this one."""
         return digest_of(self.input)
 
 
@@ -100,7 +100,7 @@ class Prediction:
     """One run of the model, from its acceptance to its end.
 
     Attributes:
-        done: resolved when it has ended and its slot is free.
+        done: resolved when the prediction has ended and its slot is free.
     """
 
     def __init__(self, request: PredictionRequest, history: int) -> None:
@@ -129,12 +129,12 @@ class Prediction:
 
     @property
     def is_final(self) -> bool:
-        """Whether it has ended."""
+        """Whether the prediction has ended."""
         return self.status in FINAL
 
     @property
     def age(self) -> float:
-        """Seconds since it was accepted."""
+        """Seconds since the prediction was accepted."""
         return time.monotonic() - self._accepted
 
     @property
@@ -150,7 +150,7 @@ class Prediction:
         self.events.append("start", encode({"id": self.id, "status": "processing"}))
 
     def begin_again(self) -> None:
-        """Reset a prediction that a crash cut short, so that it runs once more."""
+        """Reset the prediction after a crash, so that it runs once more."""
         self.status, self.started_at = "starting", None
         self.retries_left -= 1
         self._begin()
@@ -180,26 +180,26 @@ class Prediction:
         return decoded
 
     def finish(self, end: Finished) -> None:
-        """Note the end; the code that frees the slot sets `done`."""
+        """Note the end; `done` is set by the code that frees the slot."""
         self.status, self.error, self.is_list = end.status, end.error, end.is_list
         self.completed_at = now()
         self.metrics["predict_time"] = end.predict_time
 
     def close(self) -> None:
-        """Let whoever follows it or waits for its end go on."""
+        """Release the readers of its events and the requests that wait for its end."""
         self.events.close()
         if not self.done.done():
             self.done.set_result(None)
 
     @property
     def output(self) -> msgspec.Raw | list[msgspec.Raw] | None:
-        """What it has put out: a list, one value, or None."""
+        """The output so far: a list, one value, or None."""
         if self.is_list or not self.is_final:
             return self.outputs
         return self.outputs[0] if self.outputs else None
 
     def answer(self) -> dict[str, Any]:
-        """How it looks at its end to who waits: Cog's body."""
+        """Return the response body of a finished prediction, in Cog's format."""
         body: dict[str, Any] = {
             "id": self.id,
             "logs": self.logs,
@@ -213,7 +213,7 @@ class Prediction:
         return body
 
     def account(self) -> dict[str, Any]:
-        """How it looks at any time to who follows it: with what it has put out so far."""
+        """Return the body for readers that follow it, with its output so far."""
         return self.answer() | ({"output": self.output} if self.outputs else {})
 
     def completed(self) -> bytes:
@@ -221,7 +221,7 @@ class Prediction:
         return encode(self.account())
 
     def progress(self) -> dict[str, Any]:
-        """How it looks while it runs: Cog's body of a PUT with a known id."""
+        """Return Cog's body for a PUT whose id is still running."""
         return self.account() | {"input": msgspec.Raw(self.request.redacted_input)}
 
 

@@ -1,4 +1,4 @@
-"""Records every change of a prediction in the database, with the webhook that its end owes.
+"""Records every change of a prediction in the database, and at its end the webhook to send.
 
 A failure here never stops a prediction.
 """
@@ -23,13 +23,13 @@ log = structlog.get_logger()
 
 
 class Recorder:
-    """Writes down what happens to predictions.
+    """Records what happens to predictions.
 
     Args:
         records: the database.
         webhooks: sends events.
-        announcer: sends what happens before the end.
-        observer: knows the traces that webhooks carry on, and counts what went wrong.
+        announcer: calls webhooks before the end.
+        observer: knows the trace headers for webhooks, and counts failed writes.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class Recorder:
         self._writing: set[asyncio.Task[None]] = set()
 
     async def accept(self, prediction: Prediction, *, is_recovered: bool = False) -> None:
-        """Record an accepted prediction; return once it is on disk if nobody waits for its answer.
+        """Record an accepted prediction; return once it is on disk if no client waits for it.
 
-        One that a client waits for is written if it lasts: most end before, and are written once.
+        A prediction with a waiting client is written later: most end before, and are written once.
 
         Raises:
             IdInUse: another server has this id.
-            NotRecorded: it cannot be written now.
+            NotRecorded: the database cannot be written now.
         """
         if is_recovered:
             self._records.save(to_record(prediction))
@@ -73,11 +73,11 @@ class Recorder:
         prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def begin(self, prediction: Prediction, then: Callable[..., object]) -> None:
-        """Record that it begins, so that no other server runs it again unasked.
+        """Record that the prediction begins, so that no other server runs it again unasked.
 
         Args:
-            prediction: that could be run from its record.
-            then: called with `is_ours`, which is false where another server has it.
+            prediction: one whose record suffices to run it.
+            then: called with `is_ours`, which is false if another server has the prediction.
         """
         record = msgspec.structs.replace(
             to_record(prediction), status="processing", started_at=now()
@@ -95,28 +95,28 @@ class Recorder:
         then(is_ours=is_ours)
 
     def started(self, prediction: Prediction) -> None:
-        """Record that the worker has begun it."""
+        """Record that the worker has begun the prediction."""
         if prediction.request.durable and not prediction.request.recoverable:
             self._records.save(to_record(prediction))
         if prediction.request.wants("start"):
             self._announcer.announce(prediction, "start")
 
     def requeued(self, prediction: Prediction) -> None:
-        """Record that it waits again, since a crash has cut it short."""
+        """Record that the prediction waits again after a crash."""
         self._records.save(to_record(prediction))
 
     def on_log(self, prediction: Prediction) -> None:
-        """Announce that it printed."""
+        """Announce that the prediction printed something."""
         if prediction.request.wants("logs"):
             self._announcer.announce_logs(prediction)
 
     def on_output(self, prediction: Prediction) -> None:
-        """Announce an item of its output."""
+        """Announce an item of the prediction's output."""
         if prediction.request.wants("output"):
             self._announcer.announce(prediction, "output")
 
     def finished(self, prediction: Prediction) -> None:
-        """Write its final record and the webhook that is owed, in one transaction."""
+        """Write the final record and the last webhook in one transaction."""
         request = prediction.request
         self._announcer.forget(prediction)
         record, deliveries = to_record(prediction), []
@@ -144,7 +144,7 @@ class Recorder:
             self._webhooks.complete(delivery)
 
     async def fail_orphan(self, record: Record, error: str) -> None:
-        """End the record of a dead server as failed, with the webhook that it owes."""
+        """End a record of a dead server as failed, with its last webhook."""
         ended = msgspec.structs.replace(
             record, status="failed", error=error, completed_at=now(), payload=None
         )
@@ -155,7 +155,7 @@ class Recorder:
             self._webhooks.complete(delivery)
 
     async def flush(self) -> None:
-        """Wait until every webhook that is owed has been handed over."""
+        """Wait until every last webhook has been handed over."""
         while self._writing:
             await asyncio.wait(self._writing)
 

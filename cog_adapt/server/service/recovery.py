@@ -1,4 +1,4 @@
-"""Goes on with what dead servers left: runs it, or ends it with a reason."""
+"""Takes over the predictions of dead servers: runs them, or ends them with a reason."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,13 +18,13 @@ log = structlog.get_logger()
 
 
 class Recovery:
-    """Looks again and again for predictions of dead servers.
+    """Looks regularly for predictions of dead servers.
 
     Args:
         dispatchers: by kind.
         records: the database.
-        recorder: writes down what cannot be run again.
-        is_possible: whether anything could be run here now.
+        recorder: ends the records that cannot be run again.
+        is_possible: returns whether this server could run a prediction now.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class Recovery:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start looking."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Look no longer."""
+        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
 

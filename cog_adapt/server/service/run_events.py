@@ -1,4 +1,4 @@
-"""What becomes of running predictions: reports of their worker, its setups and its crashes."""
+"""Applies a worker's reports, setups and crashes to its running predictions."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from cog_adapt.server.service.worker import RunReport, Worker
 
 
 class RunEvents:
-    """Applies what workers report to the predictions in them.
+    """Applies the reports of workers to the predictions that they run.
 
     Args:
         slots: where predictions wait and run.
@@ -35,11 +35,11 @@ class RunEvents:
         self._slots.advance()
 
     def on_setup_failed(self, error: str) -> None:
-        """Fail what waits for a worker that will not serve."""
+        """Fail the predictions that wait for a worker that will not serve."""
         self._slots.fail_waiting(f"Setup failed: {error}")
 
     def on_run_report(self, worker: Worker, report: RunReport) -> None:
-        """Apply a report to its prediction, unless that has ended."""
+        """Apply a report to its prediction, unless the prediction has ended."""
         prediction = worker.running.get(report.id)
         if prediction is None:
             return
@@ -57,7 +57,7 @@ class RunEvents:
             self._end(prediction, report)
 
     def on_exit(self, worker: Worker, cause: str) -> None:
-        """Fail what ran in a worker that is gone, unless it may run again."""
+        """Fail the predictions of a worker that is gone, unless they may run again."""
         if worker.process.state in ("crashed", "defunct"):
             self._observer.crashed()
         for prediction in reversed(list(worker.running.values())):

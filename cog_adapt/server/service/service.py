@@ -1,4 +1,4 @@
-"""Serves predictions and trainings: finds the dispatcher of a kind, and what is in flight."""
+"""Serves predictions and trainings; finds the dispatcher of a kind and the runs in flight."""
 
 import asyncio
 from typing import Any
@@ -29,13 +29,13 @@ COMPONENTS: dict[Kind, str] = {"predict": "Input", "train": "TrainingInput"}
 
 
 class PredictionService:
-    """Both dispatchers and what they share.
+    """The dispatchers of predictions and trainings, and the parts they share.
 
     Args:
         dispatchers: by kind; a server that only trains has no dispatcher for predictions.
         mode: whose worker starts with the server, and whose health is the server's.
         records: the database.
-        recorder: writes down what becomes of predictions.
+        recorder: records what happens to predictions.
         settings: limits.
     """
 
@@ -62,7 +62,7 @@ class PredictionService:
 
     @property
     def is_ready(self) -> bool:
-        """Whether setup has succeeded, now or before a crash that is being mended."""
+        """Whether setup has succeeded, now or before a crash that the worker recovers from."""
         process = self.worker.process
         return process.state in ("ready", "crashed") or (
             process.state == "starting" and process.has_been_ready
@@ -70,55 +70,55 @@ class PredictionService:
 
     @property
     def why_not_ready(self) -> str:
-        """What to tell whoever asks for a run while none can be started."""
+        """The reason to refuse a request while no run can start."""
         if self.is_closing:
             return "The server is shutting down. Send the request again when it has restarted."
         return _WHY_NOT_READY.get(self.worker.process.state, NOT_SET_UP)
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing more is accepted."""
+        """Whether the server has stopped accepting requests."""
         return self._draining is not None
 
     def _may_run(self) -> bool:
         return self.worker.process.state not in ("setup failed", "defunct")
 
     def open(self) -> None:
-        """Start the worker, and take over what dead servers have left."""
+        """Start the worker, and take over the predictions of dead servers."""
         self.main.start()
         self._recovery.start()
 
     def dispatcher(self, kind: Kind) -> Dispatcher | None:
-        """Return the dispatcher that serves a kind; None where there is no code for it."""
+        """Return the dispatcher of a kind; None if there is no code of that kind."""
         if self.settings.strict_cog and self.mode == "train":
             return self.main  # Cog's server in this mode trains, whatever the path
         return self.dispatchers.get(kind)
 
     def find(self, prediction_id: str, kind: Kind | None = None) -> Prediction | None:
-        """Return what is in flight under an id; of any kind, unless one is given."""
+        """Return the prediction in flight with this id; of any kind, unless one is given."""
         for each, dispatcher in self.dispatchers.items():
             if kind in (None, each) and prediction_id in dispatcher.predictions:
                 return dispatcher.predictions[prediction_id]
         return None
 
     def find_cached(self, prediction_id: str, kind: Kind) -> CachedEvents | None:
-        """Return the events of what ended lately under an id."""
+        """Return the events of a prediction that ended lately."""
         dispatcher = self.dispatchers.get(kind)
         return dispatcher.event_cache.get(prediction_id) if dispatcher else None
 
     def cancel(self, prediction_id: str) -> bool:
-        """Cancel what has this id. Return whether something was queued or running."""
+        """Cancel the prediction with this id. Return whether one was queued or running."""
         return any([each.cancel(prediction_id) for each in self.dispatchers.values()])
 
     def schema(self) -> dict[str, Any]:
-        """Return the OpenAPI document of the predictor; empty before it is known."""
+        """Return the predictor's OpenAPI document; an empty one before the predictor is loaded."""
         description = self.worker.description
         if not self._document and description is not None:
             self._document = msgspec.json.decode(description.schema)
         return self._document
 
     def validator(self, kind: Kind) -> InputValidator:
-        """Return what checks inputs of a kind.
+        """Return the validator for inputs of a kind.
 
         Raises:
             KeyError: the predictor has none of this kind.
@@ -134,10 +134,10 @@ class PredictionService:
         return self._validators[component]
 
     def drain(self, seconds: float | None) -> None:
-        """Accept nothing more, and let what is in flight end; `close` waits for it.
+        """Accept nothing more, and let the runs in flight end; `close` waits for them.
 
         Args:
-            seconds: after them what runs is failed, and what waits is left for the next start;
+            seconds: when over, running predictions fail, and waiting ones are left for the next start;
                 None: no limit.
         """
         if self._draining is None:
@@ -155,14 +155,14 @@ class PredictionService:
                 each.slots.close("The server was shut down before it ended.")
 
     def give_up(self) -> None:
-        """Drain no longer."""
+        """Fail the runs in flight instead of waiting for them."""
         if self._draining is None:
             self.drain(0)
         else:
             self._draining.cancel()
 
     async def close(self, seconds: float | None) -> None:
-        """Drain, unless that has begun, and end the workers; nothing stays without an end.
+        """Drain, unless that has begun, and stop the workers; every run gets an end.
 
         Args:
             seconds: of `drain`.

@@ -1,4 +1,4 @@
-"""How far the setup of a worker has come, and what it printed."""
+"""The progress of a worker's setup, and its logs."""
 
 from datetime import UTC, datetime
 
@@ -8,8 +8,8 @@ class SetupProgress:
 
     Attributes:
         started_at: when the worker was started.
-        completed_at: when its setup ended; None before.
-        error: why it failed, in one line; None unless it has.
+        completed_at: when the setup ended; None before.
+        error: why the setup failed, in one line; None unless it has.
     """
 
     def __init__(self) -> None:
@@ -20,18 +20,18 @@ class SetupProgress:
 
     @property
     def logs(self) -> str:
-        """What was printed so far."""
+        """The text printed so far."""
         return "".join(self._logs)
 
     def add_log(self, text: str) -> None:
-        """Add what was printed."""
+        """Add printed text."""
         self._logs.append(text)
 
     def fail(self, error: str) -> None:
-        """Note why it failed; the logs end with it."""
+        """Note why the setup failed; the reason becomes the last line of the logs."""
         self.error = error
         self.add_log(f"{error}\n")
 
     def complete(self) -> None:
-        """Note that it has ended."""
+        """Note the end of the setup."""
         self.completed_at = datetime.now(UTC)

@@ -17,7 +17,7 @@ _FEWEST_SECONDS_TO_WAIT = 1
 
 
 class Queue(deque[Prediction]):
-    """The predictions that wait for a slot; the first hundred are told their places.
+    """The predictions that wait for a slot; the first hundred get events with their positions.
 
     Args:
         most: how many may wait.
@@ -28,11 +28,11 @@ class Queue(deque[Prediction]):
         self.most = most
 
     def has_room(self, excess: int) -> bool:
-        """Whether one more may come, with so many more predictions than slots; negative: fewer."""
+        """Return whether one more may wait; `excess` is how many are in flight beyond the slots."""
         return excess < self.most
 
     def refusal(self, excess: int) -> AtCapacity | QueueFull:
-        """Return the error to raise where there is no room."""
+        """Return the error to raise if there is no room."""
         if not self.most:
             return AtCapacity(_AT_CAPACITY)
         return QueueFull(
@@ -41,18 +41,18 @@ class Queue(deque[Prediction]):
         )
 
     def place(self, prediction: Prediction) -> int | None:
-        """Its place, from 1; None where it does not wait."""
+        """Return the position of a prediction, from 1; None if it does not wait."""
         try:
             return self.index(prediction) + 1
         except ValueError:
             return None
 
     def publish_last_position(self) -> None:
-        """Tell the one that came last its place."""
+        """Publish the position of the prediction that came last."""
         _publish(self[-1], len(self))
 
     def publish_positions(self) -> None:
-        """Tell each its place, where that is among the first hundred."""
+        """Publish the positions of the first hundred."""
         for place, prediction in enumerate(self, 1):
             if place > _MOST_POSITIONS:
                 break
@@ -69,7 +69,7 @@ class Slots:
         end: ends a prediction.
 
     Attributes:
-        workers: today one.
+        workers: only one today.
         waiting: predictions without a slot.
     """
 
@@ -87,12 +87,12 @@ class Slots:
 
     @property
     def count(self) -> int:
-        """How many predictions may run at once."""
+        """The number of predictions that may run at once."""
         return sum(worker.slots for worker in self.workers)
 
     @property
     def given_up(self) -> str | None:
-        """Why no worker will be started again; None while one may be."""
+        """The reason why no worker will be started again; None while one may be."""
         reasons = [worker.given_up for worker in self.workers]
         return reasons[0] if all(reasons) else None
 
@@ -110,7 +110,7 @@ class Slots:
             self.waiting.publish_positions()
 
     def _hand_over(self, prediction: Prediction, worker: Worker) -> bool:
-        """Start a prediction, at once or when its beginning is on disk; return whether it left."""
+        """Start a prediction, now or once its start is on disk; return whether it left."""
         if not prediction.request.recoverable:
             return self._start(prediction, worker)
         worker.beginning[prediction.id] = prediction
@@ -118,7 +118,7 @@ class Slots:
         return True
 
     def _start(self, prediction: Prediction, worker: Worker, *, is_ours: bool = True) -> bool:
-        """Start a prediction; where the worker does not hear of it, it waits for the next one."""
+        """Start a prediction; if its worker is gone, the prediction waits for the next one."""
         worker.beginning.pop(prediction.id, None)
         if not is_ours:
             self._fail(prediction, "Another server has taken it over.")
@@ -135,22 +135,22 @@ class Slots:
         return True
 
     def requeue(self, prediction: Prediction) -> None:
-        """Put a prediction back, as the first that waits."""
+        """Put a prediction back at the head of the queue."""
         self.waiting.appendleft(prediction)
         self._recorder.requeued(prediction)
 
     def fail_waiting(self, error: str) -> None:
-        """Fail every prediction that waits."""
+        """Fail every waiting prediction."""
         while self.waiting:
             self._fail(self.waiting.popleft(), error)
 
     def fail_waiting_if_given_up(self) -> None:
-        """Fail every prediction that waits where no worker will be started again."""
+        """Fail every waiting prediction if no worker will be started again."""
         if self.given_up is not None:
             self.fail_waiting(self.given_up)
 
     def close(self, error: str) -> None:
-        """Fail what runs. What waits stays in the records, to run later, or fails too."""
+        """Fail running predictions. Waiting ones stay in the records, to run later, or fail too."""
         self._is_closed = True
         for worker in self.workers:
             for prediction in list(worker.running.values()):

@@ -1,7 +1,7 @@
-"""The front's side of a worker: started, watched, and started again after a crash.
+"""Starts a worker process, watches it, and starts it again after a crash.
 
-What it reports goes to one listener; what becomes of the predictions in it is the listener's
-business.
+One listener gets all reports of the worker, and decides what happens to the predictions in
+it.
 """
 
 import asyncio
@@ -38,26 +38,26 @@ class WorkerListener(Protocol):
     """Receives what a worker reports."""
 
     def on_report(self, report: Report) -> None:
-        """Take a report."""
+        """Handle a report."""
 
     def on_exit(self, cause: str) -> None:
-        """Take notice that the process is gone, and with it whatever ran in it."""
+        """Handle the process's exit, which ended every run in it."""
 
 
 class WorkerSupervisor:
     """Keeps one worker process alive.
 
     Args:
-        config: what it loads.
-        listener: receives everything it reports.
-        setup_timeout: seconds for its setup; 0: no limit.
-        max_crashes: in a row, until it is given up.
+        config: what the worker loads.
+        listener: receives every report of the worker.
+        setup_timeout: seconds for the worker's setup; 0: no limit.
+        max_crashes: crashes in a row, after which the worker is given up.
 
     Attributes:
         state: of the worker.
-        setup: the latest.
-        crashes: so far.
-        prefix: how the names of its temporary files begin.
+        setup: progress of the latest setup.
+        crashes: the crashes so far.
+        prefix: the beginning of its temporary files' names.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class WorkerSupervisor:
 
     @property
     def takes_work(self) -> bool:
-        """Whether it is ready and has not ended."""
+        """Whether the worker is ready and has not ended."""
         return self.state == "ready" and not self._has_exited
 
     @property
     def may_start(self) -> bool:
-        """Whether it was never started, or has ended since its setup failed."""
+        """Whether the worker was never started, or has ended since its setup failed."""
         return self._process is None or (self.state == "setup failed" and self._has_exited)
 
     @property
@@ -93,23 +93,23 @@ class WorkerSupervisor:
         return self._process is not None and self._process.exited.is_set()
 
     def start(self) -> None:
-        """Start it; what comes of it is reported."""
+        """Start the worker; the listener hears the result."""
         self.state, self.setup = "starting", SetupProgress()
         process = self._process = WorkerProcess(self._config, self._on_report, self._on_exit)
         if self._setup_timeout:
             self._call_later(self._setup_timeout, lambda: self._time_out(process))
 
     def send(self, request: Request) -> bool:
-        """Send a request; return False where the worker is gone and cannot have heard of it."""
+        """Send a request. Return False if the worker is gone and cannot have read the request."""
         return self._process is not None and self._process.send(request)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the worker."""
         if self._process is not None:
             self._process.kill()
 
     async def stop(self) -> None:
-        """End it: at once during its setup, else within ten seconds."""
+        """Stop the worker: at once during its setup, else within ten seconds."""
         if self.state == "starting":
             self.kill()
         self.state = "stopped"
@@ -143,7 +143,7 @@ class WorkerSupervisor:
         self.setup.complete()
 
     def _fail_setup(self, error: str) -> None:
-        """Fail for good the first time; a setup that fails after a crash is another crash."""
+        """Give the worker up if this is its first setup; after a crash, count another crash."""
         log.error("setup failed", kind=self._config.kind, error=error)
         self.setup.fail(error)
         if not self.has_been_ready:

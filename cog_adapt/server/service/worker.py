@@ -1,4 +1,4 @@
-"""One worker as the dispatcher sees it: its process, its slots, and what runs in them."""
+"""A worker as the dispatcher sees it: its process, its slots and its running predictions."""
 
 from typing import Protocol
 
@@ -25,36 +25,36 @@ _OF_A_RUN = (Log, Output, Metric, Finished)
 
 
 class WorkerEvents(Protocol):
-    """Receives what becomes of a worker and of its runs."""
+    """Receives the events of a worker and of its runs."""
 
     def on_run_report(self, worker: "Worker", report: RunReport) -> None:
-        """Take a report about a run."""
+        """Handle a report about a run."""
 
     def on_ready(self, report: Ready, *, is_again: bool) -> None:
-        """Take notice that the worker has slots to fill."""
+        """Handle a worker that has slots to fill."""
 
     def on_setup_failed(self, error: str) -> None:
-        """Take notice that the worker will not serve."""
+        """Handle a worker that will not serve."""
 
     def on_exit(self, worker: "Worker", cause: str) -> None:
-        """Take notice that the worker's process is gone."""
+        """Handle the exit of the worker's process."""
 
 
 class Worker:
     """A worker process with its slots.
 
     Args:
-        config: what it loads.
-        events: receives what happens in it.
+        config: what the worker loads.
+        events: receives what happens in the worker.
         settings: limits.
 
     Attributes:
-        process: keeps it alive.
-        slots: how many predictions it runs at once.
-        running: the predictions in it, by id.
-        beginning: those that have a slot and are being written down before they start.
-        pending: what it was asked and has not answered yet.
-        description: what the predictor's code says about itself; None before that is known.
+        process: keeps the worker alive.
+        slots: how many predictions run at once.
+        running: the predictions in the worker, by id.
+        beginning: predictions with a slot whose start is being recorded.
+        pending: questions that the worker has not answered yet.
+        description: facts from the predictor's code; None before the worker has sent them.
         ready: the report of the latest setup that succeeded; None before the first.
     """
 
@@ -76,28 +76,28 @@ class Worker:
 
     @property
     def free_slots(self) -> int:
-        """How many more could run now."""
+        """The number of further predictions that could run now."""
         return max(0, self.slots - len(self.running) - len(self.beginning))
 
     @property
     def takes_work(self) -> bool:
-        """Whether a prediction could be handed to it now."""
+        """Whether the worker could take a prediction now."""
         return self.process.takes_work and self.free_slots > 0
 
     @property
     def given_up(self) -> str | None:
-        """Why it is never started again; None while it may be."""
+        """The reason why the worker is never started again; None while it may be."""
         if self.process.state != "defunct":
             return None
         return f"the model process has given up: {self.process.crashes.last}"
 
     def start(self) -> None:
-        """Start the process, once; again where its setup has failed."""
+        """Start the process, once; again if its setup has failed."""
         if self.process.may_start:
             self.process.start()
 
     def run(self, prediction: Prediction) -> bool:
-        """Start a prediction; return False where the process is gone and did not hear of it."""
+        """Start a prediction. Return False if the process is gone and cannot have read it."""
         request = prediction.request
         if not self.process.send(Run(request.id, request.input, request.context)):
             return False
@@ -110,7 +110,7 @@ class Worker:
             self.process.send(Cancel(prediction_id))
 
     def on_report(self, report: Report) -> None:
-        """Take a report of the process."""
+        """Handle a report of the process."""
         if isinstance(report, _OF_A_RUN):
             self._events.on_run_report(self, report)
         elif isinstance(report, ANSWERS):
@@ -124,7 +124,7 @@ class Worker:
             self._events.on_setup_failed(report.error)
 
     def on_exit(self, cause: str) -> None:
-        """Take notice that the process is gone."""
+        """Handle the exit of the process."""
         self.pending.cancel_all()
         self._events.on_exit(self, cause)
 

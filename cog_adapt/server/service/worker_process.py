@@ -1,4 +1,4 @@
-"""One worker process: started, spoken to over a socket, and its exit noticed."""
+"""Starts one worker process, talks to it over a socket, and notices its exit."""
 
 import asyncio
 import contextlib
@@ -24,9 +24,9 @@ class WorkerProcess:
     """A worker process from its start to its exit.
 
     Args:
-        config: what it loads; the names of its temporary files begin with `config.prefix`.
+        config: what the worker loads; its temporary files' names begin with `config.prefix`.
         on_report: called with each report.
-        on_exit: called once, with how it ended, when everything it said has been reported.
+        on_exit: called once, with how the process ended, after its last report.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class WorkerProcess:
         asyncio.get_running_loop().add_reader(self._process.sentinel, self._notice_exit)
 
     def send(self, request: Request) -> bool:
-        """Send a request; return False where the process is gone and cannot have heard of it."""
+        """Send a request. Return False if the process is gone and cannot have read the request."""
         return not self.exited.is_set() and self._connection.write(to_frame(request))
 
     def kill(self) -> None:
@@ -70,8 +70,8 @@ class Connection:
 
     Args:
         channel: the socket.
-        on_report: gets each report.
-        on_nonsense: called when the process says what is no report; nothing is heard after that.
+        on_report: called with each report.
+        on_nonsense: called when the process sends something other than a report; reading ends then.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class Connection:
         self._loop.add_reader(channel, self._read)
 
     def write(self, frame: bytes) -> bool:
-        """Send a frame; what the socket does not take now waits for its turn.
+        """Send a frame; bytes that the socket does not take now wait for their turn.
 
         Returns:
-            false where the process is gone, which is noticed elsewhere.
+            False if the process is gone, which is handled elsewhere.
         """
         if not self._waiting:
             try:
@@ -107,7 +107,7 @@ class Connection:
         return True
 
     def drain(self) -> None:
-        """Read what a process has said before it ended, and close."""
+        """Read what the process sent before its exit, and close."""
         while self._read():
             pass
         self._close()
@@ -158,7 +158,7 @@ class Connection:
 
 
 def _end_group(process: int | None) -> None:
-    """End whatever the worker has started."""
+    """Kill the worker's process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if process is not None:
             os.killpg(process, signal.SIGKILL)
