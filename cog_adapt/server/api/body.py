@@ -1,7 +1,7 @@
 """The body of a request, read from its bytes as Cog's server does.
 
-Strict UTF-8, no lone surrogates, at most 127 levels, no key twice. Whether the inputs fit the
-model is the business of `schema/validation.py`.
+The body must be strict UTF-8 without lone surrogates, have at most 127 levels and no key twice.
+`schema/validation.py` checks whether the inputs fit the model.
 """
 
 import re
@@ -20,15 +20,15 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 
 
 class RequestBody(msgspec.Struct):
-    """The body of a request; what it does not name is ignored.
+    """The body of a request; keys not named here are ignored.
 
     Attributes:
         id: of the prediction, chosen by the client.
-        input: as it came, not yet looked into.
+        input: the raw JSON, not yet checked.
         webhook: where to send events.
-        webhook_events_filter: which; all by default, none if empty.
-        context: strings that run() can look at.
-        retries: how often to run again what a crash of the server or the model cut short.
+        webhook_events_filter: the events to send; all by default, none if empty.
+        context: strings that run() can read.
+        retries: how often to run again after a crash of the server or the model.
     """
 
     id: str | None = None
@@ -40,12 +40,12 @@ class RequestBody(msgspec.Struct):
 
     @property
     def has_input(self) -> bool:
-        """Whether the body names any."""
+        """Whether the body has inputs."""
         return self.input is not _EMPTY
 
     @property
     def events(self) -> frozenset[str]:
-        """The webhook events that were asked for."""
+        """The webhook events that the client wants."""
         if isinstance(self.webhook_events_filter, list):
             return frozenset(self.webhook_events_filter)
         return ALL_EVENTS
@@ -60,14 +60,14 @@ def read_body(content: bytes, content_type: str | None, *, strict: bool) -> Requ
     """Read the body of a request.
 
     Args:
-        content: all of it.
-        content_type: the header; None where there is none.
-        strict: without the header the body counts as empty, as in Cog.
+        content: the whole body.
+        content_type: the header; None if it is missing.
+        strict: treat a body without the header as empty, as Cog does.
 
     Raises:
-        MediaTypeError: another type.
-        JsonError: no JSON.
-        ShapeError: JSON of another shape.
+        MediaTypeError: the content type is not JSON.
+        JsonError: the body is not JSON.
+        ShapeError: the JSON has another shape.
     """
     if content_type is None and (strict or not content):
         return RequestBody()
@@ -90,10 +90,10 @@ def read_body(content: bytes, content_type: str | None, *, strict: bool) -> Requ
 
 
 def read_input(body: RequestBody) -> Any:  # noqa: ANN401 - any JSON; validation follows
-    """Decode the inputs; null counts as none.
+    """Decode the inputs; null counts as no inputs.
 
     Raises:
-        JsonError: they are no JSON.
+        JsonError: the inputs are not JSON.
     """
     try:
         value = _any.decode(body.input)
@@ -103,10 +103,10 @@ def read_input(body: RequestBody) -> Any:  # noqa: ANN401 - any JSON; validation
 
 
 def check_id(prediction_id: str) -> None:
-    """Refuse an id that is no plain word.
+    """Refuse an id that is not a plain word.
 
     Raises:
-        InvalidRequest: it is none.
+        InvalidRequest: the id is not a plain word.
     """
     if not _SAFE_ID.fullmatch(prediction_id):
         raise InvalidRequest(
@@ -125,6 +125,6 @@ def _unreadable(why: object) -> JsonError:
 
 
 def _location(message: str) -> tuple[str, ...]:
-    """`… - at `$.webhook`` as ("body", "webhook")."""
+    """Return `… - at `$.webhook`` as ("body", "webhook")."""
     _, _, path = message.partition(" - at `$")
     return ("body", *re.findall(r"\w+", path))

@@ -1,6 +1,6 @@
-"""What routes are given: the parts of the server, by their types.
+"""Gives routes the parts of the server, by their types.
 
-A route of one's own asks for them as the server's do; `server/app.py` shows one.
+Your own routes ask for the parts as the server's routes do; `server/app.py` shows one.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ from cog_adapt.server.webhooks import Webhooks
 
 @dataclass(frozen=True)
 class Parts:
-    """What a running server is made of.
+    """The parts of a running server.
 
     Attributes:
         settings: of the operator.
         service: runs predictions and trainings.
-        monitor: answers for the server's health.
+        monitor: reports the server's health.
         webhooks: sends events.
         metrics: for Prometheus.
         shut_down: ends the server.
@@ -48,7 +48,7 @@ def parts_in(app: FastAPI) -> Parts:
 
 
 def parts_of(request: Request) -> Parts:
-    """Return the parts of the server that a request has come to."""
+    """Return the parts of the server that handles this request."""
     return parts_in(request.app)
 
 
@@ -77,7 +77,7 @@ async def read_prediction_id(request: Request) -> str:
     """Return the id in a request's path; `%2F` in it is a slash.
 
     Raises:
-        InvalidPath: it is no UTF-8.
+        InvalidPath: the path is not UTF-8.
     """
     raw: str = request.path_params["prediction_id"]
     try:

@@ -1,6 +1,6 @@
-"""The page that shows the API, and the files it is made of: nothing comes from elsewhere.
+"""Serves the page that shows the API, and all files of that page: nothing comes from elsewhere.
 
-The files are Swagger UI's own, as the package fastapi-swagger carries them; of it nothing else is
+The files are Swagger UI's own, from the package fastapi-swagger; nothing else of that package is
 used.
 """
 

@@ -1,4 +1,4 @@
-"""What was and is run: single records, pages of them, their events and their webhooks."""
+"""Serves past and present runs: single records, pages of records, their events and webhooks."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -40,7 +40,7 @@ def _read_statuses(given: list[str]) -> list[str]:
     """Return the statuses of a query, with commas between or each by itself.
 
     Raises:
-        InvalidRequest: one is unknown.
+        InvalidRequest: a status is unknown.
     """
     statuses = [status for part in given for status in part.split(",")]
     unknown = [status for status in statuses if status not in _STATUSES]
@@ -96,7 +96,7 @@ async def _last_event_id(last_event_id: _LastEventId = 0) -> int:
     """Return the number of the last event that a reader has seen.
 
     Raises:
-        InvalidRequest: it is no number.
+        InvalidRequest: the header is not a number.
     """
     return last_event_id
 

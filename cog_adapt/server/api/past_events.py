@@ -1,4 +1,4 @@
-"""The events of a prediction that has ended, made from its record."""
+"""Makes the events of an ended prediction from its record."""
 
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from cog_adapt.server.service.prediction import encode
 
 
 async def past_events(record: Record, after: int) -> AsyncGenerator[bytes]:
-    """Yield the events of a record, as far as it still tells: logs in one piece."""
+    """Yield the events of a record, as far as the record keeps them: logs in one piece."""
     account = record_body(record) | {"output": msgspec.Raw((record.output or "null").encode())}
     past: list[tuple[str, bytes]] = [("start", encode({"id": record.id, "status": "processing"}))]
     if record.logs:

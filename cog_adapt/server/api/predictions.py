@@ -25,7 +25,7 @@ _MOST_READERS = 1024
 
 
 class PredictionRoutes:
-    """The endpoints that run something.
+    """The endpoints that run predictions or trainings.
 
     Args:
         kind: prediction or training.
@@ -79,7 +79,7 @@ class PredictionRoutes:
         return await self._outcome(call, prediction)
 
     async def _outcome(self, call: "_Call", prediction: Prediction) -> Response:
-        """Return the end of a prediction, or what is known when the client waits no longer."""
+        """Return the finished prediction, or its present state when the client's wait is over."""
         if call.preferences.wait is not None:
             await asyncio.wait({prediction.done}, timeout=call.preferences.wait)
             if not prediction.done.done():
@@ -91,7 +91,7 @@ class PredictionRoutes:
         return json_response(prediction.answer())
 
     async def _end_with_client(self, call: "_Call", prediction: Prediction) -> None:
-        """Wait for the end, which comes early if the client leaves."""
+        """Wait for the end; cancel the prediction if the client leaves."""
         watch = asyncio.create_task(_cancel_when_left(call, prediction))
         try:
             await asyncio.wait({prediction.done})
@@ -100,7 +100,7 @@ class PredictionRoutes:
 
 
 class _Call:
-    """A request, and who is to serve it."""
+    """A request, and the dispatcher that serves it."""
 
     def __init__(self, request: Request, kind: Kind) -> None:
         parts = parts_of(request)

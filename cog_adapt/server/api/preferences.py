@@ -1,4 +1,4 @@
-"""How a client wants its answer: the headers Accept, Prefer (RFC 7240) and Cancel-After."""
+"""Reads how a client wants its answer: the headers Accept, Prefer (RFC 7240) and Cancel-After."""
 
 import re
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ class Preferences:
     """How a client wants its answer.
 
     Attributes:
-        is_stream: as server-sent events.
-        is_async: at once, without the outcome.
-        wait: or after so many seconds at most; None: for as long as it takes.
+        is_stream: answer with server-sent events.
+        is_async: answer at once, without the outcome.
+        wait: seconds to wait for the outcome at most; None: as long as it takes.
         cancel_after: seconds until the prediction is cancelled; None: never.
     """
 
@@ -34,7 +34,7 @@ def read_preferences(headers: Mapping[str, str], *, strict: bool) -> Preferences
     """Read what the headers ask for; Cog (`strict`) knows `Prefer: respond-async` alone.
 
     Raises:
-        InvalidRequest: Cancel-After is no time.
+        InvalidRequest: Cancel-After is not a duration.
     """
     seconds = _read_duration(headers.get("cancel-after"))
     if EVENT_STREAM in headers.get("accept", ""):

@@ -1,7 +1,7 @@
-"""Events as Replicate's platform names them, for its official clients.
+"""Renames events as Replicate's platform does, for its official clients.
 
-Text comes as text and not in JSON: `output` is a chunk, `logs` what was printed; `error` has the
-reason, and `done` is the last.
+Text is sent as text and not as JSON: `output` is a chunk, `logs` is printed text, `error` has the
+reason, and `done` is the last event.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from cog_adapt.server.service.events import Event
 
 
 def translate(event: Event) -> Event | None:
-    """Return the event for such a client, or None for one that the platform does not send."""
+    """Return the event for Replicate's clients, or None if the platform sends no such event."""
     events: Any = msgspec.json.decode(event.data)
     match event.name:
         case "output":

@@ -1,6 +1,6 @@
-"""From a request to what is to run, in the sequence of Cog's checks.
+"""Turns a request into a prediction request, in the sequence of Cog's checks.
 
-JSON, the id in the path, whether that id is known, streams, readiness, inputs, room.
+The checks are: JSON, the id in the path, whether it is known, streams, readiness, inputs, room.
 """
 
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ class RequestParser:
     """Reads requests for one kind.
 
     Args:
-        service: where they go.
-        webhooks: knows which URLs could never be sent to.
-        kind: prediction or training, by the path; it says what inputs must look like.
-        runs: what runs; Cog's server in train mode trains, whatever the path.
+        service: runs the predictions.
+        webhooks: knows the URLs that could never be called.
+        kind: prediction or training, by the path; selects the schema of the inputs.
+        runs: the kind that really runs; Cog's server in train mode trains, whatever the path.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class RequestParser:
         self._strict = service.settings.strict_cog
 
     async def body(self, request: Request, prediction_id: str | None = None) -> RequestBody:
-        """Read the body of a request; the id in the path is the prediction's, and its key's owner.
+        """Read the body of a request; the path gives the prediction's id, the key the owner.
 
         Raises:
-            ClientDisconnect: the client has left before its end.
-            BodyError: it cannot be read.
-            InvalidRequest: it names another id, or a webhook that could never be sent.
+            ClientDisconnect: the client has left before the end of the body.
+            BodyError: the body cannot be read.
+            InvalidRequest: the body names another id, or a webhook that could never be called.
         """
         content_type = request.headers.get("content-type")
         content = b"" if self._strict and content_type is None else await request.body()
@@ -71,7 +71,7 @@ class RequestParser:
         """Refuse a streaming request if the model does not stream.
 
         Raises:
-            NotStreamable: it does not.
+            NotStreamable: the model does not stream.
         """
         if not preferences.is_stream:
             return
@@ -87,7 +87,7 @@ class RequestParser:
     def prediction_request(
         self, body: RequestBody, headers: Mapping[str, str], preferences: Preferences
     ) -> PredictionRequest:
-        """Return what to run.
+        """Return the prediction request.
 
         Raises:
             NotReady: nothing can be run now.
@@ -123,7 +123,7 @@ class RequestParser:
         return digest_of(encode(self._read_inputs(body).known))
 
     def _check_webhook(self, url: str | None) -> None:
-        """Refuse a URL that is none, which Cog ignores, and so do we in its name."""
+        """Refuse a malformed URL; in strict mode ignore the URL, as Cog does."""
         fault = None if url is None else self._webhooks.find_fault(url)
         if fault is not None and not self._strict:
             raise InvalidRequest(f"webhook: {fault}", ("body", "webhook"))
@@ -141,7 +141,7 @@ class RequestParser:
 
 
 def _name_owner(context: dict[str, str], request: Request) -> None:
-    """Put who asks into a context, in place of whatever the caller wrote there."""
+    """Put the owner into a context, replacing whatever the caller wrote there."""
     context.pop(OWNER_KEY, None)
     key: Key | None = request.scope.get("state", {}).get("key")
     if key is not None:

@@ -1,4 +1,4 @@
-"""From what the service says, and from what is raised, to HTTP answers in Cog's shapes."""
+"""Turns the service's results and errors into HTTP answers of Cog's shapes."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -71,8 +71,8 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
     """Return the answer to a request that is not accepted.
 
     Args:
-        error: why.
-        strict: in plain text where Cog's is.
+        error: the reason.
+        strict: answer in plain text where Cog does.
     """
     if isinstance(error, InvalidInputs):
         return json_response({"detail": error.problems}, 422)
@@ -91,15 +91,15 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
 
 
 def _status_of(error: errors.RequestError) -> int:
-    """Return the status of an error's class, or of the nearest one that it is derived from."""
+    """Return the status of an error's class, or of the nearest class that it is derived from."""
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
 def exception_handlers(*, strict: bool) -> dict[int | type[Exception], _Handler]:
-    """Return what answers each exception.
+    """Return the handler of each exception.
 
     Args:
-        strict: as Cog does, wherever ours differs.
+        strict: answer as Cog does, wherever ours differs.
     """
 
     async def refuse(_: Request, error: errors.RequestError) -> Response:

@@ -1,6 +1,6 @@
-"""What the API reads and answers beyond Cog's bodies, as the OpenAPI document describes it.
+"""The types of what the API reads and answers beyond Cog's bodies, for the OpenAPI document.
 
-Nothing is checked or made by these: requests are read byte for byte as Cog's server reads them, and
+These types check and make nothing: requests are read byte for byte as Cog's server reads them, and
 answers are encoded where they are made. The document is of OpenAPI 3.0, which has `nullable` where
 later versions have a type `null`.
 """

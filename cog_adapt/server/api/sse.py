@@ -1,4 +1,4 @@
-"""Server-sent events of a prediction, live or from the records."""
+"""Writes the server-sent events of a prediction, live or from the records."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -29,14 +29,14 @@ def to_bytes(event: Event, *, numbered: bool) -> bytes:
 
 
 def _in_one_line(data: bytes) -> bytes:
-    """JSON without the characters at which some clients break lines, and others do not."""
+    """Escape the characters in JSON at which some clients break lines, and others do not."""
     for character, escape in _LINE_ENDS:
         data = data.replace(character, escape)
     return data
 
 
 async def translated(portions: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield a numbered stream with events as Replicate's clients know them."""
+    """Yield a numbered stream of events, renamed for Replicate's clients."""
     async with aclosing(portions):
         async for portion in portions:
             yield _translated(portion)
@@ -59,11 +59,11 @@ def _read(block: bytes) -> Event:
 
 
 class Followed(Protocol):
-    """A prediction, or what is kept of one that has ended."""
+    """A prediction in flight, or the cached events of an ended one."""
 
     @property
     def events(self) -> EventLog:
-        """All but the last."""
+        """The events, without the last one."""
 
     def completed(self) -> bytes:
         """Return the data of the last event."""
@@ -75,16 +75,16 @@ def follow(
     """Yield a prediction's events until its end, in portions, without missing any from now on.
 
     Args:
-        prediction: to follow.
+        prediction: the prediction to follow.
         after: the number of the last event that the reader has seen; None: no replay.
-        numbered: whether events carry their number, for `Last-Event-ID`. Such a stream goes on
-            after events that are no longer kept; Cog's ends there.
+        numbered: whether events carry their number, for `Last-Event-ID`. A numbered stream goes on
+            after events that are no longer kept; Cog's stream ends there.
     """
     return _written(_Reading(prediction, after), numbered=numbered)
 
 
 class _Reading:
-    """Where a reader of a prediction's events stands."""
+    """The position of a reader in a prediction's events."""
 
     def __init__(self, prediction: Followed, after: int | None) -> None:
         self.prediction, self.seen, self.is_broken = prediction, after or 0, False
@@ -117,7 +117,7 @@ async def _written(reading: _Reading, *, numbered: bool) -> AsyncGenerator[bytes
 
 
 async def _next_part(reading: _Reading, *, numbered: bool) -> bytes:
-    """Return what came next, or that something is missing; nothing at the end."""
+    """Return the next events, or a note that some are missing; nothing at the end."""
     if reading.is_broken:
         return b""
     try:
@@ -139,7 +139,7 @@ class EventStream(Response):
 
     Args:
         portions: bytes of whole events.
-        on_leave: called when the reader has gone before the end.
+        on_leave: called when the reader leaves before the end.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ async def _wait_until_gone(receive: Receive) -> None:
 
 
 class _PacedPortions:
-    """Portions until the reader is gone, and a comment in every long pause."""
+    """The portions until the reader is gone, with a comment in every long pause."""
 
     def __init__(self, portions: AsyncGenerator[bytes], gone: "asyncio.Future[None]") -> None:
         self._portions, self._gone = portions, gone
@@ -200,7 +200,7 @@ class _PacedPortions:
 
 
 async def _next_of(portions: AsyncGenerator[bytes]) -> bytes:
-    """Return the next portion that holds anything; nothing at the end."""
+    """Return the next portion that is not empty; nothing at the end."""
     async for portion in portions:
         if portion:
             return portion

@@ -1,6 +1,6 @@
-"""JSON as strictly as Cog's server reads it, beside what msgspec checks.
+"""Checks JSON as strictly as Cog's server does, beside what msgspec checks.
 
-At most 127 levels, and no key of the body twice: which one counts would be left open.
+JSON may have at most 127 levels, and no key twice, because it would be unclear which one counts.
 """
 
 import re
@@ -18,7 +18,7 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def levels(body: bytes) -> int:
-    """Return how deep brackets nest outside strings; counted only where there are many."""
+    """Return how deep brackets nest outside strings; counted only if there are many."""
     if body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
         return 0
     brackets = _STRING.sub(b"", body).translate(_ALL_SQUARE, _NO_BRACKETS)

@@ -137,7 +137,7 @@ class PredictionService:
         """Accept nothing more, and let the runs in flight end; `close` waits for them.
 
         Args:
-            seconds: when over, running predictions fail, and waiting ones are left for the next start;
+            seconds: afterwards running predictions fail, and waiting ones stay for the next start;
                 None: no limit.
         """
         if self._draining is None:

@@ -1,4 +1,4 @@
-"""The predictions under way, and which of them the calling code belongs to."""
+"""The predictions under way; finds the one that the calling code belongs to."""
 
 import time
 from collections.abc import Callable
@@ -16,13 +16,13 @@ class ActivePrediction:
     """A prediction from its `Run` to its `Finished`.
 
     Attributes:
-        request: what was asked for.
-        send: to the front process.
-        lines: what it prints.
-        interruption: the way to end it early.
+        request: the run that the front process asked for.
+        send: sends a report to the front process.
+        lines: the printed text.
+        interruption: ends the run early.
         metric_types: of the metrics recorded so far, by name.
-        has_ended: nothing more may be said about it.
-        children_before: the processes that were there when it began, so not its own.
+        has_ended: whether the run has ended; then nothing more is reported.
+        children_before: the processes that existed before it began, so are not its own.
     """
 
     def __init__(self, request: Run, send: Send) -> None:
@@ -36,13 +36,13 @@ class ActivePrediction:
         self._began = time.monotonic()
 
     def begin(self) -> None:
-        """Be found by `find_active`; its time counts from now."""
+        """Make it visible to `find_active`; its time counts from now."""
         self.children_before = descendants()
         self._began = time.monotonic()
         _running[self.request.id] = self
 
     def end(self, status: Status, error: str | None = None, *, is_list: bool = False) -> None:
-        """Tell the front process; the unterminated last line goes before."""
+        """Report the end to the front process, after the unterminated last line."""
         self.lines.close()
         self.has_ended = True
         _running.pop(self.request.id, None)
@@ -71,7 +71,7 @@ def find_active() -> ActivePrediction | None:
 
 
 def running_predictions() -> tuple[ActivePrediction, ...]:
-    """All that have begun and not ended."""
+    """Return the predictions that have begun and not ended."""
     return tuple(_running.values())
 
 

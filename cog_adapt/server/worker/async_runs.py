@@ -30,8 +30,8 @@ class AsyncRuns:
     """The tasks under way.
 
     Args:
-        run_context: what runs are made with.
-        loop: of the tasks.
+        run_context: the parts that runs share.
+        loop: runs the tasks.
         stopped: called after `stop`, once all tasks have ended.
     """
 
@@ -46,15 +46,15 @@ class AsyncRuns:
         self._is_stopping = False
 
     def start(self, request: Run) -> None:
-        """Make a task of it."""
+        """Start a task for a run."""
         self._loop.call_soon_threadsafe(self._start, request)
 
     def cancel(self, prediction_id: str) -> None:
-        """Cancel its task, and end the processes that it alone can have started."""
+        """Cancel the task of a run, and end the processes that only this run can have started."""
         self._loop.call_soon_threadsafe(self._cancel, prediction_id)
 
     def stop(self) -> None:
-        """Let the tasks end."""
+        """Start no more runs; the tasks under way may end."""
         self._loop.call_soon_threadsafe(self._stop)
 
     def _start(self, request: Run) -> None:

@@ -1,4 +1,4 @@
-"""How a synchronous run() is ended early: an exception put into its thread.
+"""Ends a synchronous run() early, by an exception put into its thread.
 
 The exception reaches the thread only inside `Interruption.call`, so inside the user's code. It
 is put there at most once, and comes with the next call at the latest: to leave twice is enough to
@@ -28,7 +28,7 @@ class Interruption:
     The thread that runs the stretch takes no lock, which the exception could leave locked.
 
     Attributes:
-        requested: whether the prediction is to end.
+        requested: whether the prediction must end.
     """
 
     def __init__(self) -> None:

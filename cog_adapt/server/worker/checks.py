@@ -1,4 +1,4 @@
-"""What the front process may ask at any time: health, the self-test, numbers."""
+"""Answers what the front process may ask at any time: health, the self-test, numbers."""
 
 import asyncio
 import contextvars
@@ -32,7 +32,7 @@ class HealthCheck:
         self._asked: Future[Any] | None = None
 
     def ask(self) -> Health:
-        """Call it, or wait for the call under way, for 5 s."""
+        """Call healthcheck(), or wait for the call under way; 5 s at most."""
         if self._predictor.healthcheck is None:
             return Health()
         if self._asked is None or self._asked.done():
@@ -92,7 +92,7 @@ def run_self_test(predictor: object) -> SelfTested:
 
 
 def read_gauges(predictor: object) -> Gauges:
-    """Numbers about this process and its device, and those of the predictor's own."""
+    """Return numbers about this process and its device, and the predictor's own numbers."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     values = {"process_memory_bytes": float(pages * os.sysconf("SC_PAGE_SIZE"))}
     torch = sys.modules.get("torch")

@@ -1,4 +1,4 @@
-"""What a worker is to do; the front process makes it, so nothing heavy is imported here."""
+"""The task of a worker; the front process makes it, so nothing heavy is imported here."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ from cog_adapt.server.protocol import Kind
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """What to load, and under which limits.
+    """The code that a worker loads, and the limits of its runs.
 
     Attributes:
         reference: FILE.py:NAME of what to run, found from the working directory.
         kind: whether its run()/predict() or its train() serves.
         other: the reference of the other kind; only for the OpenAPI document.
-        concurrency: runs at once; None takes it from `@cog.concurrent` where run() is async.
-        upload_url: output files are PUT below it; None puts them into the answer.
+        concurrency: runs at once; None: the number in `@cog.concurrent` if run() is async.
+        upload_url: output files are PUT below this URL; None: they go into the answer.
         user_agent: of downloads.
         egress_allow: hosts and networks that input files may come from, beside public ones.
-        max_file_bytes: of one input file.
-        prefix: how the names of temporary files begin.
-        log_format: of the server's own log, into which goes what is printed outside of runs.
+        max_file_bytes: limit of one input file.
+        prefix: the beginning of temporary files' names.
+        log_format: format of the server's own log, which also takes text printed outside of runs.
     """
 
     reference: str

@@ -1,6 +1,6 @@
 """The worker's end of the socket to the front process.
 
-One thread reads always, also while a run() is under way; another one writes what any thread
+One thread reads always, also while a run() is under way; another thread writes what any thread
 reports. Nothing that a cancelled thread may run takes a lock of Python's, which it could leave
 locked: to put into a `SimpleQueue` cannot be interrupted.
 """
@@ -27,11 +27,11 @@ _PAUSE = 0.001
 
 
 class Connection:
-    """Reports out of, and requests into this process.
+    """Sends reports out of this process, and takes requests into it.
 
     Args:
-        channel: connected to the front process; where that is gone, so is this process.
-        prefix: of the temporary files that are to go with it.
+        channel: connected to the front process; this process ends when the front process is gone.
+        prefix: of the temporary files to remove at the end.
     """
 
     def __init__(self, channel: socket.socket, prefix: str) -> None:
@@ -45,13 +45,13 @@ class Connection:
         self._writer.start()
 
     def send(self, report: Report) -> None:
-        """Hand in a report; wait only where the front process lags far behind."""
+        """Queue a report for sending; wait only if the front process lags far behind."""
         self._outbox.put(to_frame(report))
         while self._outbox.qsize() > _MOST_WAITING:
             time.sleep(_PAUSE)
 
     def requests(self) -> Iterator[Request]:
-        """Yield what the front process asks for, as it comes, until it is gone."""
+        """Yield the requests of the front process, as they come, until it is gone."""
         frames = Frames.of_requests()
         while data := self._read():
             try:
@@ -62,17 +62,17 @@ class Connection:
             yield from requests
 
     def close(self) -> None:
-        """Return once all that was handed in is written."""
+        """Return once all queued reports are written."""
         self._outbox.put(None)
         self._writer.join()
 
     def leave_if_forked(self) -> None:
-        """End this process if it is a fork that has come out of its parent's run()."""
+        """End this process if it is a fork that has returned from its parent's run()."""
         if os.getpid() != self._process:
             self.abandon()
 
     def abandon(self) -> NoReturn:
-        """End this process and all that it has started; a run() that is under way is not asked."""
+        """End this process and all that it has started, without waiting for a run() under way."""
         if os.getpid() == self._process:  # a fork's inputs are its parent's too
             remove_temp_files(self._prefix)
         end_descendants()
@@ -92,7 +92,7 @@ class Connection:
             self.abandon()
 
     def _take(self) -> list[bytes]:
-        """Wait for a frame; return it with those that wait behind it, or nothing once closed.
+        """Wait for a frame; return it with the frames queued behind it, or nothing once closed.
 
         Written together, 61,000 items of a stream pass in a second, one by one 52,000.
         """

@@ -1,4 +1,4 @@
-"""`data:` URLs: files that a caller sends inside an input."""
+"""Reads `data:` URLs, the files that a caller sends inside an input."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ _SHOWN = 80
 
 
 def is_url(text: str) -> bool:
-    """Whether an input file may be named so: a `data:` or `http(s)://` URL."""
+    """Return whether a text may name an input file: a `data:` or `http(s)://` URL."""
     return text.startswith(("data:", "http://", "https://"))
 
 
@@ -18,7 +18,7 @@ def read_data_url(url: str, most_bytes: int) -> bytes:
     """Return the content of a `data:` URL.
 
     Raises:
-        InputError: it is malformed, or holds more than `most_bytes`.
+        InputError: the URL is malformed, or holds more than `most_bytes`.
     """
     content = _decode(url)
     if len(content) > most_bytes:

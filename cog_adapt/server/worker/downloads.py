@@ -1,4 +1,4 @@
-"""The files of a prediction's inputs: fetched before it runs, removed after it."""
+"""Fetches the files of a prediction's inputs before it runs, and removes them after it."""
 
 import contextlib
 import functools
@@ -31,20 +31,20 @@ class Downloads:
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
 
     def new_file(self, name: str) -> Path:
-        """Make a new empty file whose name ends in this one."""
+        """Make a new empty file whose name ends in `name`."""
         handle, path = tempfile.mkstemp(suffix=name, prefix=self._config.prefix)
         os.close(handle)
         return Path(path)
 
     def start(self, url: str, path: Path) -> "Future[None]":
-        """Fetch in the background; the future raises InputError."""
+        """Fetch a URL in the background; the future raises InputError."""
         return self._pool.submit(self.fetch, url, path)
 
     def fetch(self, url: str, path: Path) -> None:
-        """Write what is behind a URL to a file.
+        """Write the content of a URL to a file.
 
         Raises:
-            InputError: it cannot be had.
+            InputError: the URL cannot be fetched.
         """
         most = self._config.max_file_bytes
         if url.startswith("data:"):
@@ -65,7 +65,7 @@ class InputFiles:
         self._opened: list[BinaryIO] = []
 
     def start(self, urls: Sequence[str]) -> "list[Future[None]]":
-        """Begin to fetch; `paths` has the files once all of these are done."""
+        """Start fetching; `paths` has the files once all futures are done."""
         for url in urls:
             path = self._downloads.new_file(file_name(url))
             self._paths.append(path)
@@ -76,10 +76,10 @@ class InputFiles:
         """Wait for the files.
 
         Args:
-            stop: asked now and then; true ends the waiting.
+            stop: called now and then; true ends the wait.
 
         Raises:
-            InputError: one cannot be had.
+            InputError: a file cannot be fetched.
         """
         waiting = set(self._fetches)
         while waiting and not stop():
@@ -89,11 +89,11 @@ class InputFiles:
 
     @property
     def paths(self) -> list[Path]:
-        """One for each URL, in the same order."""
+        """The paths of the files, one for each URL, in the same order."""
         return self._paths
 
     def open(self, path: Path) -> BinaryIO:
-        """Open a file that is closed with the others."""
+        """Open a file, to be closed with the others."""
         file = path.open("rb")
         self._opened.append(file)
         return file

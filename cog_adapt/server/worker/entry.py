@@ -1,4 +1,4 @@
-"""Where a spawned worker begins; the front process imports this and nothing below it."""
+"""Starts a spawned worker; the front process imports this module and nothing below it."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""How a run can end, and in which words a failure is reported; they are coglet's."""
+"""The ways in which a run ends, and the words for a failure, which are coglet's."""
 
 import contextlib
 import contextvars
@@ -26,7 +26,7 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run has ended."""
+    """The end of a run."""
 
     status: Status
     is_list: bool = False
@@ -61,7 +61,7 @@ def calling_user(
     Args:
         stage: what a failure is called.
         active: the prediction.
-        end: the exception that passes through, because it ends a run that is cancelled.
+        end: the exception that passes through, because it ends a cancelled run.
 
     Raises:
         RunError: the user's code raised anything else, SystemExit included.
@@ -98,7 +98,7 @@ def encoding_output(what: str) -> Iterator[None]:
 
 
 def describe_error(error: BaseException) -> str:
-    """Class and message in coglet's words, whatever the user's exception makes of them."""
+    """Return class and message in coglet's words, even if the user's exception breaks `str()`."""
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - the user's code may raise anything
@@ -107,7 +107,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def is_callers(error: BaseException) -> bool:
-    """Whether its class says that the caller has to mend it (docs/predictor-protocol.md)."""
+    """Return whether an error's class blames the caller (docs/predictor-protocol.md)."""
     return getattr(type(error), "caller_error", False) is True
 
 
@@ -122,7 +122,7 @@ def _tell_operator(error: BaseException, active: ActivePrediction) -> None:
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Its traceback, without the frames of this package at its top."""
+    """Return the traceback without the frames of this package at its top."""
     trace = error.__traceback__
     while trace and trace.tb_frame.f_code.co_filename.startswith(_OWN) and trace.tb_next:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""The event loop of async setup(), healthcheck() and run(): one for the process."""
+"""The one event loop of the process, for async setup(), healthcheck() and run()."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class EventLoop:
-    """An event loop on its own thread, which outlives what the user's code raises in it.
+    """An event loop on its own thread, which goes on whatever the user's code raises in it.
 
     Args:
         on_end: called when the loop can run no longer.
@@ -22,11 +22,11 @@ class EventLoop:
         threading.Thread(target=self._run, name="event loop", daemon=True).start()
 
     def complete(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run a coroutine there, and wait for it here.
+        """Run a coroutine on the loop, and wait for it on this thread.
 
         Raises:
-            TimeoutError: it takes longer; it is cancelled.
-            BaseException: what it raises.
+            TimeoutError: the coroutine takes longer, and is cancelled.
+            BaseException: whatever the coroutine raises.
         """
         future = asyncio.run_coroutine_threadsafe(_contained(coroutine), self.loop)
         try:

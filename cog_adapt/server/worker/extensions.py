@@ -1,4 +1,4 @@
-"""What a predictor may offer beside its runs (docs/predictor-protocol.md); all of it is optional.
+"""Finds what a predictor offers beside its runs, all optional (docs/predictor-protocol.md).
 
 The worker looks at the predictor, then at what its attributes hold. What counts is that the type
 of an object has the method: an object that answers to every name, as a mock does, offers nothing.
@@ -19,11 +19,11 @@ class SelfTestReport(Protocol):
 
 
 class SelfTesting(Protocol):
-    """Tests itself: for /selftest, readiness and metrics."""
+    """Tests itself, for /selftest, readiness and metrics."""
 
     @property
     def self_test_report(self) -> SelfTestReport | None:
-        """Of the last self-test; None before the first. A plain attribute does too."""
+        """The report of the last self-test; None before the first. A plain attribute does too."""
 
     def self_test(self) -> SelfTestReport:
         """Test again, on any thread, also while predictions run."""
@@ -37,14 +37,14 @@ class Measuring(Protocol):
 
 
 class Owning(Protocol):
-    """Keeps apart what belongs to different owners."""
+    """Keeps the data of different owners apart."""
 
     def read_owner_from(self, key: str) -> None:
         """Trust this key of a run's context to name who asks; called once, before the first run."""
 
 
 class Keeping(Protocol):
-    """Puts out files that are to stay where they are."""
+    """Puts out files that must stay where they are."""
 
     def kept_folders(self) -> Iterable["os.PathLike[str]"]:
         """Name the folders with those files; called once, after setup()."""
@@ -69,7 +69,7 @@ def read_extra_gauges(predictor: object) -> dict[str, float]:
 
 
 def provide_owner_key(predictor: object, key: str) -> None:
-    """Tell all that keep owners apart which key of the context no caller can write."""
+    """Tell all objects that keep owners apart which key of the context no caller can write."""
     owning: Owning
     for owning in _offering(predictor, "read_owner_from"):
         owning.read_owner_from(key)

@@ -1,4 +1,4 @@
-"""From the JSON of an input to the values that run() gets."""
+"""Converts the JSON of an input to the values that run() gets."""
 
 import inspect
 import os
@@ -22,7 +22,7 @@ _InputType = Literal["path", "file", "secret", "int", "other"]
 
 @dataclass(frozen=True)
 class InputReader:
-    """What turns the inputs of a handler into arguments."""
+    """Turns the inputs of a handler into arguments."""
 
     parameters: "tuple[_Parameter, ...]"
 
@@ -43,7 +43,7 @@ class InputReader:
         """Return the URLs of all files, in the order in which `convert` wants them.
 
         Raises:
-            InputError: a file is named otherwise.
+            InputError: a file is not named by a URL.
         """
         return [
             parameter.checked(value)
@@ -100,7 +100,7 @@ class _Parameter:
         return cls(parameter.name, kind, has_items, named or nullable, default if named else None)
 
     def names_file(self, value: object) -> bool:
-        """Whether the value stands for a file; a default may also be one itself."""
+        """Return whether the value stands for a file; a default may also be a file itself."""
         return self.kind in ("path", "file") and isinstance(value, str)
 
     def checked(self, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Cuts what is printed into whole lines."""
+"""Cuts printed text into whole lines."""
 
 import threading
 from collections.abc import Callable
@@ -8,10 +8,10 @@ Source = Literal["stdout", "stderr"]
 
 
 class Lines:
-    """Two streams, handed on as whole lines, in the order in which the lines ended.
+    """Passes two streams on as whole lines, in the order in which the lines ended.
 
     Args:
-        send: gets whole lines; a flush or the end hands on the beginning of one.
+        send: called with whole lines; a flush or the end passes on an unfinished line.
     """
 
     def __init__(self, send: Callable[[Source, str], None]) -> None:
@@ -20,7 +20,7 @@ class Lines:
         self._lock = threading.Lock()
 
     def write(self, source: Source, text: str) -> None:
-        """Take text; what follows its last newline waits."""
+        """Take text; the part after its last newline waits."""
         text = encodable(text)
         with self._lock:
             head, newline, tail = text.rpartition("\n")
@@ -32,14 +32,14 @@ class Lines:
                 self._begun[source] += tail
 
     def flush(self, source: Source) -> None:
-        """Hand on what waits: a progress bar, for one, is never a whole line."""
+        """Pass on the waiting text: a progress bar, for example, never ends its line."""
         with self._lock:
             text, self._begun[source] = self._begun[source], ""
             if text:
                 self._send(source, text)
 
     def close(self) -> None:
-        """Hand on what waits in both streams."""
+        """Pass on the waiting text of both streams."""
         self.flush("stdout")
         self.flush("stderr")
 

@@ -1,7 +1,7 @@
-"""sys.stdout and sys.stderr of the worker: what is printed goes to whoever it belongs to.
+"""Replaces sys.stdout and sys.stderr of the worker, and sorts printed text.
 
-To the prediction that the printing code belongs to; during setup, to the front process and to
-the server's own log; else to the server's own log alone.
+Text goes to the prediction that the printing code belongs to; during setup, to the front process
+and to the server's own log; else to the server's own log alone.
 """
 
 import io
@@ -17,7 +17,7 @@ from cog_adapt.server.worker.server_log import ServerLog
 
 
 class SetupOutput:
-    """What is printed until setup() has ended."""
+    """The text printed until setup() has ended."""
 
     def __init__(self, send: Send, log: ServerLog) -> None:
         self._send_report, self._log = send, log
@@ -25,7 +25,7 @@ class SetupOutput:
         self.has_ended = False
 
     def end(self) -> None:
-        """Hand on the unterminated last line too."""
+        """Pass on the unterminated last line too."""
         self.lines.close()
         self._log.close()
         self.has_ended = True
@@ -37,7 +37,7 @@ class SetupOutput:
 
 
 class CapturedStream(io.TextIOBase):
-    """A text stream that asks with every write whom the text belongs to."""
+    """A text stream that looks up with every write which prediction the text belongs to."""
 
     def __init__(
         self, source: Source, original: TextIO, setup: SetupOutput, log: ServerLog
@@ -48,19 +48,19 @@ class CapturedStream(io.TextIOBase):
         self.mode = "w"
 
     def write(self, text: str) -> int:
-        """Hand on the text."""
+        """Pass on the text."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         self._owner().write(self._source, text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:  # type: ignore[override]
-        """Hand on all the texts."""
+        """Pass on all the texts."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Hand on the beginning of a line too."""
+        """Pass on an unfinished line too."""
         self._owner().flush(self._source)
 
     def _owner(self) -> Lines | ServerLog:
@@ -78,7 +78,7 @@ class CapturedStream(io.TextIOBase):
 
     @property
     def name(self) -> str:
-        """As of the stream that it replaces."""
+        """The name of the replaced stream."""
         return f"<{self._source}>"
 
     @property
@@ -88,11 +88,11 @@ class CapturedStream(io.TextIOBase):
 
     @property
     def errors(self) -> str:  # type: ignore[override]
-        """How bytes that are no UTF-8 are read."""
+        """The way in which bytes that are not UTF-8 are read."""
         return "backslashreplace"
 
     def fileno(self) -> int:
-        """Return the descriptor below, whose output goes to the server's own."""
+        """Return the descriptor of the replaced stream, the server's own output."""
         return self._original.fileno()
 
     def isatty(self) -> bool:
@@ -100,14 +100,14 @@ class CapturedStream(io.TextIOBase):
         return False
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def reconfigure(self, **_options: Any) -> None:  # noqa: ANN401 - as io.TextIOWrapper
         """Accept a call that has no effect: there is nothing to configure."""
 
     def close(self) -> None:
-        """Not closed: it is the process's."""
+        """Do nothing: the stream belongs to the process."""
 
 
 class _Bytes(io.RawIOBase):
@@ -129,11 +129,11 @@ class _Bytes(io.RawIOBase):
         return self._text.fileno()
 
     def close(self) -> None:
-        """Not closed: it is the process's."""
+        """Do nothing: the stream belongs to the process."""
 
 
 def capture_output(send: Send, log_format: str) -> SetupOutput:
-    """Put the streams in place; what they take goes to setup until that ends."""
+    """Replace the streams; their text counts as the setup's until setup() has ended."""
     log = ServerLog(sys.stderr, log_format)
     setup = SetupOutput(send, log)
     sys.stdout = CapturedStream("stdout", sys.stdout, setup, log)

@@ -40,11 +40,11 @@ from cog_adapt.server.worker.sync_runs import SyncRuns
 
 
 def main(channel: socket.socket, config: WorkerConfig) -> None:
-    """Load and serve one predictor until the front process says Stop, or is gone.
+    """Load and serve one predictor until the front process sends Stop, or is gone.
 
     Args:
         channel: connected to the front process.
-        config: what to do.
+        config: what to load, under which limits.
     """
     _ignore_signals()
     multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
@@ -53,10 +53,10 @@ def main(channel: socket.socket, config: WorkerConfig) -> None:
 
 
 def _ignore_signals() -> None:
-    """Ctrl-C reaches every process of a terminal; what is to end, the front process decides.
+    """Ignore Ctrl-C and SIGTERM, because the front process decides what ends.
 
-    A program that the model starts is ended by them as ever: it inherits no handler. A fork
-    does, and gets its own back before it hears of a signal.
+    Ctrl-C reaches every process of a terminal. Programs that the model starts inherit no handler:
+    signals end them as ever. A fork inherits the handlers, and gets the default ones back first.
     """
     defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     for number in defaults:
@@ -132,7 +132,7 @@ class _Worker:
             self._connection.abandon()  # deaf, it would serve nobody
 
     def _on_request(self, request: Request) -> None:
-        """Hand a request on at once: the next one may be a cancel."""
+        """Pass a request on at once: the next one may be a cancel."""
         if not isinstance(request, Run | Cancel | Stop):
             threading.Thread(target=self._answer, args=(request,), daemon=True).start()
         elif self._runs is not None:  # none of them comes before Ready

@@ -1,4 +1,4 @@
-"""The MIME type of an output file: by its extension alone, and the same on every machine.
+"""Finds the MIME type of an output file by its extension alone, the same on every machine.
 
 The module `mimetypes` also reads /etc/mime.types, which a slim image lacks and which has oddities
 (.pt is a game console's). So only its own table counts, and above it this one: of the kinds of

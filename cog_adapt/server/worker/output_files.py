@@ -1,8 +1,8 @@
-"""The files that a run puts out: those that it made in the temporary folder go with it.
+"""Removes the files that a run made in the temporary folder and put out.
 
-Cog's documentation promises as much. What is removed lies below the temporary folder, symbolic
-links resolved, is a plain file, and was made or changed since the run began: what setup() has put
-there is not the run's. Nor is what lies in a folder that the predictor keeps, or in the working
+Cog's documentation promises as much. A removed file lies below the temporary folder, symbolic
+links resolved, is a plain file, and was made or changed since the run began: files that setup() put
+there stay. So do files in a folder that the predictor keeps, or in the working
 directory where that is itself a temporary one.
 """
 
@@ -20,7 +20,7 @@ _TICK_NS = 20_000_000  # the times of files lag behind the clock by a tick of th
 
 
 class OutputFiles:
-    """A destination that remembers what went there.
+    """A destination that remembers the files sent to it.
 
     Args:
         destination: where the files go.
@@ -39,7 +39,7 @@ class OutputFiles:
         return self._destination.link(file)
 
     def remove(self) -> None:
-        """Remove what the run has made; not before its end, since it may put a file out twice."""
+        """Remove the run's files; not before the run's end, since it may put a file out twice."""
         paths = tuple(self._paths)  # a cancelled run may still be reading one
         if not paths:
             return

@@ -1,4 +1,4 @@
-"""From what run() returns to JSON; which types are taken is what Cog takes."""
+"""Converts the values that run() returns to JSON; the accepted types are Cog's."""
 
 import dataclasses
 import datetime
@@ -20,21 +20,21 @@ _SCALARS = frozenset((bool, int, float, str, type(None)))
 
 
 class NumberError(ValueError):
-    """A float that JSON does not have."""
+    """A float that JSON cannot hold."""
 
 
 def is_many(value: object) -> bool:
-    """Whether a returned value is a list of outputs; to Cog, a set or an array is one output."""
+    """Return whether a value is a list of outputs; to Cog, a set or an array is one output."""
     return isinstance(value, list | tuple | Iterator) and not isinstance(value, io.IOBase)
 
 
 def to_json(value: object, destination: Destination) -> bytes:
-    """One output as JSON, keys sorted.
+    """Return one output as JSON, keys sorted.
 
     Raises:
         TypeError: a type that Cog does not take.
         NumberError: NaN or an infinity.
-        UnicodeEncodeError: a text that is no Unicode.
+        UnicodeEncodeError: a text that is not Unicode.
         OSError: a file that cannot be read.
         UploadError: a file that cannot be uploaded.
     """

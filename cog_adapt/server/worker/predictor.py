@@ -1,4 +1,4 @@
-"""The user's predictor or training function: imported, described, set up."""
+"""Imports, describes and sets up the user's predictor or training function."""
 
 import asyncio
 import inspect
@@ -18,14 +18,14 @@ from cog_adapt.server.worker.inputs import InputReader
 
 
 class Predictor:
-    """What serves the runs; importing has happened, setup() has not.
+    """The user's code that serves the runs, imported but not yet set up.
 
     Args:
-        config: names it.
+        config: names the file and the object in it.
 
     Attributes:
-        instance: of the user's class; the function itself where it is one.
-        function: what a run calls.
+        instance: of the user's class; or the user's function itself.
+        function: called by each run.
         inputs: reads the arguments.
         kind: whether it predicts or trains.
         is_async: whether `function` is a coroutine function or an async generator function.
@@ -33,7 +33,7 @@ class Predictor:
 
     Raises:
         BaseException: whatever the user's code raises when it is imported.
-        ConfigError: there is no such handler.
+        ConfigError: the file has no such handler.
     """
 
     def __init__(self, config: WorkerConfig) -> None:
@@ -104,7 +104,7 @@ class Predictor:
 
     @property
     def healthcheck(self) -> Callable[[], Any] | None:
-        """What the user calls so, if there is one."""
+        """The user's own health check, if there is one."""
         return getattr(self.instance, "healthcheck", None) if self._method else None
 
 

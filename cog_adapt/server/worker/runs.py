@@ -1,4 +1,4 @@
-"""What sync and async runs share."""
+"""The parts that sync and async runs share."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,21 +15,21 @@ from cog_adapt.server.worker.uploads import DataUrls, Uploads
 
 
 class Runs(Protocol):
-    """Runs predictions, one way or the other; each method is called by the thread that reads."""
+    """Runs predictions, sync or async; only the reading thread calls these methods."""
 
     def start(self, request: Run) -> None:
-        """Run one, as soon as there is room."""
+        """Start a run, as soon as there is room."""
 
     def cancel(self, prediction_id: str) -> None:
-        """End one early, if it was started and has not ended; its `Finished` comes all the same."""
+        """End a run early if it was started and has not ended; its `Finished` is still sent."""
 
     def stop(self) -> None:
-        """Take notice that nothing more will be started."""
+        """Start no more runs; those already started may end."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a run is made with."""
+    """The parts that each run is made with."""
 
     config: WorkerConfig
     predictor: Predictor
@@ -42,7 +42,7 @@ class RunContext:
         return ActivePrediction(request, self.connection.send)
 
     def input_files(self) -> InputFiles:
-        """For one prediction."""
+        """Make the object that fetches the input files of a prediction."""
         return InputFiles(self.downloads)
 
     def output_files(self, active: ActivePrediction) -> OutputFiles:

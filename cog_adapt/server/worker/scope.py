@@ -1,4 +1,4 @@
-"""`cog.current_scope()` in this process: metrics and the request's context.
+"""Provides `cog.current_scope()` in this process: metrics and the request's context.
 
 The rules and the texts are coglet's, except that None deletes a metric, as Cog documents.
 """
@@ -58,11 +58,11 @@ class MetricRecorder:
             self._send(key, b"null", "replace")
 
     def __setitem__(self, key: str, value: Any) -> None:  # noqa: ANN401
-        """As `record`."""
+        """Record a metric, as `record` does."""
         self.record(key, value)
 
     def __delitem__(self, key: str) -> None:
-        """As `delete`."""
+        """Forget a metric, as `delete` does."""
         self.delete(key)
 
     def __repr__(self) -> str:
@@ -91,14 +91,14 @@ class MetricRecorder:
 
 
 class Scope:
-    """What `cog.current_scope()` gives."""
+    """The scope that `cog.current_scope()` returns."""
 
     def __init__(self, prediction: ActivePrediction | None) -> None:
         self.metrics = MetricRecorder(prediction)
         self.context: dict[str, str] = dict(prediction.request.context) if prediction else {}
 
     def record_metric(self, key: str, value: Any, mode: str | None = None) -> None:  # noqa: ANN401
-        """As `metrics.record`."""
+        """Record a metric, as `metrics.record` does."""
         self.metrics.record(key, value, mode)
 
     def __repr__(self) -> str:
@@ -109,8 +109,8 @@ def check_name(name: str) -> None:
     """Refuse a metric's name that Cog does not take.
 
     Raises:
-        ValueError: it is not allowed.
-        TypeError: it is no text.
+        ValueError: the name is not allowed.
+        TypeError: the name is not a text.
     """
     if not isinstance(name, str):
         raise TypeError(f"argument 'key': '{type(name).__name__}' object cannot be cast as 'str'")
@@ -168,9 +168,9 @@ def _to_json(value: object) -> bytes:
 
 
 def install_scope() -> None:
-    """Make `cog.current_scope`, `self.scope` and what stands on them give ours.
+    """Make `cog.current_scope`, `self.scope` and all that relies on them return our scope.
 
-    All of them ask this one function of coglet's at call time. It is private, but there is no
+    All of them call one function of coglet, which this replaces. It is private, but there is no
     public seam.
     """
     setattr(coglet._sdk, "current_scope", lambda: Scope(find_active()))  # noqa: B010 - typed

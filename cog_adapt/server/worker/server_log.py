@@ -1,6 +1,6 @@
-r"""The server's own log, for what is printed outside of runs: an entry for each line.
+r"""Writes text printed outside of runs to the server's own log, an entry for each line.
 
-A line that is written again and again after `\r`, as a progress bar is, is told once: as it was
+A line that is rewritten after `\r`, as a progress bar is, is logged once: as it was
 when it ended.
 """
 
@@ -15,7 +15,7 @@ _MOST_CHARACTERS = 2**16  # of an entry; a longer line is cut into several
 
 
 class ServerLog:
-    """Writes to the log of the server; any thread may.
+    """Writes to the log of the server, from any thread.
 
     Args:
         stream: the stderr that this process shares with the front process.
@@ -31,7 +31,7 @@ class ServerLog:
         self._begun: dict[Source, str] = {"stdout": "", "stderr": ""}
 
     def write(self, source: Source, text: str) -> None:
-        """Take text; what follows its last newline waits."""
+        """Take text; the part after its last newline waits."""
         if self._process != os.getpid():  # a fork: another thread may hold the parent's lock
             self._begin()
         with self._lock:
@@ -44,12 +44,12 @@ class ServerLog:
             self._stream.flush()
 
     def flush(self, source: Source) -> None:
-        """Write the beginning of a line too, unless it is a progress bar's."""
+        """Write an unfinished line too, unless a progress bar wrote it."""
         if "\r" not in self._begun[source]:
             self._end(source)
 
     def close(self) -> None:
-        """Write all that waits."""
+        """Write all waiting text."""
         self._end("stdout")
         self._end("stderr")
 
@@ -58,7 +58,7 @@ class ServerLog:
             self.write(source, "\n")
 
     def _cut(self, source: Source, rest: str) -> str:
-        """Write what is too long to wait for its end."""
+        """Write an unfinished line that is too long to wait for its end."""
         if len(rest) < _MOST_CHARACTERS:
             return rest
         self._put(source, [rest])
@@ -73,5 +73,5 @@ class ServerLog:
 
 
 def _last_state(line: str) -> str:
-    """Return a line from the carriage return on after which it was written last."""
+    """Return the last state of a line that was rewritten after carriage returns."""
     return line[max(0, line.rstrip("\r").rfind("\r")) :]

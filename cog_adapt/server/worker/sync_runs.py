@@ -32,7 +32,7 @@ class SyncRuns:
     """The thread that does the work.
 
     Args:
-        run_context: what runs are made with.
+        run_context: the parts that runs share.
         stopped: called after `stop`, once all that was started before has ended.
     """
 
@@ -43,12 +43,12 @@ class SyncRuns:
         threading.Thread(target=self._work, name="run", daemon=True).start()
 
     def start(self, request: Run) -> None:
-        """Run it after those before it; from now on it can be cancelled."""
+        """Queue a run behind the earlier ones; from now on it can be cancelled."""
         active = self._started[request.id] = self._run_context.activate(request)
         self._waiting.put(active)
 
     def cancel(self, prediction_id: str) -> None:
-        """Interrupt it, and end the processes that it has started."""
+        """Interrupt a run, and end the processes that it has started."""
         active = self._started.get(prediction_id)
         if active is not None:
             active.interruption.request()
@@ -56,7 +56,7 @@ class SyncRuns:
             end_newer_than(active.children_before)
 
     def stop(self) -> None:
-        """End the thread after what was started."""
+        """End the thread after the runs already started."""
         self._waiting.put(None)
 
     def _work(self) -> None:

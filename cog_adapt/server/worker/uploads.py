@@ -1,4 +1,4 @@
-"""Where a file that run() returns goes: into the answer as a data URL, or to the upload URL."""
+"""Sends a file that run() returns into the answer as a data URL, or to the upload URL."""
 
 import base64
 import io
@@ -23,7 +23,7 @@ class UploadError(Exception):
 
 
 class Destination(Protocol):
-    """What makes a URL of a file."""
+    """Turns a file into a URL."""
 
     def link(self, file: "FileContent") -> str:
         """Return the URL under which the client finds the file."""
@@ -31,7 +31,7 @@ class Destination(Protocol):
 
 @dataclass(frozen=True)
 class FileContent:
-    """An output file: one on disk, or what an open file holds.
+    """An output file: a file on disk, or the content of an open file.
 
     Attributes:
         name: without folders; of an open file it tells the type only.
@@ -48,7 +48,7 @@ class FileContent:
         """Read the file that a returned value stands for.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         if isinstance(value, os.PathLike):
             path = Path(value)
@@ -67,20 +67,20 @@ class FileContent:
 
     @property
     def mime_type(self) -> str:
-        """By the name's extension."""
+        """The MIME type, by the name's extension."""
         return mime_type(self.name)
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return len(self.source) if isinstance(self.source, bytes) else self.source.stat().st_size
 
     def whole(self) -> bytes:
-        """All of it."""
+        """Return the whole content."""
         return self.source if isinstance(self.source, bytes) else self.source.read_bytes()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Its bytes in pieces; again from the start each time, as a redirect needs."""
+        """Yield the bytes in pieces, again from the start each time, as a redirect needs."""
         with (
             io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
         ) as file:
@@ -100,8 +100,8 @@ class Uploads:
     """Files PUT below a URL of the operator's.
 
     Args:
-        url: a slash is added where it lacks one.
-        prediction_id: sent along.
+        url: a slash is added if there is none at its end.
+        prediction_id: sent with each file.
     """
 
     def __init__(self, url: str, prediction_id: str) -> None:
@@ -110,10 +110,10 @@ class Uploads:
         self._count = 0
 
     def link(self, file: FileContent) -> str:
-        """Where the upload has ended up, without a query.
+        """Return the URL where the upload has ended up, without a query.
 
         Raises:
-            UploadError: it was refused, or the URL cannot be reached.
+            UploadError: the upload was refused, or the URL cannot be reached.
         """
         url = self._url + urllib.parse.quote(self._name(file))
         self._count += 1
@@ -136,7 +136,7 @@ class Uploads:
         return final.partition("?")[0]
 
     def _name(self, file: FileContent) -> str:
-        """As coglet has it, an open file is called by its number."""
+        """Name an open file by its number, as coglet does."""
         if isinstance(file.source, Path):
             return file.name
         kind = mimetypes.guess_extension(file.mime_type) or ""
