@@ -63,7 +63,7 @@ class ModelRunner:
         self._scheduler.close()
 
     def health(self) -> tuple[str, ...]:
-        """Why this runner must not be used; empty while all is well."""
+        """Return why this runner must not be used; empty while all is well."""
         return self._model.damage
 
     @property
@@ -114,7 +114,7 @@ class ModelRunner:
         return self._scheduler.submit_short(self._model.predicting(query)).wait()
 
     async def predict_async(self, query: Query) -> list[Any]:
-        """As `predict`, from an event loop."""
+        """Predict as `predict` does, from an event loop."""
         return await self._scheduler.submit_short(self._model.predicting(query)).wait_async()
 
     def generate_async(self, query: Query) -> AsyncGenerator[Any, None]:
@@ -160,7 +160,7 @@ class ModelRunner:
         begin: Adapter | None = None,
         checkpoint: Path | None = None,
     ) -> Adaptation:
-        """As `adapt`, from an event loop."""
+        """Adapt as `adapt` does, from an event loop."""
         ticket = self._adapting(examples, recipe, begin, checkpoint)
         return await ticket.wait_async(_steps_only(on_step))
 

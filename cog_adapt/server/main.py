@@ -216,7 +216,7 @@ class Server(uvicorn.Server):
         gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """One limit for requests that are open and for work that nobody waits for."""
+        """Apply one limit to open requests and to work that no client waits for."""
         self._loop = asyncio.get_running_loop()
         parts_in(self._app).service.drain(self._drain_seconds)
         await super().shutdown(sockets)

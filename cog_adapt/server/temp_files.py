@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def new_prefix() -> str:
-    """How the names of one process's files begin: as Python's own, and with eight random digits."""
+    """Make the beginning of a process's file names: as Python's own, with eight random digits."""
     return f"tmp{secrets.token_hex(4)}_"
 
 

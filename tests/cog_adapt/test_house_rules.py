@@ -23,6 +23,10 @@ PRIVATE_WORDS = {
     *("debt", "manner", "intake", "aside", "asides", "outlives", "leftovers", "surroundings"),
     *("victim", "ledger"),
 }
+FRAGMENTS = {
+    *("what", "whether", "how", "who", "where", "why", "when", "which", "those", "one", "it"),
+    *("its", "as", "of", "in", "by", "that", "there", "nothing", "nobody"),
+}
 UNTESTED = {
     "cog_adapt/__main__.py": "two lines that command/test_main.py runs",
     "cog_adapt/server/records/migrations/env.py": "alembic runs it; records/test_database.py",
@@ -42,6 +46,10 @@ def name_of(path):
 
 def functions_in(path):
     return [each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, FUNCTIONS)]
+
+
+def is_property(node):
+    return any("property" in ast.unparse(each) for each in node.decorator_list)
 
 
 def lines_of(node):
@@ -89,6 +97,16 @@ def test_a_source_is_short_and_flat(path):
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_no_private_word_is_among_its_names(path):
     assert [name for name in names_in(path) if words_of(name) & PRIVATE_WORDS] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_functions_docstring_begins_with_what_it_does(path):
+    first = {
+        each.name: (ast.get_docstring(each) or "").partition(" ")[0].lower()
+        for each in functions_in(path)
+        if not is_property(each)
+    }
+    assert [name for name, word in first.items() if word in FRAGMENTS] == []
 
 
 @pytest.mark.parametrize(

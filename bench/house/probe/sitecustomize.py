@@ -24,7 +24,7 @@ def _path(file: str) -> str:
 
 @cache
 def _start(code: CodeType) -> int:
-    """Where a function begins; what goes on after an `await` is beyond."""
+    """Return the offset at which a function begins; it resumes after an `await` elsewhere."""
     found = (each.offset for each in dis.get_instructions(code) if each.opname == "RESUME")
     return next(found, 0)
 

@@ -49,7 +49,7 @@ def _layers(function: Any) -> Iterator[Any]:  # noqa: ANN401 - a function, a met
 
 
 def _is_of_a_mode(function: object) -> bool:
-    """Whether a torch mode's class has wrapped a function into this one."""
+    """Return whether a torch mode's class has wrapped a function into this one."""
     code = getattr(function, "__code__", None)
     return code is not None and code.co_filename.endswith("_contextlib.py")
 
@@ -64,7 +64,7 @@ def _mode_behind(wrapper: Callable[..., object]) -> str:
 
 
 def _how_it_waits(function: Callable[..., object], entry: object) -> str | None:
-    """How a function leaves its body, or another's, for later; None where it does not."""
+    """Return how a function leaves its body, or another's, for later; None if it does not."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return "is async"
     if inspect.isgeneratorfunction(function):
@@ -121,7 +121,7 @@ def _names_in(function: Callable[..., object], entry: object) -> Mapping[str, ob
 
 
 def _waits(value: ast.expr, names: Mapping[str, object]) -> bool:
-    """Whether an expression is a generator, or the call of what gives one or a coroutine."""
+    """Return whether an expression is a generator, or a call that returns one or a coroutine."""
     if not isinstance(value, ast.Call):
         return isinstance(value, ast.GeneratorExp)
     called = _find(value.func, names)
@@ -139,13 +139,13 @@ def _find(node: ast.expr, names: Mapping[str, object]) -> object:
 
 
 def _is_ready(value: ast.expr) -> bool:
-    """Whether an expression is a value, or an iterator over one that is there."""
+    """Return whether an expression is a value, or an iterator over an existing one."""
     is_iter = isinstance(value, ast.Call) and ast.unparse(value.func) == "iter"
     return is_iter or isinstance(value, _VALUES)
 
 
 def _promises_later(function: Callable[..., object]) -> bool:
-    """Whether the return annotation is an iterator or awaitable; the class of a file is none."""
+    """Return whether the annotation is an iterator or awaitable; the class of a file is none."""
     try:
         annotation = inspect.get_annotations(function, eval_str=True).get("return")
     except Exception:  # noqa: BLE001 - an annotation in quotes may be any expression

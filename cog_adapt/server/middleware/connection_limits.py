@@ -73,7 +73,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Its body has ended."""
+        """Note the end of a request's body."""
         self._stop_deadline()
         self._in_body = False
         self._messages += 1

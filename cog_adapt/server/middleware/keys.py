@@ -50,7 +50,7 @@ class Key:
     expires: float = inf
 
     def opens(self, scope: Scope) -> bool:
-        """Whether the key may do what the scope stands for."""
+        """Return whether the key may do what the scope names."""
         return scope in self.scopes or "admin" in self.scopes
 
 
@@ -138,7 +138,7 @@ class KeyRing:
             logger.warning("API_KEYS_FILE %s holds no key: only /healthz is open", path)
 
     def find(self, key: bytes) -> Key | None:
-        """Who this key belongs to; None for an unknown or expired one.
+        """Return the holder of a key; None for an unknown or expired key.
 
         A file that went wrong since is logged, and the keys stay as they were.
         """

@@ -128,7 +128,7 @@ def _is_counted(scope: Scope) -> bool:
 
 
 def caller_of(scope: Scope) -> str:
-    """Who asks, for logs and limits: the key's name, else the client's address or IPv6 network."""
+    """Return the caller, for logs and limits: a key's name, else an address or IPv6 network."""
     name: str | None = scope.get("state", {}).get("caller")
     if name is not None:
         return name

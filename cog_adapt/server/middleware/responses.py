@@ -23,13 +23,13 @@ class AsgiResponse:
 
     @classmethod
     def in_json(cls, status: int, error: str, headers: Headers = ()) -> "AsgiResponse":
-        """In the shape of Cog's own JSON errors."""
+        """Make an answer in the shape of Cog's own JSON errors."""
         body = msgspec.json.encode({"error": error, "status": "failed"})
         return cls(status, body, _JSON + headers)
 
     @classmethod
     def in_text(cls, status: int, error: str, headers: Headers = ()) -> "AsgiResponse":
-        """In plain text, as the errors of Cog's HTTP library are."""
+        """Make an answer in plain text, as the errors of Cog's HTTP library are."""
         return cls(status, error.encode(), _TEXT + headers)
 
     async def send(self, send: Send) -> None:

@@ -121,14 +121,14 @@ def _handler(name: str, candidate: Callable[..., Any], skipped: int) -> Handler:
 
 
 def is_streaming(handler: Handler) -> bool:
-    """Whether the function is decorated with `cog.streaming`, called or not."""
+    """Return whether the function is decorated with `cog.streaming`, called or not."""
     decorators = _definition(handler).decorator_list
     heads = [node.func if isinstance(node, ast.Call) else node for node in decorators]
     return any(_value_of(head, handler) is cog.streaming for head in heads)
 
 
 def names_default(handler: Handler, parameter: inspect.Parameter) -> bool:
-    """Whether a default is written for the parameter, `Input(default=None)` included."""
+    """Return whether the parameter has a written default, `Input(default=None)` included."""
     if not isinstance(parameter.default, cog.FieldInfo):
         return parameter.default is not parameter.empty
     if parameter.default.default is not None:

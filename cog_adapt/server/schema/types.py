@@ -65,7 +65,7 @@ def union_members(annotation: object) -> tuple[list[object], bool]:
 
 
 def is_list(annotation: object) -> bool:
-    """Whether the annotation is a list, with or without the type of its items."""
+    """Return whether the annotation is a list, with or without the type of its items."""
     return annotation is list or get_origin(annotation) is list
 
 

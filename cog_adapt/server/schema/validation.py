@@ -137,7 +137,7 @@ class InputValidator:
         return {name: value for name, value in inputs.items() if name in self._properties}
 
     def has_secrets(self, inputs: Schema) -> bool:
-        """Whether a value must not be stored."""
+        """Return whether a value must not be stored."""
         return any(inputs.get(name) is not None for name in self._secrets)
 
     def redacted(self, inputs: Schema) -> Schema:

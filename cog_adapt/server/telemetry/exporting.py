@@ -17,7 +17,7 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 
 
 def are_traces_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether the operator asked for traces and said where to.
+    """Return whether the operator asked for traces and named a receiver.
 
     Cog's images ask by `COG_TRACE_CONFIGURED`, others by an endpoint or `OTEL_TRACES_EXPORTER`.
 

@@ -66,7 +66,7 @@ class TraceHeaders(TextMapPropagator):
             setter.set(carrier, name, value)
 
     def copy(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Those of a request's headers that belong to its trace, unread."""
+        """Return the headers of a request that belong to its trace, unread."""
         return {name: headers[name] for name in self.fields if name in headers}
 
 
