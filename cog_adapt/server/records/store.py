@@ -142,14 +142,14 @@ class Records(RecordQueries):
             self._engine.dispose()
 
     def _write(self, connection: Connection, changes: Changes) -> set[Key]:
-        rows = [to_row(item, self.server, self._blobs) for item in changes.records.values()]
+        rows = (to_row(item, self.server, self._blobs) for item in changes.records.values())
         foreign: set[Key] = set()
-        if upsert(connection, records, rows) < len(rows):
-            foreign = find_foreign(connection, rows, self.server)
-        owed = [
+        if upsert(connection, records, rows) < len(changes.records):
+            foreign = find_foreign(connection, changes.records, self.server)
+        owed = (
             to_row(item, self.server, self._blobs)
             for item in changes.deliveries.values()
             if (item.kind, item.record_id) not in foreign
-        ]
+        )
         upsert(connection, deliveries, owed)
         return foreign

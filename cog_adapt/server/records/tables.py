@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -24,7 +25,8 @@ metadata = MetaData()
 
 def to_text(moment: datetime) -> str:
     """Return a time in UTC as text that sorts like the times."""
-    return moment.astimezone(UTC).isoformat()
+    # like isoformat(), which takes three times as long for each of the hot path's times
+    return f"{msgspec.to_builtins(moment.astimezone(UTC))[:-1]}+00:00"
 
 
 class Moment(TypeDecorator[datetime]):

@@ -48,7 +48,7 @@ def owners(connection, table=records):
     return {row["id"]: row["server"] for row in read(connection, table)}
 
 
-def test_a_row_is_ready_for_json(blobs):
+def test_a_row_is_ready_for_json_in_the_order_of_the_table(blobs):
     there = START.astimezone(timezone(timedelta(hours=9)))
     row = to_row(make_record(1, created_at=there, webhook_events=("start",)), "one", blobs)
     assert row["created_at"] == START.isoformat()
@@ -57,6 +57,7 @@ def test_a_row_is_ready_for_json(blobs):
     assert row["server"] == "one"
     assert to_row(make_record(1), "one", blobs)["webhook_events"] is None
     assert json.loads(json.dumps(row)) == row
+    assert list(row) == records.columns.keys()
 
 
 @pytest.mark.parametrize("name", ["input", "payload", "output", "logs"])
@@ -66,7 +67,7 @@ def test_only_a_text_above_the_limit_becomes_a_file(blobs, name):
     assert blobs.get(row[f"{name}_blob"]) == "x" * 11
     row = to_row(make_record(1, **{name: "x" * 10}), "one", blobs)
     assert row[name] == "x" * 10
-    assert f"{name}_blob" not in row
+    assert row[f"{name}_blob"] is None
 
 
 def test_what_was_written_is_read_again(connection, save, blobs):
@@ -147,15 +148,15 @@ def test_many_rows_are_written_some_at_once(connection, save, monkeypatch):
     monkeypatch.setattr("cog_adapt.server.records.rows.ROWS_AT_ONCE", 2)
     items = [make_record(number, status="processing") for number in range(5)]
     assert save(*items) == 5
-    rows = [{"kind": "predict", "id": f"r{number}"} for number in range(6)]
-    assert find_foreign(connection, rows, "other") == {("predict", f"r{n}") for n in range(5)}
-    assert find_foreign(connection, rows, "one") == set()
-    assert find_foreign(connection, rows[:1], "other") == {("predict", "r0")}
+    keys = [("predict", f"r{number}") for number in range(6)]
+    assert find_foreign(connection, keys, "other") == set(keys[:5])
+    assert find_foreign(connection, keys, "one") == set()
+    assert find_foreign(connection, keys[:1], "other") == {("predict", "r0")}
 
 
 def test_keys_of_another_kind_are_not_foreign(connection, save):
     save(make_record(1, kind="train"))
-    assert find_foreign(connection, [{"kind": "predict", "id": "r1"}], "other") == set()
+    assert find_foreign(connection, [("predict", "r1")], "other") == set()
 
 
 @pytest.mark.parametrize(
