@@ -4,7 +4,6 @@ Settings are read once, at a door, by `RunnerSettings.from_environment`. This mo
 model.
 """
 
-import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -25,6 +24,10 @@ PRECISIONS: Mapping[str, torch.dtype] = {
 }
 METHODS = ("lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
+_SHOWN = 80
+_MOST_CHARACTERS = 200
+_GLOBS = re.compile(r"(?:[\w.*?,-]|\[!?[\w.-]+\])+", re.ASCII)
+_EMPTY_START = re.compile(r"(?:^|,)(?:\.|,|$)")  # no name begins so, but `.*` does
 
 
 @dataclass(frozen=True)
@@ -128,9 +131,10 @@ class Recipe:
     """How one adaptation trains.
 
     Attributes:
-        method: `lora`, `head`, `norms`, `bias`, `all`, or `match:REGEX` (full match of parameter
-            names); "": of the adapter that the adaptation goes on from, else the task's. The
-            task's own start tensors (a classifier's head) train with every method.
+        method: `lora`, `head`, `norms`, `bias`, `all`, or `match:GLOBS` (whole parameter names;
+            `*`, `?` and `[…]`, several after commas); "": of the adapter that the adaptation goes
+            on from, else the task's. The task's own start tensors (a classifier's head) train
+            with every method.
         rank: columns of each LoRA pair; 0: as for `method`.
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.
@@ -174,17 +178,27 @@ class Recipe:
 
 
 def _check_method(method: str) -> None:
-    if method.startswith(MATCH_PREFIX):
-        try:
-            re.compile(method.removeprefix(MATCH_PREFIX))
-        except re.error as error:
+    if not method.startswith(MATCH_PREFIX):
+        if method not in METHODS:
+            shown = method[:_SHOWN]
             raise InputError(
-                f"method is {method!r}, whose regular expression is wrong: {error}. Correct it."
-            ) from error
-    elif method not in METHODS:
-        raise InputError(f"method is {method!r}; allowed: {', '.join(METHODS)} or match:REGEX.")
+                f"method is {shown!r}; allowed: {', '.join(METHODS)} or match:GLOBS. Choose one."
+            )
+        return
+    globs = method.removeprefix(MATCH_PREFIX)
+    if len(globs) > _MOST_CHARACTERS:
+        raise InputError(
+            f"method has {len(globs):,} characters after {MATCH_PREFIX!r}; the limit is "
+            f"{_MOST_CHARACTERS}. Shorten it."
+        )
+    if not _GLOBS.fullmatch(globs) or _EMPTY_START.search(globs):
+        raise InputError(
+            f"method is {method!r}; after {MATCH_PREFIX!r} come globs of parameter names, no "
+            "regular expression: * stands for any characters, ? for one, [01] for one of these, "
+            "and a comma parts two globs, as in match:encoder.layer.[01].*,*.bias"
+        )
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
-    if isinstance(value, bool) or not math.isfinite(value) or not low <= value <= high:
+    if isinstance(value, bool) or not low <= value <= high:  # NaN is in no range
         raise InputError(f"{name} is {value!r}; allowed: {low} to {high}. Choose one in between.")

@@ -4,6 +4,7 @@ A method gives named start tensors: copies of the base's parameters, or fresh Lo
 module knows no examples and takes no steps.
 """
 
+import fnmatch
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -99,8 +100,8 @@ def _names(template: nn.Module, method: str) -> set[str]:
         norms = {name for name, part in template.named_modules() if is_norm(part)}
         return {name for name in names if name.rpartition(".")[0] in norms}
     if method.startswith(MATCH_PREFIX):
-        pattern = re.compile(method.removeprefix(MATCH_PREFIX))
-        return {name for name in names if pattern.fullmatch(name)}
+        globs = method.removeprefix(MATCH_PREFIX).split(",")
+        return {name for name in names if any(fnmatch.fnmatchcase(name, g) for g in globs)}
     return names
 
 

@@ -46,7 +46,9 @@ def test_a_wrong_setting_is_refused_by_its_name(name, value):
         RunnerSettings.from_environment({name: value})
 
 
-@pytest.mark.parametrize("method", [*METHODS, "match:.*", "match:(a|b)"])
+@pytest.mark.parametrize(
+    "method", [*METHODS, "match:*", "match:encoder.[01].*,*.bias", "match:[!a]?"]
+)
 def test_every_method_makes_a_recipe(method):
     assert Recipe(method).method == method
 
@@ -57,9 +59,22 @@ def test_an_unknown_method_is_refused(method):
         Recipe(method)
 
 
-def test_a_wrong_expression_is_refused_with_its_error():
-    with pytest.raises(InputError, match=r"'match:\(', whose regular expression is wrong"):
-        Recipe("match:(")
+@pytest.mark.parametrize(
+    "globs", ["(", ".*", "fc.+", "a|b", "a{2}", "", "a,,b", "a\nb", "[", "[]", r"\w", "^a$", "a,.*"]
+)
+def test_an_expression_is_refused_and_told_what_a_glob_is(globs):
+    with pytest.raises(InputError, match="no regular expression: \\* stands for any characters"):
+        Recipe(f"match:{globs}")
+
+
+def test_a_long_pattern_is_refused_and_not_shown():
+    Recipe(f"match:{'a' * 200}")
+    with pytest.raises(InputError, match="1,000,000 characters .* the limit is 200") as caught:
+        Recipe(f"match:{'a' * 1_000_000}")
+    assert len(str(caught.value)) < 200
+    with pytest.raises(InputError) as caught:
+        Recipe("x" * 1_000_000)
+    assert len(str(caught.value)) < 300
 
 
 NAN = float("nan")
