@@ -104,10 +104,14 @@ def key(
         list[str] | None,
         typer.Option("--scope", help="predict, train or admin; repeat it for several."),
     ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option("--owner", help="To whom belongs what the key makes; by default its NAME."),
+    ] = None,
 ) -> None:
     """Make an API key. It is printed this once; the file of API_KEYS_FILE keeps its hash."""
     try:
-        made, line = make_key(name, scopes or ["predict"])
+        made, line = make_key(name, scopes or ["predict"], owner)
     except ServerError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(USAGE_ERROR) from error

@@ -139,7 +139,7 @@ class Settings(BaseSettings):
         default=None, description="file of hashed API keys, read again when it changes"
     )
     rate_limit: str | None = Field(
-        default=None, description="requests per key or address, such as `100/minute`"
+        default=None, description="requests per owner or address, such as `100/minute`"
     )
     cors_origins: Names = Field(default=(), description="origins that browsers may call from")
 

@@ -145,4 +145,4 @@ def _name_owner(context: dict[str, str], request: Request) -> None:
     context.pop(OWNER_KEY, None)
     key: Key | None = request.scope.get("state", {}).get("key")
     if key is not None:
-        context[OWNER_KEY] = key.name
+        context[OWNER_KEY] = key.owner

@@ -1,6 +1,7 @@
 """Writes the server-sent events of a prediction, live or from the records."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from cog_adapt.server.service.prediction import encode
 
 KEEP_ALIVE_SECONDS = 15.0
 _LINE_ENDS = [(prefix.encode(), b"\\u%04x" % ord(prefix)) for prefix in "\u2028\u2029\u0085"]
+_LINE_BREAK = re.compile(rb"\r\n|\r|\n")  # what ends a line for a reader of the stream
 _KEEP_ALIVE = b":\n\n"
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -49,7 +51,7 @@ def _translated(portion: bytes) -> bytes:
 
 def _as_text(event: Event) -> bytes:
     """Write an event whose data is not JSON, with as many lines as the data has."""
-    lines = event.data.replace(b"\n", b"\ndata: ")
+    lines = _LINE_BREAK.sub(b"\ndata: ", event.data)
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.name.encode(), lines)
 
 

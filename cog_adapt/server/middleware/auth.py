@@ -4,6 +4,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
 from cog_adapt.server.middleware.access import ANY_KEY, OPEN, need_of
+from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.middleware.keys import KeyRing
 from cog_adapt.server.middleware.responses import AsgiResponse
 
@@ -22,7 +23,7 @@ _WRONG_KEY = AsgiResponse.in_json(
 class AuthMiddleware:
     """Lets in who has a key for the route.
 
-    `state` then holds the `key`, and its name as `caller`.
+    `state` then holds the `key`, and its owner as `caller`.
     """
 
     def __init__(self, app: ASGIApp, keys: KeyRing) -> None:
@@ -34,26 +35,29 @@ class AuthMiddleware:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
-        refusal = self._why_not(scope) if scope["type"] == "http" else None
-        if refusal is not None:
-            await refusal.send(send)
+        refused = self._refusal(scope) if scope["type"] == "http" else None
+        if refused is not None:
+            why, answer = refused
+            note_refusal(scope, why)
+            await answer.send(send)
         else:
             await self._app(scope, receive, send)
 
-    def _why_not(self, scope: Connection) -> AsgiResponse | None:
+    def _refusal(self, scope: Connection) -> tuple[str, AsgiResponse] | None:
+        """Return why a request is refused, in a few words, and the answer; None if it is not."""
         if scope["path"] in OPEN:
             return None
         offered = _offered_key(scope)
         if offered is None:
-            return _NO_KEY
+            return "no key", _NO_KEY
         key = self._keys.find(offered)
         if key is None:
-            return _WRONG_KEY
-        scope.setdefault("state", {}).update(caller=key.name, key=key)
+            return "unknown or expired key", _WRONG_KEY
+        scope.setdefault("state", {}).update(caller=key.owner, key=key)
         need = need_of(scope["method"], scope["path"])
         if need == ANY_KEY or key.opens(need):
             return None
-        return AsgiResponse.in_json(
+        return f"lacks the scope {need}", AsgiResponse.in_json(
             403,
             f"The API key {key.name!r} lacks the scope {need!r} that "
             f"{scope['method']} {scope['path']} needs. Ask the operator for one that has it.",

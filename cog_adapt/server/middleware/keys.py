@@ -1,10 +1,11 @@
 """API keys: a file of hashes that is read again when it changes.
 
-A line of the file is `NAME SCOPES SHA256 [EXPIRES]`, such as
+A line of the file is `NAME SCOPES SHA256 [EXPIRES] [owner=OWNER]`, such as
 
     ci   predict,train  2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b  2027-01-01
 
 `#` starts a comment. A key is replaced without a gap by two lines of one name, the old and the new.
+Keys of one owner share all that they make; a key whose line names no owner is its own.
 """
 
 import hashlib
@@ -27,6 +28,7 @@ Scope = Literal["predict", "train", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_OWNER_FIELD = "owner="
 _LOOK_AGAIN_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
@@ -37,32 +39,39 @@ class Key:
     """What is known of a key; never the key itself.
 
     Attributes:
-        name: of whoever holds it, for logs and rate limits.
+        name: of whoever holds it, for logs.
         scopes: what it opens; `admin` opens everything.
         digest: sha256 of the key in hex. A key is 256 random bits, so there is nothing to guess
             that a slow, salted hash would protect.
         expires: seconds since 1970; from then on the key opens nothing.
+        owner: to whom belongs what the key makes; by default its name.
     """
 
     name: str
     scopes: frozenset[Scope]
     digest: str
     expires: float = inf
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        """Make a key without an owner its own."""
+        object.__setattr__(self, "owner", self.owner or self.name)
 
     def opens(self, scope: Scope) -> bool:
         """Return whether the key may do what the scope names."""
         return scope in self.scopes or "admin" in self.scopes
 
 
-def make_key(name: str, scopes: Iterable[str]) -> tuple[str, str]:
+def make_key(name: str, scopes: Iterable[str], owner: str | None = None) -> tuple[str, str]:
     """Make a new key, and the line for the file, which does not reveal the key.
 
     Raises:
-        ConfigError: the name or a scope is not allowed.
+        ConfigError: the name, the owner or a scope is not allowed.
     """
     _check_name(name)
     key = "ca_" + secrets.token_urlsafe(32)
     line = f"{name} {','.join(scopes)} {hashlib.sha256(key.encode()).hexdigest()}"
+    line += f" {_OWNER_FIELD}{owner}" if owner is not None else ""
     _key_of_line(line)
     return key, line
 
@@ -90,8 +99,14 @@ def read_keys(text: str) -> tuple[Key, ...]:
 
 def _key_of_line(line: str) -> Key:
     fields = line.split()
+    owner = ""
+    if fields[-1].startswith(_OWNER_FIELD):
+        owner = fields.pop().removeprefix(_OWNER_FIELD)
+        _check_name(owner, "owner")
     if not 3 <= len(fields) <= 4:
-        raise ConfigError(f"{len(fields)} fields; write NAME SCOPES SHA256 [EXPIRES].")
+        raise ConfigError(
+            f"{len(fields)} fields; write NAME SCOPES SHA256 [EXPIRES] [{_OWNER_FIELD}OWNER]."
+        )
     name, scopes, digest, *expires = fields
     _check_name(name)
     unknown = sorted(set(scopes.split(",")) - set(SCOPES))
@@ -103,14 +118,14 @@ def _key_of_line(line: str) -> Key:
             f"the third field has {len(digest)} characters; write 64 hex digits in lower case."
         )
     allowed = frozenset(cast("list[Scope]", scopes.split(",")))
-    return Key(name, allowed, digest, _time_of(expires[0]) if expires else inf)
+    return Key(name, allowed, digest, _time_of(expires[0]) if expires else inf, owner)
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, what: str = "name") -> None:
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"name {name!r}: write 1 to 64 letters, digits, dots, '_', '@', '-', starting with "
-            "a letter or digit."
+            f"{what} {name[:80]!r}: write 1 to 64 letters, digits, dots, '_', '@', '-', "
+            "starting with a letter or digit."
         )
 
 

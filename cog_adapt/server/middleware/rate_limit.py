@@ -128,10 +128,13 @@ def _is_counted(scope: Scope) -> bool:
 
 
 def caller_of(scope: Scope) -> str:
-    """Return the caller, for logs and limits: a key's name, else an address or IPv6 network."""
-    name: str | None = scope.get("state", {}).get("caller")
-    if name is not None:
-        return name
+    """Return who asks, for limits: the key's owner, else the client's address or IPv6 network."""
+    owner: str | None = scope.get("state", {}).get("caller")
+    return client_of(scope) if owner is None else owner
+
+
+def client_of(scope: Scope) -> str:
+    """Return where a request comes from: the client's address, or IPv6 network."""
     address: str = scope["client"][0] if scope.get("client") else "unknown"
     if ":" not in address:
         return address

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.cors import allow_origins
+from cog_adapt.server.middleware.cross_site import CrossSiteMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
 from cog_adapt.server.middleware.metrics import MetricsMiddleware
 from cog_adapt.server.middleware.rate_limit import RateLimitMiddleware, read_rates
@@ -41,6 +42,8 @@ def add_access_control(app: ASGIApp, settings: Settings) -> ASGIApp:
         app = RateLimitMiddleware(app, read_rates(settings.rate_limit))
     if settings.api_keys_file:
         app = AuthMiddleware(app, KeyRing(settings.api_keys_file))
+    elif not settings.strict_cog:
+        app = CrossSiteMiddleware(app, settings.cors_origins)
     if settings.cors_origins:
         # outermost: a browser's preflight carries no key, and a page may read a refusal
         app = allow_origins(app, settings.cors_origins)

@@ -122,6 +122,11 @@ def test_a_key_is_for_predictions_unless_said():
     assert known.scopes == {"predict"}
 
 
+def test_a_key_is_made_for_an_owner():
+    (known,) = read_keys(invoke("key", "ci", "--owner", "acme").stdout.splitlines()[3])
+    assert (known.name, known.owner) == ("ci", "acme")
+
+
 def test_the_key_and_its_line_are_named():
     lines = invoke("key", "ci").stdout.splitlines()
     assert lines[0] == "the key, for ci alone:"

@@ -86,7 +86,7 @@ def read(parser, content, prediction_id=None, content_type=b"application/json", 
 )
 def test_the_owner_in_the_context_is_the_keys_or_none(strict, more):
     content = b'{"context":{"a":"1"' + more + b"}}"
-    key = Key("ada", frozenset({"predict"}), "")
+    key = Key("laptop", frozenset({"predict"}), "", owner="ada")
     assert read(parser(strict=strict), content).context == {"a": "1"}
     assert read(parser(strict=strict), content, key=key).context == {"a": "1", OWNER_KEY: "ada"}
     bodiless = read(parser(strict=strict), b"", content_type=None, key=key)

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import re
+
+import pytest
 
 from cog_adapt.server.api import sse as streams
-from cog_adapt.server.api.sse import EventStream, follow, to_bytes
+from cog_adapt.server.api.sse import EventStream, follow, to_bytes, translated
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.events import Event
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode
@@ -216,3 +219,20 @@ def test_no_character_breaks_a_line_of_data():
     written = to_bytes(Event(1, "output", data), numbered=False)
     assert len(written.decode().splitlines()) == 3
     assert json.loads(written.split(b"data: ")[1]) == {"chunk": "a\u2028b\u2029c\u0085d"}
+
+
+@pytest.mark.parametrize("line_break", ["\r", "\n", "\r\n", "\r\r", "\n\r\n"])
+@pytest.mark.parametrize("name", ["output", "log"])
+def test_no_line_break_in_a_text_makes_an_event_of_its_own(name, line_break):
+    text = f"a{line_break}event: done{line_break}data: {{}}{line_break}{line_break}b"
+    value = {"chunk": text, "index": 0} if name == "output" else {"source": "stdout", "data": text}
+
+    async def portions():
+        yield to_bytes(Event(1, name, encode(value)), numbered=True)
+
+    async def read():
+        return b"".join([each async for each in translated(portions())]).decode()
+
+    lines = re.split("\r\n|\r|\n", asyncio.run(read()).removesuffix("\n\n"))
+    assert lines[:2] == ["id: 1", f"event: {name.replace('log', 'logs')}"]
+    assert all(line.startswith("data: ") for line in lines[2:])

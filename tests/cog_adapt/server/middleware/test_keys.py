@@ -204,3 +204,24 @@ def test_a_file_that_cannot_be_read_is_refused_at_start(tmp_path, content):
 def test_a_key_that_the_file_could_not_hold_is_not_made(name, scopes, says):
     with pytest.raises(ConfigError, match=says):
         make_key(name, scopes)
+
+
+def test_a_key_belongs_to_the_owner_of_its_line_else_to_itself():
+    digests = ["ab" * 32, "cd" * 32, "ef" * 32]
+    keys = read_keys(
+        f"ci predict {digests[0]} owner=acme\n"
+        f"laptop predict {digests[1]} 2027-01-01 owner=acme\nalone predict {digests[2]}"
+    )
+    assert [key.owner for key in keys] == ["acme", "acme", "alone"]
+    assert keys[1].expires == read_keys(f"a predict {DIGEST} 2027-01-01")[0].expires
+
+
+def test_a_key_is_made_for_an_owner():
+    _, line = make_key("ci", ["predict"], "acme")
+    assert read_keys(line)[0].owner == "acme"
+
+
+@pytest.mark.parametrize("field", ["owner=", "owner=a/b", "owner=a b", "2027-01-01 owner=!"])
+def test_an_owner_that_is_no_name_is_refused(field):
+    with pytest.raises(ConfigError, match="line 1: "):
+        read_keys(f"ci predict {DIGEST} {field}")

@@ -10,6 +10,7 @@ from cog_adapt.server.app import create_app
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.access import OPEN, need_of
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
+from cog_adapt.server.middleware.keys import make_key
 from cog_adapt.server.middleware.stack import add_access_control, add_middleware
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
@@ -62,8 +63,8 @@ def test_the_walk_sees_every_route():
     } <= set(routes_of(small_app()))
 
 
-def test_where_nothing_is_set_only_body_limits_stand_before_the_application():
-    door = add_access_control(caller, Settings())
+def test_for_strict_cog_where_nothing_is_set_only_body_limits_stand_before_the_application():
+    door = add_access_control(caller, Settings(strict_cog=True))
     assert isinstance(door, BodyLimitMiddleware)
     assert ask(door, "POST", "/predictions").body == b"nobody"
 
@@ -105,6 +106,40 @@ def test_a_rate_is_each_keys_own_wherever_it_calls_from(key_file, bearer):
         for n in range(2)
     ]
     assert codes == [200, 429]
+
+
+def test_a_rate_is_shared_by_the_keys_of_one_owner(tmp_path):
+    made = [make_key(f"key{n}", ["predict"], owner) for n, owner in enumerate(("a", "a", "b"))]
+    path = tmp_path / "keys"
+    path.write_text("\n".join(line for _, line in made))
+    door = add_access_control(caller, Settings(api_keys_file=path, rate_limit="1/minute"))
+    codes = [ask(door, "POST", "/predictions", {"X-Api-Key": key}).status for key, _ in made]
+    assert codes == [200, 429, 200]
+
+
+EVIL = {"Origin": "https://evil.example"}
+
+
+def test_a_page_of_another_site_changes_nothing_where_no_keys_are_set():
+    door = add_access_control(caller, Settings())
+    for path in ("/predictions", "/shutdown"):
+        assert ask(door, "POST", path, EVIL).status == 403
+
+
+@pytest.mark.parametrize("keys_are_set", [False, True])
+def test_keys_or_strict_cog_need_no_look_at_the_origin(key_file, bearer, keys_are_set):
+    settings = Settings(
+        api_keys_file=key_file if keys_are_set else None, strict_cog=not keys_are_set
+    )
+    headers = EVIL | (bearer["predict"] if keys_are_set else {})
+    assert ask(add_access_control(caller, settings), "POST", "/predictions", headers).status == 200
+
+
+def test_a_set_origin_may_change_things_and_others_may_not():
+    door = add_access_control(caller, Settings(cors_origins=("https://page.example",)))
+    page = {"Origin": "https://page.example", "Sec-Fetch-Site": "cross-site"}
+    assert ask(door, "POST", "/predictions", page).status == 200
+    assert ask(door, "POST", "/predictions", EVIL).status == 403
 
 
 def test_other_origins_are_not_allowed_unless_set(key_file):
