@@ -10,7 +10,14 @@ from sqlalchemy import select, update
 
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.database import for_writing, open_database
-from cog_adapt.server.records.rows import find_foreign, to_delivery, to_record, to_row, upsert
+from cog_adapt.server.records.rows import (
+    YIELD_SECONDS,
+    find_foreign,
+    to_delivery,
+    to_record,
+    to_row,
+    upsert,
+)
 from cog_adapt.server.records.tables import deliveries, records
 from tests.cog_adapt.server.records.home import START, make_delivery, make_record
 
@@ -58,6 +65,7 @@ def test_a_row_is_ready_for_json_in_the_order_of_the_table(blobs):
     assert to_row(make_record(1), "one", blobs)["webhook_events"] is None
     assert json.loads(json.dumps(row)) == row
     assert list(row) == records.columns.keys()
+    assert list(to_row(make_delivery(1), "one", blobs)) == deliveries.columns.keys()
 
 
 @pytest.mark.parametrize("name", ["input", "payload", "output", "logs"])
@@ -152,6 +160,16 @@ def test_many_rows_are_written_some_at_once(connection, save, monkeypatch):
     assert find_foreign(connection, keys, "other") == set(keys[:5])
     assert find_foreign(connection, keys, "one") == set()
     assert find_foreign(connection, keys[:1], "other") == {("predict", "r0")}
+
+
+def test_between_some_rows_and_the_next_the_event_loop_gets_its_turn(save, monkeypatch):
+    pauses = []
+    monkeypatch.setattr("cog_adapt.server.records.rows.time.sleep", pauses.append)
+    monkeypatch.setattr("cog_adapt.server.records.rows.ROWS_AT_ONCE", 2)
+    save(make_record(1), make_record(2))
+    assert pauses == []
+    save(*[make_record(number) for number in range(5)])
+    assert pauses == [YIELD_SECONDS] * 2
 
 
 def test_keys_of_another_kind_are_not_foreign(connection, save):
