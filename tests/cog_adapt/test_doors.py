@@ -1,7 +1,6 @@
 """The shipped doors under Cog's real server, where they lean on the package's own promises."""
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 from cog_adapt import cog_server, write_schema
+from tests.cog_adapt.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PREDICTOR = "predict.py:Predictor"
@@ -134,10 +134,8 @@ predict.TextClassification = Writing
 
 def settled_status(server):
     """The health once coglet has its slot back, which may be after the answer."""
-    deadline = time.monotonic() + 30
-    while (status := server.health()["status"]) == "BUSY" and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return status
+    wait_until(lambda: server.health()["status"] != "BUSY", 30)
+    return server.health()["status"]
 
 
 def test_a_base_that_was_written_to_fails_health_and_every_later_prediction(tmp_path):

@@ -1,11 +1,10 @@
 """A door that streams `Task.generate`: live pieces, cancels between two, a place for the report."""
 
-import time
-
 import pytest
 
 from cog_adapt import write_schema
 from tests.cog_adapt.contract.serving import serving
+from tests.cog_adapt.waiting import assert_stays, wait_for, wait_until
 
 DOOR = """
 import time
@@ -74,13 +73,17 @@ def test_the_metrics_hold_the_adapter_and_the_report_of_a_streamed_answer(server
     assert stored.exists()
 
 
+def finished(server, name):
+    record = server.get(f"/predictions/{name}").json()
+    return None if record["status"] in ("starting", "processing") else record
+
+
 def test_the_record_holds_them_too(server):
     if server.is_coglet:
         pytest.skip("Cog's server keeps no records")
     name = server.start(examples=ROWS)
-    while (record := server.get(f"/predictions/{name}").json())["status"] != "succeeded":
-        assert record["status"] in ("starting", "processing"), record
-        time.sleep(0.05)
+    record = wait_for(lambda: finished(server, name))
+    assert record["status"] == "succeeded", record
     assert record["metrics"]["adaptation"]["report"]["method"] == "head"
     assert record["metrics"]["adaptation"]["adapter"]
 
@@ -95,10 +98,8 @@ def test_a_cancel_between_two_pieces_ends_the_work(server):
     made = server.folder / "made"
     before = made.stat().st_size if made.exists() else 0
     name = server.start(pieces=100_000)
-    while not made.exists() or made.stat().st_size <= before + 2:
-        time.sleep(0.01)
+    wait_until(lambda: made.exists() and made.stat().st_size > before + 2)
     server.cancel(name)
     assert server.output(pieces=1) == ["0 "]
     after = made.stat().st_size
-    time.sleep(0.1)
-    assert made.stat().st_size == after
+    assert_stays(lambda: made.stat().st_size == after, 0.1)

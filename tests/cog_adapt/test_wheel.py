@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from cog_adapt.command.new import zone
 from tests.cog_adapt.contract.serving import free_port
+from tests.cog_adapt.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -113,13 +113,13 @@ def test_in_an_empty_environment_it_serves_a_predictor_without_torch(installed, 
 
 
 def wait_until_ready(client, process, log):
-    deadline = time.monotonic() + 90
-    while process.poll() is None and time.monotonic() < deadline:
+    def is_ready():
+        assert process.poll() is None, log.read_text()
         with contextlib.suppress(httpx2.TransportError):
-            if client.get("/readyz").status_code == 200:
-                return
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())
+            return client.get("/readyz").status_code == 200
+        return False
+
+    wait_until(is_ready, 90, log.read_text)
 
 
 def test_it_predicts_once_and_prints_the_document(installed, crowded):

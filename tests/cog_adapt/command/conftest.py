@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from cog_adapt.command.app import app
 from cog_adapt.command.client import Client
 from cog_adapt.command.local_server import local_server
 from cog_adapt.server.schema.openapi import openapi_schema
+from tests.cog_adapt.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 PREDICTOR = """\
@@ -223,10 +223,7 @@ def servers_in(folder: Path) -> list[str]:
 
 def wait_until_gone(folder: Path, seconds: float = 10.0) -> None:
     """Wait until no process works in a folder any more."""
-    deadline = time.monotonic() + seconds
-    while servers_in(folder):
-        assert time.monotonic() < deadline, servers_in(folder)
-        time.sleep(0.05)
+    wait_until(lambda: not servers_in(folder), seconds)
 
 
 DONE = {"id": "x", "status": "succeeded", "output": "the end", "logs": "", "metrics": {}}

@@ -2,13 +2,13 @@
 
 import signal
 import threading
-import time
 
 import pytest
 
 from cog_adapt.command import interrupts
 from cog_adapt.command.interrupts import canceling, ending_on_signals
 from tests.cog_adapt.command.conftest import wait_until_gone
+from tests.cog_adapt.waiting import assert_stays, wait_until, wait_until_quiet
 
 
 def test_ctrl_c_cancels_the_run_waits_for_its_end_and_says_so(start, mirror, tmp_path):
@@ -58,10 +58,7 @@ def test_ctrl_c_during_setup_leaves_nothing_behind(start, tmp_path):
     )
     (tmp_path / "cog.yaml").write_text("run: predict.py:Predictor")
     command = start(tmp_path, "predict")
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "begun").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until((tmp_path / "begun").exists, 30)
     command.interrupt()
     assert command.end().code == 130
     wait_until_gone(tmp_path)
@@ -93,8 +90,7 @@ def test_the_first_cancels_until_the_server_knows_the_run(monkeypatch):
         press_ctrl_c()
         assert state.once
         assert known.wait(10)
-        time.sleep(0.1)
-    assert len(asked) == 3
+        assert_stays(lambda: len(asked) == 3, 0.1)
     assert threading.main_thread() not in asked
     assert said == ["canceling; Ctrl-C again leaves at once"]
 
@@ -124,10 +120,7 @@ def test_nothing_is_canceled_after_the_end(monkeypatch):
     with canceling(cancel, lambda _: None):
         press_ctrl_c()
         assert first.wait(10)
-    time.sleep(0.05)
-    count = len(asked)
-    time.sleep(0.1)
-    assert len(asked) == count
+    wait_until_quiet(lambda: len(asked), 0.1)
 
 
 def test_a_run_is_canceled_ten_times_a_second():

@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from cog_adapt.command.local_server import local_server
 from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.middleware.keys import read_keys
 from tests.cog_adapt.command.conftest import ROOT, make_folder, wait_until_gone
+from tests.cog_adapt.waiting import wait_until
 
 
 def test_streamed_text_is_printed_once_and_the_server_is_gone_afterwards(start, streamer):
@@ -140,10 +140,7 @@ def test_one_that_does_not_stop_is_killed_with_what_it_started(stand_in, monkeyp
     code = f"import subprocess; p = subprocess.Popen(['sleep', '60'])\nopen({str(child)!r}, 'w')"
     stand_in(f"{code}.write(str(p.pid))\n{IGNORES}")
     with local_server("predict", {}):
-        deadline = time.monotonic() + 10
-        while not child.exists() or not child.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(lambda: child.exists() and child.read_text())
     with contextlib.suppress(FileNotFoundError):
         stat = Path(f"/proc/{child.read_text()}/stat").read_text()
         assert stat.rpartition(")")[2].split()[0] == "Z"
@@ -157,8 +154,5 @@ def test_one_is_asked_to_stop_and_waited_for(stand_in, tmp_path):
         f"signal.signal(15, stop); open({str(up)!r}, 'w').close(); time.sleep(60)"
     )
     with local_server("predict", {}):
-        deadline = time.monotonic() + 10
-        while not up.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(up.exists)
     assert mark.exists()

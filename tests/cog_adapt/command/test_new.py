@@ -6,7 +6,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from cog_adapt.command import new
 from tests.cog_adapt.command.conftest import ROOT
 from tests.cog_adapt.contract.serving import free_port
+from tests.cog_adapt.waiting import wait_until
 
 TASK = '''\
 """Which list a word is from, by its letters."""
@@ -177,13 +177,12 @@ def mirror(folder):
 
 
 def wait_until_ready(client, folder):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    def is_ready():
         with contextlib.suppress(httpx2.TransportError):
-            if client.get("/readyz").status_code == 200:
-                return
-        time.sleep(0.1)
-    raise AssertionError((folder / "server.log").read_text())
+            return client.get("/readyz").status_code == 200
+        return False
+
+    wait_until(is_ready, 60, lambda: (folder / "server.log").read_text())
 
 
 def test_the_mirror_adapts_its_model_and_trains_it(project):

@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import httpx2
 
 from tests.cog_adapt.container.base_image import ROOT
 from tests.cog_adapt.container.engine import Engine
+from tests.cog_adapt.waiting import wait_until
 
 HARDENED = (
     *("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--memory", "3g"),
@@ -59,15 +59,16 @@ class Container:
 
     def wait_until(self, wanted: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
         """Wait for something; say what the server wrote when it does not come."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        def look() -> bool:
             with contextlib.suppress(httpx2.TransportError):
                 if wanted():
-                    return
+                    return True
             alive = self.inspect("{{.State.Running}}") == "true"
             assert alive, f"the container ended:\n{self.logs()}"
-            assert time.monotonic() < deadline, f"not within {seconds} s:\n{self.logs()}"
-            time.sleep(0.2)
+            return False
+
+        wait_until(look, seconds, self.logs)
 
     def is_healthy(self) -> bool:
         """Whether the HEALTHCHECK says so."""

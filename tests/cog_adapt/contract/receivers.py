@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for, wait_until_quiet
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ class Receiver:
             return came if final else None
 
         wait_for(look)
-        time.sleep(0.1)  # coglet sends at once what it sends; the last ones may overtake each other
+        # coglet sends at once what it sends; the last ones may overtake each other.
+        wait_until_quiet(lambda: len(self.at(path)), 0.1)
         return [request.json for request in self.at(path)]
 
     def final(self, path: str = "/hook") -> dict[str, Any]:

@@ -6,18 +6,18 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
+
+from tests.cog_adapt.waiting import wait_for
 
 ANSWER_SECONDS = 60.0
 BUSY_ATTEMPTS = 100
 CANCELS = 10
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,17 @@ class Server:
         answer: dict[str, Any] = self.get("/health-check").json()
         return answer
 
+    @contextlib.contextmanager
+    def beginning(self, runs: int = 1) -> Iterator[None]:
+        """Wait, after the block, until the model has begun so many more pieces of work."""
+        before = self._begun()
+        yield
+        wait_for(lambda: self._begun() >= before + runs or None)
+
+    def _begun(self) -> int:
+        file = self.folder / "begun"
+        return file.stat().st_size if file.exists() else 0
+
     def until_idle(self) -> None:
         """Wait until health is READY."""
         wait_for(lambda: self.health()["status"] == "READY" or None)
@@ -178,12 +189,3 @@ def events(response: httpx2.Response) -> Iterator[Event]:
         elif not line and data:
             yield Event(name, json.loads("\n".join(data)), number)
             name, data, number = "message", [], None
-
-
-def wait_for(look: Callable[[], Value | None], seconds: float = 20.0) -> Value:
-    """What `look` returns as soon as it is not None."""
-    deadline = time.monotonic() + seconds
-    while (value := look()) is None:
-        assert time.monotonic() < deadline, f"nothing within {seconds} s"
-        time.sleep(0.02)
-    return value

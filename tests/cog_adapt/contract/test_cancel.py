@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tests.cog_adapt.contract.differences import follows_cog
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for
 
 
 @pytest.fixture
@@ -21,9 +21,8 @@ def send(server, pool, **inputs) -> tuple[str, Future]:
     """A synchronous prediction under way: its id, and the answer to come."""
     server.until_idle()
     name = server.new_id()
-    answer = pool.submit(server.post, "/predictions", {"id": name, "input": inputs})
-    wait_for(lambda: server.health()["status"] == "BUSY" or None)
-    time.sleep(0.1)
+    with server.beginning():
+        answer = pool.submit(server.post, "/predictions", {"id": name, "input": inputs})
     return name, answer
 
 
@@ -84,8 +83,8 @@ def test_a_second_cancel_changes_nothing(actions, pool):
 def test_cancel_of_an_asynchronous_prediction(actions, tmp_path):
     mark = tmp_path / "mark"
     actions.until_idle()
-    name = actions.start(action="mark", text=str(mark), seconds=30)
-    time.sleep(0.2)
+    with actions.beginning():
+        name = actions.start(action="mark", text=str(mark), seconds=30)
     actions.cancel(name)
     assert until(mark) == "CancelationException"
 
@@ -93,8 +92,8 @@ def test_cancel_of_an_asynchronous_prediction(actions, tmp_path):
 def test_the_trainings_path_cancels_too(actions, tmp_path):
     mark = tmp_path / "mark"
     actions.until_idle()
-    name = actions.start(action="mark", text=str(mark), seconds=30)
-    time.sleep(0.2)
+    with actions.beginning():
+        name = actions.start(action="mark", text=str(mark), seconds=30)
     assert actions.cancel(name, "trainings").status_code == 200
     assert until(mark) == "CancelationException"
 
@@ -103,8 +102,8 @@ def test_an_async_run_gets_cancelled_error(concurrent, pool, tmp_path):
     mark = tmp_path / "mark"
     name = concurrent.new_id()
     inputs = {"action": "mark", "text": str(mark), "seconds": 30}
-    answer = pool.submit(concurrent.post, "/predictions", {"id": name, "input": inputs})
-    time.sleep(0.4)
+    with concurrent.beginning():
+        answer = pool.submit(concurrent.post, "/predictions", {"id": name, "input": inputs})
     assert concurrent.cancel(name).status_code == 200
     assert answer.result(10).json()["status"] == "canceled"
     assert until(mark) == "CancelledError"
@@ -113,11 +112,11 @@ def test_an_async_run_gets_cancelled_error(concurrent, pool, tmp_path):
 def test_a_cancel_ends_one_of_several(concurrent, pool):
     inputs = {"action": "sleep", "seconds": 0.8}
     names = [concurrent.new_id() for _ in range(2)]
-    answers = [
-        pool.submit(concurrent.post, "/predictions", {"id": name, "input": inputs})
-        for name in names
-    ]
-    time.sleep(0.4)
+    with concurrent.beginning(2):
+        answers = [
+            pool.submit(concurrent.post, "/predictions", {"id": name, "input": inputs})
+            for name in names
+        ]
     concurrent.cancel(names[0])
     assert [answer.result(10).json()["status"] for answer in answers] == ["canceled", "succeeded"]
 
@@ -148,9 +147,9 @@ def test_a_connection_that_breaks_cancels(actions, tmp_path):
     actions.until_idle()
     body = b'{"input":{"action":"mark","seconds":30,"text":"%b"}}' % str(mark).encode()
     head = b"POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    with socket.create_connection(("127.0.0.1", actions.port)) as connection:
+    address = ("127.0.0.1", actions.port)
+    with socket.create_connection(address) as connection, actions.beginning():
         connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        time.sleep(0.4)
     assert until(mark) == "CancelationException"
 
 

@@ -4,7 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.cog_adapt.contract.differences import follows_cog
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for
 
 
 def at_once(server, *bodies):
@@ -31,8 +31,8 @@ def test_one_more_than_there_are_slots(concurrent):
 
 def test_busy_is_when_no_slot_is_free(concurrent):
     concurrent.until_idle()
-    names = [concurrent.start(action="sleep", seconds=30) for _ in range(2)]
-    time.sleep(0.1)
+    with concurrent.beginning(2):
+        names = [concurrent.start(action="sleep", seconds=30) for _ in range(2)]
     assert concurrent.health()["status"] == "READY"
     names.append(concurrent.start(action="sleep", seconds=30))
     wait_for(lambda: concurrent.health()["status"] == "BUSY" or None)

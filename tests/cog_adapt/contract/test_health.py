@@ -1,13 +1,12 @@
 """Section 3: /health-check, setup and its failures, and a model process that dies."""
 
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}\+00:00")
 
@@ -148,8 +147,8 @@ def test_a_model_that_is_ill(healthy, word):
 def test_an_ill_model_is_unhealthy_while_busy(healthy):
     healthy.until_idle()
     (healthy.folder / "health").write_text("false")
-    healthy.start(seconds=0.6)
-    time.sleep(0.2)
+    with healthy.beginning():
+        healthy.start(seconds=0.6)
     assert healthy.health()["status"] == "UNHEALTHY"
     (healthy.folder / "health").write_text("true")
     healthy.until_idle()
@@ -203,8 +202,8 @@ def test_a_model_process_that_dies(launch, reference):
 def test_who_runs_when_the_process_dies_fails_too(launch):
     server = launch("asynchronous.py:Predictor", env={"COG_MAX_CONCURRENCY": "2"})
     with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(server.predict, action="sleep", seconds=30.0)
-        time.sleep(0.5)
+        with server.beginning():
+            other = pool.submit(server.predict, action="sleep", seconds=30.0)
         server.request("POST", "/predictions", {"input": {"action": "die"}})
         body = other.result(10)
     assert (body["status"], body["error"][:14]) == ("failed", "Worker crashed")

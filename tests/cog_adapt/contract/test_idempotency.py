@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for
 
 MISMATCH = {
     "detail": [

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for
 
 
 def test_stdout_and_stderr_in_order(actions):

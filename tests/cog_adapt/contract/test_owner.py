@@ -9,7 +9,7 @@ import pytest
 
 from cog_adapt.server.protocol import OWNER_KEY
 from tests.cog_adapt.contract.differences import expect
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for
 
 KEYS = {"ada-key": "ada", "bob-key": "bob", "ada-new-key": "ada"}
 JSON = {"Content-Type": "application/json"}

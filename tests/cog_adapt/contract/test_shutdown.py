@@ -9,7 +9,8 @@ import httpx2
 import pytest
 
 from tests.cog_adapt.contract.differences import follows_cog
-from tests.cog_adapt.contract.servers import events, wait_for
+from tests.cog_adapt.contract.servers import events
+from tests.cog_adapt.waiting import assert_stays, wait_for, wait_until
 
 ASYNC = {"Prefer": "respond-async"}
 
@@ -23,6 +24,14 @@ def end(server, how):
         server.process.send_signal(how)
 
 
+def refuses_connections(server):
+    try:
+        httpx2.get(f"{server.url}/", trust_env=False)
+    except httpx2.ConnectError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize(
     ("how", "code"), [(signal.SIGTERM, 0), ("/shutdown", 0), (signal.SIGINT, -signal.SIGINT)]
 )
@@ -32,9 +41,7 @@ def test_an_open_request_is_answered(launch, how, code):
         answer = pool.submit(server.predict, action="sleep", seconds=1.2)
         wait_for(lambda: server.health()["status"] == "BUSY" or None)
         end(server, how)
-        time.sleep(0.4)
-        with pytest.raises(httpx2.ConnectError):
-            httpx2.get(f"{server.url}/", trust_env=False)
+        wait_until(lambda: refuses_connections(server))
         assert answer.result(20)["status"] == "succeeded"
     ended = server.process.wait(20)
     assert ended == code or (how == signal.SIGINT and ended in (0, 130))
@@ -75,7 +82,7 @@ def test_the_model_process_ends_too(launch):
 def test_await_explicit_shutdown(launch):
     server = launch("functions.py:shout", flags=("--await-explicit-shutdown", "true"))
     end(server, signal.SIGTERM)
-    time.sleep(0.6)
+    assert_stays(lambda: server.process.poll() is None, 0.6)
     assert server.output() == "T"
     end(server, "/shutdown")
     assert server.process.wait(10) == 0

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
-from tests.cog_adapt.contract.servers import Event, events, wait_for
+from tests.cog_adapt.contract.servers import Event, events
+from tests.cog_adapt.waiting import wait_for
 
 STREAM = {"Accept": "text/event-stream"}
 NO_STREAM = {
@@ -176,8 +177,8 @@ def test_put_starts_a_stream(streaming):
 def test_put_joins_a_stream_and_replays_it(streaming):
     streaming.until_idle()
     inputs = {"words": "a b c", "seconds": 0.5}
-    name = streaming.start(**inputs)
-    time.sleep(0.7)
+    with streaming.beginning(2):
+        name = streaming.start(**inputs)
     body = {"input": inputs}
     found = without_time(streaming.stream(f"/predictions/{name}", body, method="PUT"))
     assert [event for event, _ in found] == ["start", *["output"] * 3, "completed"]
@@ -187,8 +188,8 @@ def test_put_joins_a_stream_and_replays_it(streaming):
 def test_a_replay_beyond_the_history_is_cut(launch):
     server = launch("streaming.py:Predictor", env={"COG_STREAM_HISTORY_CAPACITY": "3"})
     inputs = {"words": "a b c d e f", "seconds": 0.2}
-    name = server.start(**inputs)
-    time.sleep(0.9)
+    with server.beginning(5):
+        name = server.start(**inputs)
     (only,) = server.stream(f"/predictions/{name}", {"input": inputs}, method="PUT")
     assert only.event == "error"
     assert only.data["error"] == "SSE stream replay truncated; events were dropped"
@@ -198,8 +199,8 @@ def test_a_replay_beyond_the_history_is_cut(launch):
 def test_a_history_of_nothing_gives_what_follows(launch):
     server = launch("streaming.py:Predictor", env={"COG_STREAM_HISTORY_CAPACITY": "0"})
     inputs = {"words": "a b c d", "seconds": 0.4}
-    name = server.start(**inputs)
-    time.sleep(0.6)
+    with server.beginning(2):
+        name = server.start(**inputs)
     found = server.stream(f"/predictions/{name}", {"input": inputs}, method="PUT")
     assert [event.event for event in found][-1] == "completed"
     chunks = [event.data["chunk"] for event in found if event.event == "output"]
@@ -217,7 +218,6 @@ def test_leaving_a_stream_that_one_started_cancels(streaming, tmp_path, method):
     streaming.until_idle()
     with streaming.open_stream(path, body, method=method) as response:
         next(event for event in events(response) if event.event == "output")  # so run() is in it
-        time.sleep(0.2)
     assert until(mark) == "CancelationException"
 
 

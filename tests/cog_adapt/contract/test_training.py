@@ -1,13 +1,12 @@
 """Section 8: trainings, in a server that trains and in one that predicts."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
-from tests.cog_adapt.contract.servers import wait_for
 from tests.cog_adapt.contract.serving import wait_until
+from tests.cog_adapt.waiting import wait_for
 
 WEIGHTS = {"weights": "data:application/octet-stream;base64,bg=="}
 ASYNC = {"Prefer": "respond-async"}
@@ -94,12 +93,12 @@ def test_put_runs_a_training(trainer):
 def test_an_asynchronous_training_and_put(trainer):
     trainer.until_idle()
     body = {"id": trainer.new_id(), "input": {"name": "n", "seconds": 20.0}}
-    response = trainer.post("/trainings", body, headers=ASYNC)
-    assert (response.status_code, response.json()) == (
-        202,
-        {"id": body["id"], "status": "starting"},
-    )
-    time.sleep(0.3)
+    with trainer.beginning():
+        response = trainer.post("/trainings", body, headers=ASYNC)
+        assert (response.status_code, response.json()) == (
+            202,
+            {"id": body["id"], "status": "starting"},
+        )
     response = trainer.request("PUT", f"/trainings/{body['id']}", {"input": body["input"]})
     assert (response.status_code, response.json()) == (
         202,
@@ -121,8 +120,8 @@ def test_cancel(trainer, kind):
     name = trainer.new_id()
     inputs = {"name": "n", "steps": 500, "seconds": 0.1}
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(trainer.post, "/trainings", {"id": name, "input": inputs})
-        time.sleep(0.4)
+        with trainer.beginning():
+            answer = pool.submit(trainer.post, "/trainings", {"id": name, "input": inputs})
         assert trainer.cancel(name, kind).status_code == 200
         body = answer.result(10).json()
     assert body["status"] == "canceled"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
 from tests.cog_adapt.contract.receivers import Answer
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import assert_stays, wait_for
 
 HOOK = "/hook"
 
@@ -97,9 +97,9 @@ def test_a_cancelled_prediction(actions, receiver):
     actions.until_idle()
     body = {"id": actions.new_id(), "input": {"action": "sleep", "seconds": 30}}
     body["webhook"] = receiver.url + HOOK
-    actions.post("/predictions", body, headers={"Prefer": "respond-async"})
+    with actions.beginning():
+        actions.post("/predictions", body, headers={"Prefer": "respond-async"})
     wait_for(lambda: receiver.requests or None)
-    time.sleep(0.2)
     actions.cancel(body["id"])
     end = receiver.final()
     assert end["metrics"].pop("predict_time") > 0
@@ -132,7 +132,8 @@ def test_the_input_is_never_sent(actions, receiver):
 def test_the_filter_chooses_events(actions, receiver, chosen, statuses):
     hook = {"webhook": receiver.url + HOOK, "webhook_events_filter": chosen}
     actions.post("/predictions", {"input": {"action": "log"}, **hook})
-    time.sleep(0.5)
+    wait_for(lambda: len(receiver.requests) >= len(statuses) or None)
+    assert_stays(lambda: len(receiver.requests) == len(statuses), 0.5)
     assert sorted(each.json["status"] for each in receiver.requests) == statuses
     if chosen == ["logs"]:
         assert receiver.requests[0].json["logs"].startswith("one\n")
@@ -216,16 +217,16 @@ def test_other_answers_are_final(actions, receiver, code):
     receiver.answer(HOOK, Answer(code))
     hook = {"webhook": receiver.url + HOOK, "webhook_events_filter": ["completed"]}
     actions.post("/predictions", {**hook})
-    time.sleep(1.0)
-    assert len(receiver.requests) == 1
+    wait_for(lambda: receiver.requests or None)
+    assert_stays(lambda: len(receiver.requests) == 1, 1.0)
 
 
 def test_other_events_are_sent_once(actions, receiver):
     receiver.answer(HOOK, Answer(500))
     hook = {"webhook": receiver.url + HOOK, "webhook_events_filter": ["start", "output"]}
     actions.post("/predictions", {**hook})
-    time.sleep(1.0)
-    assert len(receiver.requests) == 2
+    wait_for(lambda: len(receiver.requests) == 2 or None)
+    assert_stays(lambda: len(receiver.requests) == 2, 1.0)
 
 
 def test_a_receiver_that_is_down_holds_up_nothing(actions):
@@ -245,8 +246,7 @@ def test_a_receiver_that_is_slow_holds_up_nothing(actions, receiver):
 def test_refused_requests_send_nothing(actions, receiver):
     body = {"input": {"text": 5}, "webhook": receiver.url + HOOK}
     assert actions.post("/predictions", body).status_code == 422
-    time.sleep(0.3)
-    assert receiver.requests == []
+    assert_stays(lambda: not receiver.requests, 0.3)
 
 
 def test_streams_send_webhooks_too(streaming, receiver):

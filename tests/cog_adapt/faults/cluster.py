@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.cog_adapt.contract.receivers import Received, Receiver
-from tests.cog_adapt.contract.servers import Server, wait_for
+from tests.cog_adapt.contract.servers import Server
 from tests.cog_adapt.contract.serving import serving
+from tests.cog_adapt.waiting import wait_for
 
 FINAL = ("succeeded", "failed", "canceled")
 SECONDS = 60.0

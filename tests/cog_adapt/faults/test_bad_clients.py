@@ -8,8 +8,8 @@ from collections import Counter
 
 import httpx2
 
-from tests.cog_adapt.contract.servers import wait_for
 from tests.cog_adapt.faults.cluster import FINAL, IS_FULL, record, statuses, submit
+from tests.cog_adapt.waiting import wait_for
 
 SECONDS = 60.0 if IS_FULL else 4.0
 GOOD = b'{"input": {"name": "ok"}}'

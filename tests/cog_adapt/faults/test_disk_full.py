@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cog_adapt.contract.servers import wait_for
 from tests.cog_adapt.faults.cluster import SECONDS, assert_told_once, record, statuses, submit
+from tests.cog_adapt.waiting import wait_for
 
 
 @pytest.fixture

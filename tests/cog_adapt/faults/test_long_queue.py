@@ -5,8 +5,8 @@
 
 from pathlib import Path
 
-from tests.cog_adapt.contract.servers import wait_for
 from tests.cog_adapt.faults.cluster import IS_FULL, full, kill, record, submit
+from tests.cog_adapt.waiting import wait_for
 
 COUNT = 10_000 if IS_FULL else 1_000
 LONG = 600.0

@@ -2,7 +2,7 @@
 
 import time
 
-from tests.cog_adapt.contract.servers import events, wait_for
+from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.faults.cluster import (
     SECONDS,
     assert_told_once,
@@ -13,6 +13,7 @@ from tests.cog_adapt.faults.cluster import (
     submit,
     until_gone,
 )
+from tests.cog_adapt.waiting import wait_for
 
 KILLED = "was killed by signal 9 (SIGKILL)"
 

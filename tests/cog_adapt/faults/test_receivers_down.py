@@ -5,7 +5,6 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.cog_adapt.contract.receivers import Answer, Receiver
-from tests.cog_adapt.contract.servers import wait_for
 from tests.cog_adapt.contract.serving import free_port
 from tests.cog_adapt.faults.cluster import (
     SECONDS,
@@ -15,6 +14,7 @@ from tests.cog_adapt.faults.cluster import (
     statuses,
     submit,
 )
+from tests.cog_adapt.waiting import wait_for
 
 FINAL = ("succeeded", "failed", "canceled")
 

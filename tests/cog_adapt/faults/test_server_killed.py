@@ -6,7 +6,6 @@ import time
 
 import httpx2
 
-from tests.cog_adapt.contract.servers import wait_for
 from tests.cog_adapt.faults.cluster import (
     IS_FULL,
     SECONDS,
@@ -20,6 +19,7 @@ from tests.cog_adapt.faults.cluster import (
     until_final,
     until_gone,
 )
+from tests.cog_adapt.waiting import assert_stays, wait_for
 
 ROUNDS = 12 if IS_FULL else 2
 
@@ -121,7 +121,7 @@ def test_a_server_that_cannot_be_set_up_leaves_what_waits_to_one_that_can(cluste
     (cluster.folder / "setup").write_text("raise")
     broken = cluster.start(until=None)
     wait_for(lambda: "setup failed" in broken.text() or None, SECONDS)
-    time.sleep(0.3)
+    assert_stays(lambda: cluster.book("begun") == ["running"], 0.3)
     (cluster.folder / "setup").write_text("")
     good = cluster.start()
     assert until_final(good, "running", "waiting")["running"]["status"] == "failed"

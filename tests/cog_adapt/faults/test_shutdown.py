@@ -6,7 +6,7 @@ import time
 import httpx2
 import pytest
 
-from tests.cog_adapt.contract.servers import events, wait_for
+from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.faults.cluster import (
     SECONDS,
     assert_told_once,
@@ -17,6 +17,7 @@ from tests.cog_adapt.faults.cluster import (
     submit,
     until_gone,
 )
+from tests.cog_adapt.waiting import assert_stays, wait_for
 
 
 def end(server, how=signal.SIGTERM):
@@ -88,8 +89,7 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_nothing(cluster, receiver):
     submit(server, "queued", webhook=receiver.url)
     cluster.until_begun("running")
     server.process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
-    assert server.process.poll() is None, "it has not waited"
+    assert_stays(lambda: server.process.poll() is None, 0.5)
     assert end(server, signal.SIGINT) == -signal.SIGINT
     statuses_again = statuses(cluster.start(), "running", "queued")
     assert statuses_again == {"running": "failed", "queued": "succeeded"}
@@ -109,8 +109,7 @@ def test_sigterm_counts_for_nothing_where_an_explicit_shutdown_is_awaited(cluste
         told = pool.submit(stream)
         cluster.until_begun("stream")
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
-        assert server.health()["status"] == "BUSY"
+        assert_stays(lambda: server.health()["status"] == "BUSY", 0.3)
         cluster.open_gate()
         assert told.result(SECONDS)[-1].data["status"] == "succeeded"
     assert end(server, "/shutdown") == 0

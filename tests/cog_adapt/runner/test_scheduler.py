@@ -13,6 +13,7 @@ from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.scheduler import Scheduler, once
 from tests.cog_adapt.conftest import thread_modes
 from tests.cog_adapt.models import Cancelled
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 @pytest.fixture
@@ -358,8 +359,7 @@ def test_a_caller_on_an_event_loop_waits_without_blocking_it(row):
         waiting = asyncio.create_task(
             row.submit_long(ticks("a", 3, [])).wait_async(progress.append)
         )
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
+        await assert_stays_so(lambda: not waiting.done(), 0.02)
         line.release()
         return await waiting, progress
 
@@ -377,8 +377,9 @@ def test_an_error_reaches_a_caller_on_an_event_loop(row):
 
 def test_cancelling_a_task_drops_its_work(row):
     async def scene():
-        waiting = asyncio.create_task(row.submit_long(ticks("a", 10**9, [])).wait_async())
-        await asyncio.sleep(0.01)
+        begun = []
+        waiting = asyncio.create_task(row.submit_long(ticks("a", 10**9, begun)).wait_async())
+        await until(lambda: begun)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

@@ -96,6 +96,12 @@ OUTPUTS = {
 }
 
 
+def note_begun() -> None:
+    """Tell the test, by one more letter in a file, that work has begun."""
+    with open("begun", "a") as begun:
+        begun.write("x")
+
+
 class Predictor(BaseRunner):
     def setup(self) -> None:
         print("setting up", flush=True)
@@ -120,6 +126,7 @@ class Predictor(BaseRunner):
     def sleep(self, text, seconds, file):
         """In steps that a cancellation can interrupt."""
         print("sleeping", flush=True)
+        note_begun()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(0.005)
@@ -146,6 +153,7 @@ class Predictor(BaseRunner):
         return "swallowed"
 
     def one_call(self, text, seconds, file):
+        note_begun()
         time.sleep(seconds)
         return text
 

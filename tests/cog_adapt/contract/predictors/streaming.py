@@ -8,6 +8,12 @@ import cog
 from cog import BaseRunner, ConcatenateIterator, Input
 
 
+def note_begun() -> None:
+    """Tell the test, by one more letter in a file, that work has begun."""
+    with open("begun", "a") as begun:
+        begun.write("x")
+
+
 class Predictor(BaseRunner):
     @cog.streaming
     def run(
@@ -29,6 +35,7 @@ class Predictor(BaseRunner):
                     print(f"word {word}", flush=True)
                     print(f"err {word}", file=sys.stderr, flush=True)
                 yield word
+                note_begun()
                 end = time.monotonic() + seconds
                 while time.monotonic() < end:
                     time.sleep(0.005)
