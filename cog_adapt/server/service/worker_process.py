@@ -1,4 +1,8 @@
-"""Starts one worker process, talks to it over a socket, and notices its exit."""
+"""One worker process: started, spoken to over a socket, and its exit noticed.
+
+Its death is seen by the kernel's handle of it, and by the end of the socket: a fork of it may live
+on, and hold every pipe open.
+"""
 
 import asyncio
 import contextlib
@@ -7,6 +11,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from multiprocessing.context import SpawnProcess
 
 import msgspec
 import structlog
@@ -15,8 +20,10 @@ from cog_adapt.server.protocol import Frames, Report, Request, to_frame
 from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
+from cog_adapt.server.worker.processes import end_session
 
 _READ = 2**18
+_SECONDS_TO_EXIT = 1.0  # between the end of the socket and that of the process
 log = structlog.get_logger()
 
 
@@ -43,26 +50,40 @@ class WorkerProcess:
         )
         self._process.start()
         theirs.close()
-        self._connection = Connection(ours, on_report, self.kill)
-        asyncio.get_running_loop().add_reader(self._process.sentinel, self._notice_exit)
+        self._cause: str | None = None
+        self._loop = asyncio.get_running_loop()
+        self._connection = Connection(ours, on_report, self._leave)
+        self._end = _handle(self._process)
+        self._loop.add_reader(self._end, self._notice_exit)
 
     def send(self, request: Request) -> bool:
         """Send a request. Return False if the process is gone and cannot have read the request."""
         return not self.exited.is_set() and self._connection.write(to_frame(request))
 
-    def kill(self) -> None:
-        """End the process at once."""
-        if not self.exited.is_set() and self._process.is_alive():
-            self._process.kill()
+    def kill(self, cause: str | None = None) -> None:
+        """End the process at once, with all that it has started.
+
+        Args:
+            cause: what to say in place of how it ended.
+        """
+        if not self.exited.is_set() and self._process.pid is not None:
+            self._cause = self._cause or cause
+            end_session(self._process.pid)
+
+    def _leave(self, cause: str) -> None:
+        """End a process that cannot be spoken to, and give one that ends the time to."""
+        self._loop.call_later(_SECONDS_TO_EXIT, self.kill, cause)
 
     def _notice_exit(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._process.sentinel)
+        self._loop.remove_reader(self._end)
+        os.close(self._end)
+        if self._process.pid is not None:
+            end_session(self._process.pid)  # before it is waited for: the number is still its own
         self._process.join()
-        _end_group(self._process.pid)
         remove_temp_files(self._config.prefix)
         self.exited.set()
         self._connection.drain()
-        self._on_exit(_cause(self._process.exitcode))
+        self._on_exit(self._cause or _cause(self._process.exitcode))
 
 
 class Connection:
@@ -70,17 +91,18 @@ class Connection:
 
     Args:
         channel: the socket.
-        on_report: called with each report.
-        on_nonsense: called when the process sends something other than a report; reading ends then.
+        on_report: gets each report.
+        on_end: called with the reason when nothing more is heard: the process has closed the socket,
+            or said what is no report.
     """
 
     def __init__(
         self,
         channel: socket.socket,
         on_report: Callable[[Report], None],
-        on_nonsense: Callable[[], None],
+        on_end: Callable[[str], None],
     ) -> None:
-        self._socket, self._on_report, self._on_nonsense = channel, on_report, on_nonsense
+        self._socket, self._on_report, self._on_end = channel, on_report, on_end
         self._frames = Frames.of_reports()
         self._waiting = bytearray()
         self._loop = asyncio.get_running_loop()
@@ -121,13 +143,14 @@ class Connection:
             data = b""
         if not data:
             self._close()
+            self._on_end("closed its connection, and was killed")
             return False
         try:
             reports = self._frames.feed(data)
         except msgspec.DecodeError:
             log.exception("model process is not understood, and ended")
             self._close()
-            self._on_nonsense()
+            self._on_end("said what is no report, and was killed")
             return False
         for report in reports:
             self._publish(report)
@@ -157,11 +180,14 @@ class Connection:
         self._socket.close()
 
 
-def _end_group(process: int | None) -> None:
-    """Kill the worker's process group."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if process is not None:
-            os.killpg(process, signal.SIGKILL)
+def _handle(process: SpawnProcess) -> int:
+    """Return a descriptor that can be read from once the process has ended.
+
+    Where there is none of the kernel's, a fork that keeps the other end of a pipe hides the end.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        return os.pidfd_open(process.pid or 0)
+    return os.dup(process.sentinel)
 
 
 def _cause(code: int | None) -> str:

@@ -1,5 +1,6 @@
 """Starts a spawned worker; the front process imports this module and nothing below it."""
 
+import multiprocessing
 import os
 import socket
 
@@ -8,7 +9,14 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 def enter(channel: socket.socket, config: WorkerConfig) -> None:
     """Run the worker, whose modules are imported only in it."""
+    from cog_adapt.server.worker.guard import end_with, start_guard
+
+    front = multiprocessing.parent_process()
+    os.setsid()  # the front process ends it with all that it has started
+    if front is not None and front.pid is not None:
+        end_with(front.pid)
+        start_guard(front.pid, config.prefix)
+
     from cog_adapt.server.worker.main import main
 
-    os.setpgrp()  # the front process ends it with all that it has started
     main(channel, config)

@@ -1,4 +1,4 @@
-"""The processes that the model has started, read from /proc."""
+"""The processes that a model has started, read from /proc, and their ends."""
 
 import contextlib
 import os
@@ -16,18 +16,23 @@ def descendants() -> set[int]:
     """Return the ids of all processes below this one, including zombies."""
     if not _has_children():
         return set()
-    found: set[int] = set()
-    unseen = [os.getpid()]
-    while unseen:
-        new = _children(unseen.pop()) - found
-        found |= new
-        unseen += new
-    return found
+    return _below(os.getpid())
 
 
 def end_descendants() -> None:
     """Kill all processes below this one."""
     _signal(descendants(), signal.SIGKILL)
+
+
+def end_session(leader: int) -> None:
+    """Kill a worker, all of its process group and session, and what else is below it now.
+
+    A program in a session of its own, whose parent has ended, is not found.
+    """
+    below = _below(leader)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    _signal({leader} | below | _session(leader), signal.SIGKILL)
 
 
 def end_newer_than(before: set[int]) -> None:
@@ -60,6 +65,26 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _below(process: int) -> set[int]:
+    found: set[int] = set()
+    unseen = [process]
+    while unseen:
+        new = _children(unseen.pop()) - found
+        found |= new
+        unseen += new
+    return found
+
+
+def _session(leader: int) -> set[int]:
+    found: set[int] = set()
+    with contextlib.suppress(OSError):  # without /proc its group has to do
+        for process in (int(each) for each in os.listdir("/proc") if each.isdecimal()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getsid(process) == leader:
+                    found.add(process)
+    return found
 
 
 def _children(process: int) -> set[int]:

@@ -13,9 +13,9 @@ async def until(look):
             await asyncio.sleep(0.02)
 
 
-def link_and_peer(on_report, on_nonsense=None):
+def link_and_peer(on_report, on_end=lambda _: None):
     ours, theirs = socket.socketpair()
-    return Connection(ours, on_report, on_nonsense), theirs
+    return Connection(ours, on_report, on_end), theirs
 
 
 def test_one_report_that_cannot_be_taken_loses_no_other():
@@ -40,11 +40,11 @@ def test_one_report_that_cannot_be_taken_loses_no_other():
 def test_a_peer_that_is_not_understood_is_left():
     async def scene():
         faults = []
-        link, theirs = link_and_peer(lambda _: None, lambda: faults.append(1))
+        link, theirs = link_and_peer(lambda _: None, faults.append)
         theirs.sendall(b"\x00\x00\x00\x02hi")
         theirs.setblocking(False)
         assert await asyncio.get_running_loop().sock_recv(theirs, 1) == b""
-        assert faults == [1]
+        assert faults == ["said what is no report, and was killed"]
         assert link.write(b"x") is False
         theirs.close()
 
@@ -71,8 +71,8 @@ def test_a_frame_larger_than_the_socket_takes_arrives_whole():
 
 def test_what_was_said_before_the_end_is_read_and_the_socket_closed():
     async def scene():
-        heard, faults = [], []
-        link, theirs = link_and_peer(heard.append, lambda: faults.append(1))
+        heard, ends = [], []
+        link, theirs = link_and_peer(heard.append, ends.append)
         frames = [to_frame(Log("a", "stdout", "x" * 300_000)) for _ in range(3)]
         sending = asyncio.create_task(asyncio.to_thread(theirs.sendall, b"".join(frames)))
         await until(sending.done)
@@ -80,7 +80,7 @@ def test_what_was_said_before_the_end_is_read_and_the_socket_closed():
         theirs.close()
         link.drain()
         assert [type(report) for report in heard] == [Log, Log, Log, Finished]
-        assert (link._socket.fileno(), faults) == (-1, [])
+        assert (link._socket.fileno(), ends) == (-1, ["closed its connection, and was killed"])
         link.drain()  # nothing is left to close
 
     asyncio.run(scene())
@@ -88,9 +88,11 @@ def test_what_was_said_before_the_end_is_read_and_the_socket_closed():
 
 def test_a_peer_that_ends_is_read_no_more():
     async def scene():
-        link, theirs = link_and_peer(lambda _: None)
+        ends = []
+        link, theirs = link_and_peer(lambda _: None, ends.append)
         theirs.close()
         await until(lambda: link._socket.fileno() < 0)
+        assert ends == ["closed its connection, and was killed"]
         assert link.write(b"x") is False
 
     asyncio.run(scene())

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import tempfile
 from dataclasses import replace
 from typing import Any
@@ -19,8 +20,12 @@ import os, subprocess, time
 class Predictor:
     def setup(self):
         self.child = subprocess.Popen(["sleep", "600"])
+        fork = os.fork()
+        if fork == 0:
+            os.setpgrp()  # with every descriptor of its parent, and out of its group
+            time.sleep(600)
         with open("child", "w") as file:
-            file.write(str(self.child.pid))
+            file.write(f"{self.child.pid} {fork}")
     def run(self, seconds: float = 0.0) -> str:
         time.sleep(seconds)
         return "done"
@@ -89,15 +94,15 @@ def test_a_cancel_reaches_the_run_that_was_sent_before_it(play):
 
 def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_path):
     async def scene(process, _, exits):
-        child = int((tmp_path / "child").read_text())
+        children = [int(each) for each in (tmp_path / "child").read_text().split()]
         left, other = (tmp_path / f"{prefix}x" for prefix in (process._config.prefix, "other"))
         left.touch()
         other.touch()
-        assert is_alive(child)
+        assert all(map(is_alive, children))
         process.kill()
         await until(process.exited.is_set)
         assert exits == ["was killed by signal 9 (SIGKILL)"]
-        await until(lambda: not is_alive(child))
+        await until(lambda: not any(map(is_alive, children)))
         assert (left.exists(), other.exists()) == (False, True)
         assert process.send(Run("a", b"{}", {})) is False
         process.send(Cancel("a"))
@@ -110,11 +115,45 @@ def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_pa
     play(scene)
 
 
+def test_the_death_of_a_process_is_seen_though_its_fork_holds_every_descriptor(play, tmp_path):
+    async def scene(process, _, exits):
+        os.kill(process._process.pid, signal.SIGSEGV)
+        await until(lambda: exits)
+        assert exits == ["was killed by signal 11 (SIGSEGV)"]
+        children = [int(each) for each in (tmp_path / "child").read_text().split()]
+        await until(lambda: not any(map(is_alive, children)))
+
+    play(scene)
+
+
+def test_a_process_is_killed_for_a_cause_while_it_is_stopped(play):
+    async def scene(process, _, exits):
+        os.kill(process._process.pid, signal.SIGSTOP)
+        process.kill("hung")
+        process.kill("and again")
+        await until(lambda: exits)
+        assert exits == ["hung"]
+
+    play(scene)
+
+
+def test_without_a_handle_of_the_kernels_the_pipe_tells(monkeypatch, play, tmp_path):
+    monkeypatch.delattr(os, "pidfd_open")
+
+    async def scene(process, _, exits):
+        children = [int(each) for each in (tmp_path / "child").read_text().split()]
+        for each in (*children, process._process.pid):
+            os.kill(each, signal.SIGKILL)
+        await until(lambda: exits)
+
+    play(scene)
+
+
 def test_a_process_that_talks_nonsense_is_ended(play):
     async def scene(process, _, exits):
-        process._connection._on_nonsense()
+        process._connection._on_end("said what is no report, and was killed")
         await until(lambda: exits)
-        assert exits == ["was killed by signal 9 (SIGKILL)"]
+        assert exits == ["said what is no report, and was killed"]
 
     play(scene)
 

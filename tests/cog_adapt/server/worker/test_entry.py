@@ -1,23 +1,33 @@
 """Where a spawned worker begins."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
-from cog_adapt.server.worker import main
+import pytest
+
+from cog_adapt.server.worker import guard, main
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
 
 
-def test_it_runs_main_in_a_process_group_of_its_own(monkeypatch):
+@pytest.mark.parametrize(
+    ("front", "bound"), [(SimpleNamespace(pid=7), [("end", 7), ("guard", 7, "tmp")]), (None, [])]
+)
+def test_it_runs_main_in_a_session_of_its_own_that_ends_with_the_front(monkeypatch, front, bound):
     calls = []
-    monkeypatch.setattr(os, "setpgrp", lambda: calls.append("group"))
+    monkeypatch.setattr(os, "setsid", lambda: calls.append("session"))
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: front)
+    monkeypatch.setattr(guard, "end_with", lambda *arguments: calls.append(("end", *arguments)))
+    monkeypatch.setattr(guard, "start_guard", lambda *arguments: calls.append(("guard", *arguments)))
     monkeypatch.setattr(main, "main", lambda *arguments: calls.append(arguments))
     config = WorkerConfig("predict.py")
     channel: Any = "channel"
     enter(channel, config)
-    assert calls == ["group", ("channel", config)]
+    assert calls == ["session", *bound, ("channel", config)]
 
 
 def test_the_front_process_imports_nothing_of_the_worker_with_it():
