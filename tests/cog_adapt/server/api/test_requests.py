@@ -17,7 +17,8 @@ from cog_adapt.server.errors import InvalidRequest, NotReady, NotStreamable, Sha
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.schema.openapi import openapi_schema
-from cog_adapt.server.schema.validation import REDACTED, InputValidator, InvalidInputs
+from cog_adapt.server.schema.problems import InvalidInputs
+from cog_adapt.server.schema.validation import REDACTED, InputValidator
 from cog_adapt.server.service.service import NOT_SET_UP
 
 
