@@ -59,6 +59,7 @@ class PredictionRequest(msgspec.Struct, frozen=True):
         timeout: seconds until it is cancelled; None: without limit.
         headers: of the request, to pass on to webhooks (tracing).
         created_at: when it was accepted; None: now. `timeout` counts from then.
+        input_digest: of the input, where it is known; else it is computed when it is asked for.
     """
 
     id: str
@@ -75,6 +76,7 @@ class PredictionRequest(msgspec.Struct, frozen=True):
     timeout: float | None = None
     headers: Mapping[str, str] = {}
     created_at: datetime | None = None
+    input_digest: str = ""
 
     @property
     def owner(self) -> str:
@@ -93,7 +95,7 @@ class PredictionRequest(msgspec.Struct, frozen=True):
     @property
     def digest(self) -> str:
         """Of the input, to tell whether another request asks the same."""
-        return digest_of(self.input)
+        return self.input_digest or digest_of(self.input)
 
 
 class Prediction:
