@@ -125,6 +125,7 @@ async def _running(parts: Parts) -> AsyncIterator[None]:
         await parts.service.close(seconds)
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
         await parts.webhooks.close()
+        parts.large_bodies.close()
         await records.close()
 
 

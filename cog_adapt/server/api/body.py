@@ -1,7 +1,7 @@
 """The body of a request, read from its bytes as Cog's server does.
 
-The body must be strict UTF-8 without lone surrogates, have at most 127 levels and no key twice.
-`schema/validation.py` checks whether the inputs fit the model.
+Strict UTF-8, no lone surrogates, at most 127 levels, no key twice. Whether the inputs fit the
+model is the business of `schema/validation.py`; `large_bodies` does the same in another process.
 """
 
 import re
@@ -11,7 +11,9 @@ import msgspec
 
 from cog_adapt.server.api import strict_json
 from cog_adapt.server.errors import InvalidRequest, JsonError, MediaTypeError, ShapeError
-from cog_adapt.server.service.prediction import ALL_EVENTS, WebhookEvent
+from cog_adapt.server.schema.problems import shorten
+from cog_adapt.server.schema.validation import InputValidator
+from cog_adapt.server.service.prediction import ALL_EVENTS, WebhookEvent, digest_of, encode
 
 _WRONG_SHAPE = "Failed to deserialize the JSON body into the target type: "
 _EMPTY = msgspec.Raw(b"{}")
@@ -51,6 +53,20 @@ class RequestBody(msgspec.Struct):
         return ALL_EVENTS
 
 
+class EncodedInputs(msgspec.Struct, frozen=True):
+    """Inputs that fit the model, as JSON.
+
+    Attributes:
+        known: what the model gets.
+        redacted: the same with secrets starred out; None where there is no secret.
+        digest: tells whether another request asks the same.
+    """
+
+    known: bytes
+    redacted: bytes | None
+    digest: str
+
+
 _decoder = msgspec.json.Decoder(RequestBody)
 _any = msgspec.json.Decoder()
 _KEYS = tuple(f'"{name}"'.encode() for name in RequestBody.__struct_fields__)
@@ -79,7 +95,8 @@ def read_body(content: bytes, content_type: str | None, *, strict: bool) -> Requ
         body = _decoder.decode(content)
     except msgspec.ValidationError as error:
         location = _location(str(error))
-        raise ShapeError(f"{_WRONG_SHAPE}{error}", location, "type_error") from error
+        reason = shorten(f"{_WRONG_SHAPE}{error}")
+        raise ShapeError(reason, location, "type_error") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
     duplicate = strict_json.find_duplicate(content, _KEYS, bytes(body.input))
@@ -100,6 +117,19 @@ def read_input(body: RequestBody) -> Any:  # noqa: ANN401 - any JSON; validation
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
     return {} if value is None else value
+
+
+def encode_inputs(validator: InputValidator, body: RequestBody) -> EncodedInputs:
+    """Check the inputs of a body, and encode them.
+
+    Raises:
+        JsonError: they are no JSON.
+        InvalidInputs: they do not fit.
+    """
+    checked = validator.check(read_input(body), len(body.input))
+    known = encode(checked.known)
+    redacted = None if checked.redacted is None else encode(checked.redacted)
+    return EncodedInputs(known, redacted, digest_of(known))
 
 
 def check_id(prediction_id: str) -> None:

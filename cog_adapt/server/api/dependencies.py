@@ -4,13 +4,14 @@ Your own routes ask for the parts as the server's routes do; `server/app.py` sho
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import unquote
 
 from fastapi import Depends, FastAPI
 from starlette.requests import Request
 
+from cog_adapt.server.api.large_bodies import LargeBodies
 from cog_adapt.server.api.shapes import PathId
 from cog_adapt.server.errors import InvalidPath
 from cog_adapt.server.service.health import HealthMonitor
@@ -31,6 +32,7 @@ class Parts:
         webhooks: sends events.
         metrics: for Prometheus.
         shut_down: ends the server.
+        large_bodies: reads them.
     """
 
     settings: Settings
@@ -39,6 +41,7 @@ class Parts:
     webhooks: Webhooks
     metrics: Metrics
     shut_down: Callable[[], None]
+    large_bodies: LargeBodies = field(default_factory=LargeBodies)
 
 
 def parts_in(app: FastAPI) -> Parts:

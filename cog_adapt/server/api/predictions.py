@@ -110,7 +110,9 @@ class _Call:
         if dispatcher is None:
             raise NotFound(f"this server runs no {NOUNS[kind]}s; it has no code for them.")
         self.dispatcher: Dispatcher = dispatcher
-        self.parser = RequestParser(self.service, parts.webhooks, kind, dispatcher.kind)
+        self.parser = RequestParser(
+            self.service, parts.webhooks, kind, dispatcher.kind, parts.large_bodies
+        )
         self.preferences: Preferences = read_preferences(request.headers, strict=self.is_strict)
 
 

@@ -5,9 +5,17 @@ The checks are: JSON, the id in the path, whether it is known, streams, readines
 
 from collections.abc import Mapping
 
+import msgspec
 from starlette.requests import Request
 
-from cog_adapt.server.api.body import RequestBody, check_id, read_body, read_input
+from cog_adapt.server.api.body import (
+    EncodedInputs,
+    RequestBody,
+    check_id,
+    encode_inputs,
+    read_body,
+)
+from cog_adapt.server.api.large_bodies import LARGE_BYTES, Job, LargeBodies, LargeBody
 from cog_adapt.server.api.preferences import Preferences
 from cog_adapt.server.errors import (
     InvalidRequest,
@@ -17,9 +25,9 @@ from cog_adapt.server.errors import (
 )
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import NOUNS, OWNER_KEY, Kind
-from cog_adapt.server.schema.validation import CheckedInputs
-from cog_adapt.server.service.prediction import PredictionRequest, digest_of, encode, new_id
-from cog_adapt.server.service.service import NOT_SET_UP, PredictionService
+from cog_adapt.server.schema.problems import InvalidInputs
+from cog_adapt.server.service.prediction import PredictionRequest, new_id
+from cog_adapt.server.service.service import COMPONENTS, NOT_SET_UP, PredictionService
 from cog_adapt.server.webhooks import Webhooks
 
 _MOST_RETRIES = 10
@@ -30,17 +38,23 @@ class RequestParser:
     """Reads requests for one kind.
 
     Args:
-        service: runs the predictions.
-        webhooks: knows the URLs that could never be called.
-        kind: prediction or training, by the path; selects the schema of the inputs.
-        runs: the kind that really runs; Cog's server in train mode trains, whatever the path.
+        service: where they go.
+        webhooks: knows which URLs could never be sent to.
+        kind: prediction or training, by the path; it says what inputs must look like.
+        runs: what runs; Cog's server in train mode trains, whatever the path.
+        large: reads large bodies.
     """
 
     def __init__(
-        self, service: PredictionService, webhooks: Webhooks, kind: Kind, runs: Kind
+        self,
+        service: PredictionService,
+        webhooks: Webhooks,
+        kind: Kind,
+        runs: Kind,
+        large: LargeBodies,
     ) -> None:
         self._service, self._webhooks, self.kind, self._runs = service, webhooks, kind, runs
-        self._strict = service.settings.strict_cog
+        self._strict, self._large = service.settings.strict_cog, large
 
     async def body(self, request: Request, prediction_id: str | None = None) -> RequestBody:
         """Read the body of a request; the path gives the prediction's id, the key the owner.
@@ -51,8 +65,14 @@ class RequestParser:
             InvalidRequest: the body names another id, or a webhook that could never be called.
         """
         content_type = request.headers.get("content-type")
-        content = b"" if self._strict and content_type is None else await request.body()
-        body = read_body(content, content_type, strict=self._strict)
+        content = bytearray()
+        if content_type is not None or not self._strict:
+            async for piece in request.stream():
+                content += piece
+        if len(content) > LARGE_BYTES:
+            body: RequestBody = await self._large.read(content, self._job(content, content_type))
+        else:
+            body = read_body(bytes(content), content_type, strict=self._strict)
         _name_owner(body.context, request)
         if prediction_id is not None:
             if body.id not in (None, prediction_id):
@@ -96,13 +116,13 @@ class RequestParser:
         if not self._service.is_ready or self._service.is_closing:
             raise NotReady(NOT_SET_UP if self._strict else self._service.why_not_ready)
         inputs = self._read_inputs(body)
-        raw = encode(inputs.known)
         nobody_waits = preferences.is_async or preferences.wait is not None
         return PredictionRequest(
             id=new_id() if body.id is None else body.id,
             kind=self._runs,
-            input=raw,
-            redacted_input=raw if inputs.redacted is None else encode(inputs.redacted),
+            input=inputs.known,
+            redacted_input=inputs.known if inputs.redacted is None else inputs.redacted,
+            input_digest=inputs.digest,
             context=body.context,
             webhook=body.webhook,
             events=body.events,
@@ -120,7 +140,7 @@ class RequestParser:
         Raises:
             InvalidInputs: the inputs do not fit.
         """
-        return digest_of(encode(self._read_inputs(body).known))
+        return self._read_inputs(body).digest
 
     def _check_webhook(self, url: str | None) -> None:
         """Refuse a malformed URL; in strict mode ignore the URL, as Cog does."""
@@ -128,8 +148,24 @@ class RequestParser:
         if fault is not None and not self._strict:
             raise InvalidRequest(f"webhook: {fault}", ("body", "webhook"))
 
-    def _read_inputs(self, body: RequestBody) -> CheckedInputs:
-        inputs = read_input(body)
+    def _job(self, content: bytearray, content_type: str | None) -> Job:
+        document, component = self._service.schema(), COMPONENTS[self.kind]
+        is_known = component in document.get("components", {}).get("schemas", {})
+        return Job(
+            size=len(content),
+            content_type=content_type,
+            strict=self._strict,
+            document=msgspec.json.encode(document) if is_known else b"",
+            component=component,
+            most_characters=self._service.settings.max_string_length,
+        )
+
+    def _read_inputs(self, body: RequestBody) -> EncodedInputs:
+        checked = body.checked if isinstance(body, LargeBody) else None
+        if isinstance(checked, EncodedInputs):
+            return checked
+        if checked is not None:
+            raise InvalidInputs(checked)
         try:
             validator = self._service.validator(self.kind)
         except KeyError as error:
@@ -137,7 +173,7 @@ class RequestParser:
                 f"the code for {NOUNS[self.kind]}s does not load; why is in setup.logs of "
                 "GET /health-check."
             ) from error
-        return validator.check(inputs, len(body.input))
+        return encode_inputs(validator, body)
 
 
 def _name_owner(context: dict[str, str], request: Request) -> None:

@@ -12,7 +12,7 @@ from starlette.routing import Match
 
 from cog_adapt.server import errors
 from cog_adapt.server.records import Record
-from cog_adapt.server.schema.validation import InvalidInputs, Problem
+from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.service.prediction import encode
 
 STATUSES: dict[type[errors.RequestError], int] = {

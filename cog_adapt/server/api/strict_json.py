@@ -5,6 +5,7 @@ JSON may have at most 127 levels, and no key twice, because it would be unclear 
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 
 import msgspec
 
@@ -40,9 +41,9 @@ def find_duplicate(body: bytes, keys: Sequence[bytes], largest: bytes) -> str | 
     around = b"".join(body.partition(largest)[::2])
     if all(around.count(key) < 2 for key in keys) or not _loses_a_member(body, keys):
         return None
-    tokens = [match.group() for match in _TOKENS.finditer(body)]
+    tokens = (match.group() for match in _TOKENS.finditer(body))
     depth, seen = 0, set[bytes]()
-    for token, following in zip(tokens, [*tokens[1:], b""], strict=True):
+    for token, following in pairwise(chain(tokens, (b"",))):
         depth += (token in b"[{") - (token in b"]}")
         is_key = depth == 1 and following == b":" and token in keys
         if is_key and token in seen:

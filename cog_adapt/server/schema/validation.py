@@ -1,9 +1,10 @@
 """Whether inputs fit the model, by the schema of its signature.
 
 jsonschema-rs is the validator inside Cog's own server, so the verdicts and their words are the
-same. Three things differ: null is a value of what the schema calls nullable, a pattern that it
-cannot compile is left to `re` (Cog then validates nothing at all), and an input that the model does
-not have is refused, since it is most likely misspelt, where Cog drops it.
+same. Four things differ: null is a value of what the schema calls nullable, a pattern that it
+cannot compile is left to `re` (Cog then validates nothing at all), an input that the model does
+not have is refused, since it is most likely misspelt, where Cog drops it, and an answer stops after
+a hundred problems, and shortens what is long, however much is wrong.
 """
 
 import copy
@@ -15,32 +16,19 @@ import jsonschema_rs
 import msgspec
 from jsonschema_rs import ValidationErrorKind
 
-from cog_adapt.server.errors import RequestError
+from cog_adapt.server.schema.long_lists import ShortLists, shorten_lists
+from cog_adapt.server.schema.problems import (
+    InvalidInputs,
+    Problem,
+    bounded,
+    files_that_are_no_urls,
+    first,
+    long_strings,
+)
 from cog_adapt.server.schema.unknown_inputs import find_unknown
 
 Schema = dict[str, Any]
-_URL = re.compile(r"https?://|data:")
 REDACTED = "**********"
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """One thing that is wrong with the inputs, as Cog words it."""
-
-    loc: tuple[str, ...]
-    msg: str
-    type: str = "value_error"
-
-
-class InvalidInputs(RequestError):
-    """The inputs do not fit the model.
-
-    Attributes:
-        problems: each of them.
-    """
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__(f"{len(problems)} inputs do not fit")
-        self.problems = problems
 
 
 class CheckedInputs(msgspec.Struct, frozen=True):
@@ -88,9 +76,14 @@ class InputValidator:
             jsonschema_rs.Draft7Validator(schema, mask=mask, validate_formats=False)  # as in Cog
             for mask in (None, REDACTED)
         )
+        some = {
+            "properties": schemas[component].get("properties", {}),
+            "components": schema["components"],
+        }
+        self._some_values = jsonschema_rs.Draft7Validator(some, validate_formats=False)
 
     def problems(self, inputs: object, size: int | None = None) -> list[Problem]:
-        """Everything that is wrong, missing inputs last; empty if the inputs fit.
+        """Tell what is wrong, missing inputs last; empty if the inputs fit.
 
         Args:
             inputs: to check.
@@ -98,20 +91,21 @@ class InputValidator:
         """
         found: list[Problem] = []
         missing: set[str] = set()
-        for error in sorted(self._errors(self._without_nulls(inputs)), key=_rank):
+        looked_at = self._shortened(self._without_nulls(inputs))
+        for error in sorted(self._errors(looked_at.inputs), key=_rank):
             kind = error.kind
             if isinstance(kind, ValidationErrorKind.Required) and not error.instance_path:
                 missing.add(kind.property)
             else:
-                path = "/".join(map(str, error.instance_path)) or "__root__"
+                path = "/".join(map(str, looked_at.place(error.instance_path))) or "__root__"
                 found.append(Problem(("body", "input", path), _words(error)))
         if isinstance(inputs, dict):
             found.extend(self._further_problems(inputs))
             if size is None or size > self._most_characters:
-                found.extend(self._long_strings(inputs, ()))
+                found.extend(first(long_strings(inputs, self._most_characters)))
         found.sort(key=lambda problem: problem.loc[2].partition("/")[0])
         absent = [name for name in self._required if name in missing]
-        return found + [
+        return bounded(found, looked_at.passed_over) + [
             Problem(("body", "input", name), "Field required", "value_error.missing")
             for name in absent
         ]
@@ -147,6 +141,12 @@ class InputValidator:
             for name, value in inputs.items()
         }
 
+    def _shortened(self, inputs: object) -> ShortLists:
+        """Return inputs that have few errors, of which each is one of the caller's."""
+        if not isinstance(inputs, dict) or self._validator.is_valid(inputs):
+            return ShortLists(inputs, {}, 0)
+        return shorten_lists(inputs, self._some_values.is_valid)
+
     def _errors(self, inputs: object) -> list[jsonschema_rs.ValidationError]:
         """Everything that the validator finds; what is said of secrets does not show them."""
         errors = list(self._validator.iter_errors(inputs))
@@ -178,19 +178,7 @@ class InputValidator:
                     ("body", "input", name), f'"{value}" does not match "{pattern.pattern}"'
                 )
         for name in self._files:
-            yield from _problems_of_urls(name, inputs.get(name))
-
-    def _long_strings(self, value: object, place: tuple[object, ...]) -> Iterator[Problem]:
-        if isinstance(value, str) and len(value) > self._most_characters:
-            yield Problem(
-                ("body", "input", "/".join(map(str, place))),
-                f"{len(value):,} characters; at most {self._most_characters:,} are allowed "
-                "(MAX_STRING_LENGTH). Send the text as a file.",
-            )
-        elif isinstance(value, dict | list):
-            members = value.items() if isinstance(value, dict) else enumerate(value)
-            for step, member in members:
-                yield from self._long_strings(member, (*place, step))
+            yield from first(files_that_are_no_urls(name, inputs.get(name)))
 
     def _set_foreign_patterns_apart(self, component: Schema) -> None:
         for name, schema in component.get("properties", {}).items():
@@ -216,17 +204,6 @@ def _words(error: jsonschema_rs.ValidationError) -> str:
         value, allowed = msgspec.json.encode(error.instance), msgspec.json.encode(kind.options)
         return f"{value.decode()} is not one of {allowed.decode()}"
     return error.message
-
-
-def _problems_of_urls(name: str, value: object) -> Iterator[Problem]:
-    """Refuse a path of this machine, or another scheme: neither must reach the model."""
-    items = enumerate(value) if isinstance(value, list) else [(None, value)]
-    for index, item in items:
-        if isinstance(item, str) and not _URL.match(item):
-            place = name if index is None else f"{name}/{index}"
-            shown = msgspec.json.encode(item[:80]).decode()
-            reason = f"{shown} is not an http(s) or data URL. Send the file as one of these."
-            yield Problem(("body", "input", place), reason)
 
 
 def _is_file(schema: Schema) -> bool:

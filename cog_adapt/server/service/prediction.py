@@ -57,8 +57,9 @@ class PredictionRequest(msgspec.Struct, frozen=True):
         repeatable: whether the record may hold all that is needed to run it (no secrets).
         retries: how often it may run again after a crash.
         timeout: seconds until it is cancelled; None: without limit.
-        headers: of the request, passed on to webhooks (tracing).
-        created_at: when a server accepted it; None: now. `timeout` counts from then.
+        headers: of the request, to pass on to webhooks (tracing).
+        created_at: when it was accepted; None: now. `timeout` counts from then.
+        input_digest: of the input, where it is known; else it is computed when it is asked for.
     """
 
     id: str
@@ -75,6 +76,7 @@ class PredictionRequest(msgspec.Struct, frozen=True):
     timeout: float | None = None
     headers: Mapping[str, str] = {}
     created_at: datetime | None = None
+    input_digest: str = ""
 
     @property
     def owner(self) -> str:
@@ -92,8 +94,8 @@ class PredictionRequest(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The hash of the input, to recognise a request that repeats this one."""
-        return digest_of(self.input)
+        """Of the input, to tell whether another request asks the same."""
+        return self.input_digest or digest_of(self.input)
 
 
 class Prediction:

@@ -10,6 +10,7 @@ from cog import Secret
 from starlette.requests import ClientDisconnect, Request
 
 from cog_adapt.server.api.body import RequestBody
+from cog_adapt.server.api.large_bodies import LargeBodies
 from cog_adapt.server.api.preferences import Preferences
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import STATUSES
@@ -17,7 +18,8 @@ from cog_adapt.server.errors import InvalidRequest, NotReady, NotStreamable, Sha
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.schema.openapi import openapi_schema
-from cog_adapt.server.schema.validation import REDACTED, InputValidator, InvalidInputs
+from cog_adapt.server.schema.problems import InvalidInputs
+from cog_adapt.server.schema.validation import REDACTED, InputValidator
 from cog_adapt.server.service.service import NOT_SET_UP
 
 
@@ -30,7 +32,7 @@ def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_re
 
     service: Any = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
     with pytest.raises(NotReady, match="trainings does not load.*setup.logs") as caught:
-        RequestParser(service, None, "train", "train").digest(RequestBody())
+        RequestParser(service, None, "train", "train", None).digest(RequestBody())
     assert STATUSES[type(caught.value)] == 503
 
 
@@ -63,7 +65,7 @@ class Webhooks(Any):
 
 def parser(kind="predict", runs="predict", **service):
     stands: Any = Service(**service)
-    return RequestParser(stands, Webhooks(), kind, runs)
+    return RequestParser(stands, Webhooks(), kind, runs, LargeBodies())
 
 
 def read(parser, content, prediction_id=None, content_type=b"application/json", key=None):

@@ -19,7 +19,7 @@ from cog_adapt.server.api.responses import (
     record_body,
 )
 from cog_adapt.server.records import Record
-from cog_adapt.server.schema.validation import InvalidInputs, Problem
+from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.service.prediction import encode
 from tests.cog_adapt.server.asgi_client import asked
 

@@ -1,0 +1,222 @@
+"""Large bodies, read and checked in a process of their own.
+
+To decode 100 MB holds the interpreter's lock for seconds, in whatever thread: nobody else would be
+answered meanwhile. So the bytes go to a process that is started with the first large body, in
+pieces, none of which holds the lock for long; the inputs come back as the JSON that the model gets.
+"""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+
+from cog_adapt.server.api.body import EncodedInputs, RequestBody, encode_inputs, read_body
+from cog_adapt.server.errors import BodyError, JsonError, MediaTypeError, ShapeError
+from cog_adapt.server.schema.problems import InvalidInputs, Problem
+from cog_adapt.server.schema.validation import InputValidator
+
+LARGE_BYTES = 2**16
+_MOST_VALUES = 10_000_000  # about 700 MB as Python's objects
+_PIECE = 2**20
+_SECONDS = 60.0
+_ERRORS: dict[str, type[BodyError]] = {
+    error.__name__: error for error in (JsonError, MediaTypeError, ShapeError)
+}
+
+
+class Job(msgspec.Struct, frozen=True):
+    """How a body is to be read.
+
+    Attributes:
+        size: of the body, in bytes.
+        content_type: the header.
+        strict: as `read_body` has it.
+        document: the OpenAPI document as JSON; empty where inputs cannot be checked yet.
+        component: of the document, that of the inputs.
+        most_characters: of any one string.
+    """
+
+    size: int
+    content_type: str | None
+    strict: bool
+    document: bytes
+    component: str
+    most_characters: int
+
+
+class _Refusal(msgspec.Struct, frozen=True, tag=True):
+    error: str
+    reason: str
+    location: tuple[str, ...]
+    kind: str
+
+
+class _Verdict(msgspec.Struct, frozen=True, tag=True):
+    """The body without its inputs, which follow in pieces, or what is wrong with them."""
+
+    body: RequestBody
+    problems: list[Problem]
+    sizes: tuple[int, int] | None = None
+    digest: str = ""
+
+
+class LargeBody(RequestBody):
+    """A body whose inputs have been checked already.
+
+    Attributes:
+        checked: the inputs, or what is wrong with them; None where they could not be checked.
+    """
+
+    checked: EncodedInputs | list[Problem] | None = None
+
+    @property
+    def has_input(self) -> bool:
+        """Whether the body names any; it would not be large otherwise."""
+        return True
+
+
+class LargeBodies:
+    """The process, and the one thread that speaks with it: one body at a time."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "large bodies")
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection[Any, Any] | None = None
+
+    async def read(self, content: bytearray, job: Job) -> LargeBody:
+        """Read a body as `read_body` does, and check its inputs.
+
+        Raises:
+            BodyError: it cannot be read, or takes too long.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._ask, content, job)
+
+    def close(self) -> None:
+        """End the process."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._end()
+
+    def _ask(self, content: bytearray, job: Job) -> LargeBody:
+        try:
+            return self._answer(content, job)
+        except (EOFError, OSError) as error:
+            self._end()
+            raise ShapeError(
+                f"The body of {job.size:,} bytes could not be read within {_SECONDS:g} s, or in "
+                "the memory that there is. Send less at once, or large texts as files."
+            ) from error
+
+    def _answer(self, content: bytearray, job: Job) -> LargeBody:
+        connection = self._connected()
+        connection.send_bytes(msgspec.msgpack.encode(job))
+        with memoryview(content) as view:
+            for start in range(0, len(view), _PIECE):
+                connection.send_bytes(view[start : start + _PIECE])
+        if not connection.poll(_SECONDS):
+            raise TimeoutError
+        answer: _Refusal | _Verdict = _verdicts.decode(connection.recv_bytes())
+        if isinstance(answer, _Refusal):
+            raise _ERRORS[answer.error](answer.reason, answer.location, answer.kind)
+        checked: EncodedInputs | list[Problem] | None = answer.problems or None
+        if answer.sizes is not None:
+            known, redacted = (_receive(connection, size) for size in answer.sizes)
+            checked = EncodedInputs(known, redacted or None, answer.digest)
+        fields = {name: getattr(answer.body, name) for name in RequestBody.__struct_fields__}
+        return LargeBody(**fields, checked=checked)
+
+    def _connected(self) -> "Connection[Any, Any]":
+        if self._connection is None:
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self._process = context.Process(
+                target=serve, args=(theirs,), name="large bodies", daemon=True
+            )
+            self._process.start()
+            theirs.close()
+        return self._connection
+
+    def _end(self) -> None:
+        process, connection = self._process, self._connection
+        self._process = self._connection = None
+        if process is not None and connection is not None:
+            process.kill()
+            process.join()
+            connection.close()
+
+
+def _receive(connection: "Connection[Any, Any]", size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size > 0:
+        pieces.append(connection.recv_bytes())
+        size -= len(pieces[-1])
+    return b"".join(pieces)
+
+
+def serve(connection: "Connection[Any, Any]") -> None:
+    """Read bodies until the front process is gone: what the process runs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the front process
+    os.nice(5)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            _serve_one(connection)
+
+
+def _serve_one(connection: "Connection[Any, Any]") -> None:
+    job = msgspec.msgpack.decode(connection.recv_bytes(), type=Job)
+    for part in _judged(_receive(connection, job.size), job):
+        connection.send_bytes(part)
+
+
+def _judged(content: bytes, job: Job) -> Iterator[bytes | memoryview]:
+    """Yield the verdict on a body, and the inputs where they fit."""
+    try:
+        verdict, inputs = _judge(content, job)
+    except BodyError as error:
+        refusal = _Refusal(type(error).__name__, str(error), error.location, error.kind)
+        yield msgspec.json.encode(refusal)
+        return
+    yield msgspec.json.encode(verdict)
+    for value in (inputs.known, inputs.redacted or b"") if inputs else ():
+        for start in range(0, len(value), _PIECE):
+            yield memoryview(value)[start : start + _PIECE]
+
+
+def _judge(content: bytes, job: Job) -> tuple[_Verdict, EncodedInputs | None]:
+    if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise ShapeError(
+            f"The body has more than {_MOST_VALUES:,} commas and brackets. Send less at once, or "
+            "large texts as files."
+        )
+    body = read_body(content, job.content_type, strict=job.strict)
+    rest = msgspec.structs.replace(body, input=msgspec.Raw(b"{}"))
+    if not job.document:
+        return _Verdict(rest, []), None
+    try:
+        inputs = encode_inputs(_validator(job), body)
+    except InvalidInputs as error:
+        return _Verdict(rest, error.problems), None
+    sizes = len(inputs.known), len(inputs.redacted or b"")
+    return _Verdict(rest, [], sizes, inputs.digest), inputs
+
+
+def _validator(job: Job) -> InputValidator:
+    key = (job.document, job.component, job.most_characters, job.strict)
+    if key not in _validators:
+        _validators.clear()
+        document = msgspec.json.decode(job.document)
+        _validators[key] = InputValidator(
+            document, job.component, job.most_characters, takes_unknown=job.strict
+        )
+    return _validators[key]
+
+
+_verdicts = msgspec.json.Decoder(_Refusal | _Verdict)
+_validators: dict[tuple[Any, ...], InputValidator] = {}

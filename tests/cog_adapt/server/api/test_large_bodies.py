@@ -1,0 +1,146 @@
+"""Large bodies are read as small ones are, in a process of their own."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+
+import msgspec
+import pytest
+from cog import Secret
+
+from cog_adapt.server.api import large_bodies
+from cog_adapt.server.api.body import RequestBody, encode_inputs, read_body
+from cog_adapt.server.api.large_bodies import Job, LargeBodies
+from cog_adapt.server.errors import JsonError, MediaTypeError, ShapeError
+from cog_adapt.server.schema.openapi import openapi_schema
+from cog_adapt.server.schema.problems import MOST_PROBLEMS
+from cog_adapt.server.schema.validation import InputValidator
+
+JSON = "application/json"
+
+
+def predict(texts: list[str], key: Secret = None) -> str:
+    return texts[0]
+
+
+DOCUMENT = msgspec.json.encode(openapi_schema(predict))
+
+
+@pytest.fixture(scope="module")
+def bodies():
+    reader = LargeBodies()
+    yield reader
+    reader.close()
+
+
+def job(content, content_type=JSON, *, strict=False, document=DOCUMENT):
+    return Job(len(content), content_type, strict, document, "Input", 2**20)
+
+
+def read(bodies, content, *args, **options):
+    asked = bodies.read(bytearray(content), job(content, *args, **options))
+    return asyncio.run(asked)
+
+
+def test_a_large_body_is_read_as_a_small_one_is(bodies):
+    inputs = {"texts": ["é" * 1000] * 2_000, "key": "hidden"}
+    content = json.dumps(
+        {"id": "a", "input": inputs, "context": {"x": "y"}, "webhook_events_filter": ["start"]}
+    ).encode()
+    found, small = read(bodies, content), read_body(content, JSON, strict=False)
+    for name in set(RequestBody.__struct_fields__) - {"input"}:
+        assert getattr(found, name) == getattr(small, name)
+    validator = InputValidator(json.loads(DOCUMENT), "Input", 2**20)
+    assert found.checked == encode_inputs(validator, small)
+    assert b"hidden" not in found.checked.redacted
+    assert found.has_input
+
+
+def test_without_secrets_the_inputs_are_sent_once(bodies):
+    found = read(bodies, json.dumps({"input": {"texts": ["a"] * 50_000}}).encode())
+    assert found.checked.redacted is None
+
+
+def test_inputs_that_do_not_fit_come_back_as_problems(bodies):
+    found = read(bodies, json.dumps({"input": {"texts": [1] * 50_000}}).encode())
+    assert len(found.checked) == MOST_PROBLEMS + 1
+
+
+def test_before_setup_the_inputs_are_not_checked(bodies):
+    assert read(bodies, b'{"input":{"texts":1}}', document=b"").checked is None
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "error"),
+    [
+        (b'{"input":', JSON, JsonError),
+        (b"[" * 100_000, JSON, JsonError),
+        (b'{"id":"a","id":"b"}', JSON, ShapeError),
+        (b'{"id":1}', JSON, ShapeError),
+        (b"{}", "text/plain", MediaTypeError),
+        (b'{"input":{"texts":["\\ud800"]}}', JSON, JsonError),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_the_same_words(bodies, content, content_type, error):
+    with pytest.raises(error) as here:
+        encode_inputs(
+            InputValidator(json.loads(DOCUMENT), "Input", 9),
+            read_body(content, content_type, strict=False),
+        )
+    with pytest.raises(error) as there:
+        read(bodies, content, content_type)
+    assert str(there.value) == str(here.value)
+    assert there.value.location == here.value.location
+
+
+def test_a_body_of_more_values_than_memory_holds_is_refused_before_it_is_decoded(bodies):
+    begun = time.monotonic()
+    with pytest.raises(ShapeError, match="more than 10,000,000 commas and brackets"):
+        read(bodies, b'{"input":{"texts":[' + b"[]," * 6_000_000 + b"1]}}")
+    assert time.monotonic() - begun < 5
+
+
+def test_after_the_process_has_died_the_next_body_gets_another(bodies):
+    small = b'{"input":{"texts":["a"]}}'
+    read(bodies, small)
+    os.kill(bodies._process.pid, signal.SIGKILL)
+    with pytest.raises(ShapeError, match="in the memory that there is"):
+        read(bodies, small)
+    assert read(bodies, small).checked
+
+
+def test_a_body_that_takes_too_long_is_refused_and_the_process_ended(bodies, monkeypatch):
+    read(bodies, b"{}")
+    monkeypatch.setattr(large_bodies, "_SECONDS", 0.0)
+    process = bodies._process
+    with pytest.raises(ShapeError, match="within 0 s"):
+        read(bodies, b'{"input":{"texts":["' + b"a" * 10_000_000 + b'"]}}')
+    assert not process.is_alive()
+
+
+def test_the_process_ends_when_its_server_is_gone(bodies):
+    read(bodies, b"{}")
+    process = bodies._process
+    bodies._connection.close()
+    process.join(20)
+    assert process.exitcode == 0
+    with pytest.raises(ShapeError):
+        read(bodies, b"{}")
+
+
+def test_the_event_loop_goes_on_meanwhile(bodies):
+    content = bytearray(b'{"input":{"texts":[' + b'"abcdefgh",' * 2_000_000 + b'"a"]}}')
+
+    async def pauses():
+        reading = asyncio.ensure_future(bodies.read(content, job(content)))
+        longest, last = 0.0, time.monotonic()
+        while not reading.done():
+            await asyncio.sleep(0.001)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+        return longest, (await reading).checked
+
+    longest, checked = asyncio.run(pauses())
+    assert len(checked.known) == len(content) - len(b'{"input":}')
+    assert longest < 0.1  # in this process: 0.4 s for 24 MB

@@ -1,0 +1,27 @@
+"""Problems are few and short, whatever is wrong."""
+
+from itertools import count
+
+from cog_adapt.server.schema.problems import MOST_PROBLEMS, Problem, bounded, first, shorten
+
+
+def test_a_long_message_keeps_its_beginning_and_its_end():
+    assert shorten("a" * 1_000) == "a" * 1_000
+    shown = shorten("begin" + "x" * 1_000_000 + "end")
+    assert shown.startswith("begin")
+    assert shown.endswith("end")
+    assert len(shown) < 1_000
+    assert "1,000,008 characters" in shown
+
+
+def test_no_more_are_taken_than_are_shown_and_one():
+    problems = list(first(Problem(("body", "input", str(number)), "") for number in count()))
+    assert len(problems) == MOST_PROBLEMS + 1
+    shown = bounded(problems, 0)
+    assert shown[:-1] == problems[:-1]
+    assert shown[-1].msg.startswith("at least 1 more problems; 0 items of lists not looked at.")
+
+
+def test_a_few_stay_as_they_are():
+    few = [Problem(("body", "input", "a"), "b", "c")]
+    assert bounded(few, 0) == few
