@@ -32,7 +32,7 @@ from sqlalchemy.sql.elements import KeyedColumnElement
 
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.record import FINISHED, Delivery, Record
-from cog_adapt.server.records.tables import Moment, deliveries, records, to_text
+from cog_adapt.server.records.tables import KEY, Moment, deliveries, records, to_text
 
 _Columns = ReadOnlyColumnCollection[str, KeyedColumnElement[Any]]
 ROWS_AT_ONCE: Final = 250  # of up to five texts below the limit: far below SQLite's 1 GB
@@ -97,16 +97,16 @@ def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> 
 
 def find_foreign(
     connection: Connection, rows: Iterable[Mapping[str, Any]], server: str
-) -> set[tuple[str, str]]:
-    """Return the keys (kind, id) of the records that another server owns."""
-    keys = [(row["kind"], row["id"]) for row in rows]
-    found: set[tuple[str, str]] = set()
+) -> set[tuple[str, str, str]]:
+    """Return the keys (kind, id, owner) of the records that another server owns."""
+    keys = [(row["kind"], row["id"], row["owner"]) for row in rows]
+    found: set[tuple[str, str, str]] = set()
     for start in range(0, len(keys), ROWS_AT_ONCE):
-        query = select(records.c.kind, records.c.id).where(
-            tuple_(records.c.kind, records.c.id).in_(keys[start : start + ROWS_AT_ONCE]),
+        query = select(*KEY).where(
+            tuple_(*KEY).in_(keys[start : start + ROWS_AT_ONCE]),
             records.c.server != server,
         )
-        found.update((kind, record_id) for kind, record_id in connection.execute(query))
+        found.update((kind, name, owner) for kind, name, owner in connection.execute(query))
     return found
 
 

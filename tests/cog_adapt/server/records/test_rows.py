@@ -147,15 +147,17 @@ def test_many_rows_are_written_some_at_once(connection, save, monkeypatch):
     monkeypatch.setattr("cog_adapt.server.records.rows.ROWS_AT_ONCE", 2)
     items = [make_record(number, status="processing") for number in range(5)]
     assert save(*items) == 5
-    rows = [{"kind": "predict", "id": f"r{number}"} for number in range(6)]
-    assert find_foreign(connection, rows, "other") == {("predict", f"r{n}") for n in range(5)}
+    rows = [{"kind": "predict", "id": f"r{number}", "owner": ""} for number in range(6)]
+    assert find_foreign(connection, rows, "other") == {("predict", f"r{n}", "") for n in range(5)}
     assert find_foreign(connection, rows, "one") == set()
-    assert find_foreign(connection, rows[:1], "other") == {("predict", "r0")}
+    assert find_foreign(connection, rows[:1], "other") == {("predict", "r0", "")}
 
 
 def test_keys_of_another_kind_are_not_foreign(connection, save):
     save(make_record(1, kind="train"))
-    assert find_foreign(connection, [{"kind": "predict", "id": "r1"}], "other") == set()
+    assert (
+        find_foreign(connection, [{"kind": "predict", "id": "r1", "owner": ""}], "other") == set()
+    )
 
 
 @pytest.mark.parametrize(
