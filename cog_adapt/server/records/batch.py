@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from cog_adapt.server.records.record import Delivery, Record
 
-Key = tuple[str, str]
-"""Kind and id of a record."""
+Key = tuple[str, str, str]
+"""Kind, id and owner of a record."""
 
 
 class Changes:
@@ -24,14 +24,14 @@ class Changes:
     def add(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
         """Add a record and deliveries; a later state replaces an earlier one."""
         if record is not None:
-            self.records[record.kind, record.id] = record
+            self.records[record.key] = record
         for delivery in deliveries:
             self.deliveries[delivery.id] = delivery
 
     def forget(self, record: Record | None, deliveries: Iterable[Delivery]) -> None:
         """Drop earlier states of these items."""
         if record is not None:
-            self.records.pop((record.kind, record.id), None)
+            self.records.pop(record.key, None)
         for delivery in deliveries:
             self.deliveries.pop(delivery.id, None)
 
@@ -54,7 +54,7 @@ class Changes:
         for delivery in self.deliveries.values():
             single = Changes()
             single.add(None, (delivery,))
-            yield (delivery.kind, delivery.record_id), single
+            yield delivery.key_of_record, single
 
     def __len__(self) -> int:
         return len(self.records) + len(self.deliveries)

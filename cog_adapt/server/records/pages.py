@@ -15,33 +15,39 @@ from cog_adapt.server.records.record import Page
 from cog_adapt.server.records.rows import to_record
 from cog_adapt.server.records.tables import Moment, records
 
+_PLACE = (records.c.created_at, records.c.id, records.c.owner)
+
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True):
     """The last record of the page before."""
 
     created_at: datetime
     id: str
+    owner: str = ""
 
     def encode(self) -> str:
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
-def to_query(kind: Kind, statuses: Sequence[str], cursor: str | None, limit: int) -> "PageQuery":
+def to_query(
+    kind: Kind, statuses: Sequence[str], cursor: str | None, limit: int, owner: str | None = ""
+) -> "PageQuery":
     """Check the parameters, and make the query of a page.
 
     Raises:
         InputError: the cursor was not made here.
     """
-    return PageQuery(kind, tuple(statuses), _decode(cursor), limit)
+    return PageQuery(kind, tuple(statuses), _decode(cursor), limit, owner)
 
 
 class PageQuery(msgspec.Struct, frozen=True):
-    """The query of one page."""
+    """The query of one page; without an owner it is of all."""
 
     kind: Kind
     statuses: tuple[str, ...]
     cursor: _Cursor | None
     limit: int
+    owner: str | None
 
     def read(self, connection: Connection) -> Page:
         """Read the page; large texts are only references."""
@@ -49,18 +55,23 @@ class PageQuery(msgspec.Struct, frozen=True):
         rows = found[: self.limit]
         cursor = None
         if len(found) > self.limit:
-            cursor = _Cursor(rows[-1]["created_at"], rows[-1]["id"]).encode()
+            cursor = _Cursor(*(rows[-1][column.name] for column in _PLACE)).encode()
         return Page([to_record(row, None) for row in rows], cursor)
 
     def _select(self) -> Select[Any]:
-        place = tuple_(records.c.created_at, records.c.id)
         query = select(records).where(records.c.kind == self.kind).limit(self.limit + 1)
+        if self.owner is not None:
+            query = query.where(records.c.owner == self.owner)
         if self.statuses:
             query = query.where(records.c.status.in_(self.statuses))
         if self.cursor is not None:
-            border = tuple_(literal(self.cursor.created_at, Moment), literal(self.cursor.id))
-            query = query.where(place < border)
-        return query.order_by(records.c.created_at.desc(), records.c.id.desc())
+            border = tuple_(
+                literal(self.cursor.created_at, Moment),
+                literal(self.cursor.id),
+                literal(self.cursor.owner),
+            )
+            query = query.where(tuple_(*_PLACE) < border)
+        return query.order_by(*(column.desc() for column in _PLACE))
 
 
 def _decode(cursor: str | None) -> _Cursor | None:
@@ -73,6 +84,6 @@ def _decode(cursor: str | None) -> _Cursor | None:
         raise InputError(
             f"cursor {cursor[:80]!r} is none of this server's; leave it out for the first page"
         ) from error
-    if decoded.created_at.tzinfo is None or "\0" in decoded.id:
+    if decoded.created_at.tzinfo is None or "\0" in decoded.id + decoded.owner:
         raise InputError(f"cursor {cursor[:80]!r} is none of this server's; leave it out")
     return decoded

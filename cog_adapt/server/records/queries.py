@@ -23,12 +23,17 @@ class RecordQueries:
         self._writer = writer
         self._reader = reader
 
-    async def get(self, record_id: str, kind: Kind) -> Record | None:
-        """Return the newest state, committed or not."""
-        waiting = self._writer.find((kind, record_id))
+    async def get(self, record_id: str, kind: Kind, owner: str = "") -> Record | None:
+        """Return the newest state of an owner's record, committed or not."""
+        waiting = self._writer.find((kind, record_id, owner))
         if waiting is not None:
             return waiting
-        return await self._reader.find_record(record_id, kind)
+        return await self._reader.find_record(record_id, kind, owner)
+
+    async def owners_of(self, record_id: str, kind: Kind) -> list[str]:
+        """Return all who have a record of this id, for those who may see all."""
+        await self._writer.flush()
+        return await self._reader.find_owners(record_id, kind)
 
     async def page(
         self,
@@ -36,13 +41,21 @@ class RecordQueries:
         statuses: Sequence[str] = (),
         cursor: str | None = None,
         limit: int = 100,
+        owner: str | None = "",
     ) -> Page:
-        """Return a page of records, newest first, with large texts as references.
+        """Return a page of an owner's records, newest first, with large texts as references.
+
+        Args:
+            kind: of the records.
+            statuses: only these; all without any.
+            cursor: of the page before.
+            limit: at most so many.
+            owner: whose; None: all owners'.
 
         Raises:
             InputError: the cursor was not made here.
         """
-        query = to_query(kind, statuses, cursor, limit)
+        query = to_query(kind, statuses, cursor, limit, owner)
         await self._writer.flush()
         return await self._reader.run(query.read)
 
@@ -56,9 +69,11 @@ class RecordQueries:
             limit=limit,
         )
 
-    async def deliveries(self, record_id: str, kind: Kind) -> list[Delivery]:
-        """Return all deliveries of a record, oldest first."""
+    async def deliveries(self, record_id: str, kind: Kind, owner: str = "") -> list[Delivery]:
+        """Return all deliveries of an owner's record, oldest first."""
         await self._writer.flush()
         return await self._reader.find_deliveries(
-            deliveries.c.kind == kind, deliveries.c.record_id == record_id
+            deliveries.c.kind == kind,
+            deliveries.c.record_id == record_id,
+            deliveries.c.owner == owner,
         )

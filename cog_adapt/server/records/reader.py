@@ -13,7 +13,7 @@ from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.rows import to_delivery, to_record
-from cog_adapt.server.records.tables import deliveries, records
+from cog_adapt.server.records.tables import KEY, deliveries, records
 from cog_adapt.server.records.transactions import to_storage_error
 
 THREADS: Final = 2
@@ -34,17 +34,25 @@ class Reader:
             self._threads, self._connect, function
         )
 
-    async def find_record(self, record_id: str, kind: Kind) -> Record | None:
+    async def find_record(self, record_id: str, kind: Kind, owner: str = "") -> Record | None:
         """Return a record with its large texts, or None."""
         if "\0" in record_id:  # no text in PostgreSQL may hold it
             return None
-        query = select(records).where(records.c.kind == kind, records.c.id == record_id)
+        key = zip(KEY, (kind, record_id, owner), strict=True)
+        query = select(records).where(*(column == value for column, value in key))
 
         def find(connection: Connection) -> Record | None:
             row = connection.execute(query).mappings().first()
             return None if row is None else to_record(row, self._blobs)
 
         return await self.run(find)
+
+    async def find_owners(self, record_id: str, kind: Kind) -> list[str]:
+        """Return all who have a record of this id."""
+        if "\0" in record_id:
+            return []
+        query = select(records.c.owner).where(records.c.kind == kind, records.c.id == record_id)
+        return await self.run(lambda connection: list(connection.scalars(query)))
 
     async def find_deliveries(
         self, *conditions: ColumnElement[bool], limit: int | None = None

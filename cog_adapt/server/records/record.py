@@ -17,7 +17,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One prediction or training. Times are UTC, with a time zone.
 
     Attributes:
-        id: unique within its kind.
+        id: unique within its kind and owner.
+        owner: who made it; empty where no keys are set.
         input: the JSON of its inputs with secrets redacted. In a page, a large one is only a
             reference, `{"stored":"sha256:…"}`; so are output and logs.
         payload: everything needed to run it again, as JSON; None once it has finished.
@@ -46,6 +47,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     server: str | None = None
     retries_left: int = 0
     deadline: datetime | None = None
+    owner: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, id and owner, which are no other record's together."""
+        return self.kind, self.id, self.owner
 
     @property
     def is_finished(self) -> bool:
@@ -58,7 +65,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: a UUID, also the `webhook-id` header of each attempt.
-        record_id: with `kind`, the record that it is about.
+        record_id: with `kind` and `owner`, the record that it is about.
         event: start, output, logs or completed.
         body: the JSON to send, byte for byte the same in each attempt.
         headers: additional request headers as a JSON object, such as `traceparent`.
@@ -83,6 +90,12 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None = None
     delivered_at: datetime | None = None
     server: str | None = None
+    owner: str = ""
+
+    @property
+    def key_of_record(self) -> tuple[str, str, str]:
+        """The key of the record that it is about."""
+        return self.kind, self.record_id, self.owner
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -11,7 +11,8 @@ from cog_adapt.server.records.record import FINISHED
 from cog_adapt.server.records.tables import BLOB_COLUMNS, Moment, deliveries, records
 
 ROWS_AT_ONCE: Final = 500
-_PLACE: Final = tuple_(records.c.created_at, records.c.id)
+_COLUMNS: Final = (records.c.created_at, records.c.id, records.c.owner)
+_PLACE: Final = tuple_(*_COLUMNS)
 
 
 def delete_old(connection: Connection, kind: Kind, before: datetime, max_count: int) -> int:
@@ -26,11 +27,15 @@ def delete_old(connection: Connection, kind: Kind, before: datetime, max_count: 
     Returns:
         the number of deleted records; 0 if none is left to delete.
     """
-    ids = set(connection.scalars(_select(kind, *_is_older(before))))
+    found = _select(kind, *_is_older(before))
+    ids = {tuple(row) for row in connection.execute(found)}
     surplus = connection.execute(_select_surplus(kind, max_count)).first()
     if surplus is not None:
-        border = tuple_(literal(surplus.created_at, Moment), literal(surplus.id))
-        ids.update(connection.scalars(_select(kind, border >= _PLACE)))
+        border = tuple_(
+            literal(surplus.created_at, Moment), literal(surplus.id), literal(surplus.owner)
+        )
+        found = _select(kind, border >= _PLACE)
+        ids.update(tuple(row) for row in connection.execute(found))
     _delete(connection, kind, list(ids))
     return len(ids)
 
@@ -43,10 +48,11 @@ def _select(kind: Kind, *conditions: ColumnElement[bool]) -> Select[Any]:
     is_owed = exists().where(
         deliveries.c.kind == records.c.kind,
         deliveries.c.record_id == records.c.id,
+        deliveries.c.owner == records.c.owner,
         deliveries.c.state == "pending",
     )
     return (
-        select(records.c.id)
+        select(records.c.id, records.c.owner)
         .where(records.c.kind == kind, records.c.status.in_(FINISHED), ~is_owed, *conditions)
         .limit(ROWS_AT_ONCE)
     )
@@ -55,19 +61,19 @@ def _select(kind: Kind, *conditions: ColumnElement[bool]) -> Select[Any]:
 def _select_surplus(kind: Kind, max_count: int) -> Select[Any]:
     """Select the newest record beyond the count."""
     return (
-        select(records.c.created_at, records.c.id)
+        select(*_COLUMNS)
         .where(records.c.kind == kind, records.c.status.in_(FINISHED))
-        .order_by(records.c.created_at.desc(), records.c.id.desc())
+        .order_by(*(column.desc() for column in _COLUMNS))
         .offset(max_count)
         .limit(1)
     )
 
 
 def _delete(connection: Connection, kind: Kind, ids: Sequence[Any]) -> None:
-    connection.execute(
-        delete(deliveries).where(deliveries.c.kind == kind, deliveries.c.record_id.in_(ids))
-    )
-    connection.execute(delete(records).where(records.c.kind == kind, records.c.id.in_(ids)))
+    of_delivery = tuple_(deliveries.c.record_id, deliveries.c.owner)
+    connection.execute(delete(deliveries).where(deliveries.c.kind == kind, of_delivery.in_(ids)))
+    of_record = tuple_(records.c.id, records.c.owner)
+    connection.execute(delete(records).where(records.c.kind == kind, of_record.in_(ids)))
 
 
 def find_used(connection: Connection, names: list[str]) -> set[str]:

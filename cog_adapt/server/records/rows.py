@@ -21,7 +21,7 @@ from sqlalchemy.sql.elements import KeyedColumnElement
 from cog_adapt.server.records.batch import Key
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.record import FINISHED, Delivery, Record
-from cog_adapt.server.records.tables import Moment, deliveries, records, to_text
+from cog_adapt.server.records.tables import KEY, Moment, deliveries, records, to_text
 
 _Columns = ReadOnlyColumnCollection[str, KeyedColumnElement[Any]]
 ROWS_AT_ONCE: Final = 32
@@ -93,10 +93,9 @@ def find_foreign(connection: Connection, keys: Iterable[Key], server: str) -> se
     """Return those of the records that another server owns."""
     found: set[Key] = set()
     for chunk in _split(keys):
-        query = select(records.c.kind, records.c.id).where(
-            tuple_(records.c.kind, records.c.id).in_(chunk), records.c.server != server
+        query = select(*KEY).where(tuple_(*KEY).in_(chunk), records.c.server != server
         )
-        found.update((kind, record_id) for kind, record_id in connection.execute(query))
+        found.update((kind, name, owner) for kind, name, owner in connection.execute(query))
     return found
 
 

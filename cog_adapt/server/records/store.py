@@ -149,7 +149,7 @@ class Records(RecordQueries):
         owed = (
             to_row(item, self.server, self._blobs)
             for item in changes.deliveries.values()
-            if (item.kind, item.record_id) not in foreign
+            if item.key_of_record not in foreign
         )
         upsert(connection, deliveries, owed)
         return foreign

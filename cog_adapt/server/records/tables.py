@@ -65,6 +65,7 @@ records = Table(
     metadata,
     Column("kind", String(16), primary_key=True),
     Column("id", Text, primary_key=True),
+    Column("owner", String(64), primary_key=True),
     Column("status", String(16), nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
@@ -85,8 +86,9 @@ records = Table(
     Column("server", String(36)),
     Column("retries_left", Integer, nullable=False),
     Column("deadline", Moment),
-    Index("records_by_time", "kind", "created_at", "id"),
-    Index("records_by_status", "kind", "status", "created_at", "id"),
+    Index("records_by_time", "kind", "created_at", "id", "owner"),
+    Index("records_by_status", "kind", "status", "created_at", "id", "owner"),
+    Index("records_by_owner", "owner", "kind", "created_at", "id"),
     _index_of_blobs("records", "input_blob"),
     _index_of_blobs("records", "payload_blob"),
     _index_of_blobs("records", "output_blob"),
@@ -99,6 +101,7 @@ deliveries = Table(
     Column("id", String(36), primary_key=True),
     Column("record_id", Text, nullable=False),
     Column("kind", String(16), nullable=False),
+    Column("owner", String(64), nullable=False),
     Column("event", String(16), nullable=False),
     Column("url", Text, nullable=False),
     Column("body", Text),
@@ -112,7 +115,7 @@ deliveries = Table(
     Column("created_at", Moment, nullable=False),
     Column("delivered_at", Moment),
     Column("server", String(36)),
-    Index("deliveries_by_record", "kind", "record_id", "created_at"),
+    Index("deliveries_by_record", "kind", "record_id", "owner", "created_at"),
     Index("deliveries_by_state", "state", "next_attempt_at"),
     _index_of_blobs("deliveries", "body_blob"),
 )
@@ -127,6 +130,7 @@ servers = Table(
     Column("lease_until", Moment, nullable=False),
 )
 
+KEY = (records.c.kind, records.c.id, records.c.owner)
 BLOB_COLUMNS = [
     each for table in (records, deliveries) for each in table.columns if each.name.endswith("_blob")
 ]

@@ -66,7 +66,7 @@ class Writer:
             a future that resolves at the commit, or has a StorageError if that failed for good.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        key = None if record is None else (record.kind, record.id)
+        key = None if record is None else record.key
         with self._lock:
             if self._closing:
                 future.set_exception(_closed())

@@ -16,13 +16,13 @@ def test_a_later_state_replaces_an_earlier_one():
     early, late = make_record(1, status="processing"), make_record(1, status="failed")
     owed, done = make_delivery(1), make_delivery(1, state="delivered")
     changes = changes_of(early, late, deliveries=[owed, done])
-    assert changes.records == {("predict", "r1"): late}
+    assert changes.records == {("predict", "r1", ""): late}
     assert changes.deliveries == {"d1": done}
 
 
 def test_an_id_belongs_to_its_kind():
     changes = changes_of(make_record(1), make_record(1, kind="train"), deliveries=[make_delivery()])
-    assert list(changes.records) == [("predict", "r1"), ("train", "r1")]
+    assert list(changes.records) == [("predict", "r1", ""), ("train", "r1", "")]
     assert len(changes) == 3
     assert len(Changes()) == 0
 
@@ -32,7 +32,7 @@ def test_what_is_superseded_is_forgotten_and_nothing_else():
         make_record(1), make_record(2), deliveries=[make_delivery(1), make_delivery(2)]
     )
     changes.forget(make_record(1, status="failed"), [make_delivery(1), make_delivery(9)])
-    assert (list(changes.records), list(changes.deliveries)) == ([("predict", "r2")], ["d2"])
+    assert (list(changes.records), list(changes.deliveries)) == ([("predict", "r2", "")], ["d2"])
     changes.forget(None, ())
     changes.forget(make_record(7), ())
     assert len(changes) == 2
@@ -64,9 +64,9 @@ def test_a_newer_state_is_not_undone_by_the_one_that_is_tried_again():
 def test_each_change_stands_alone_under_the_key_of_its_record():
     record, delivery = make_record(1), make_delivery(2, kind="train")
     first, second = changes_of(record, deliveries=[delivery]).split()
-    assert first[0] == ("predict", "r1")
+    assert first[0] == ("predict", "r1", "")
     assert (list(first[1].records.values()), first[1].deliveries) == ([record], {})
-    assert second[0] == ("train", "r2")
+    assert second[0] == ("train", "r2", "")
     assert (second[1].records, list(second[1].deliveries.values())) == ({}, [delivery])
 
 
@@ -80,9 +80,9 @@ def make_batch():
 
 def test_the_newest_state_is_found_wherever_it_waits():
     batch = make_batch()
-    assert batch.find(("predict", "r1")).status == "failed"
-    assert batch.find(("predict", "r2")) == make_record(2)
-    assert batch.find(("train", "r2")) is None
+    assert batch.find(("predict", "r1", "")).status == "failed"
+    assert batch.find(("predict", "r2", "")) == make_record(2)
+    assert batch.find(("train", "r2", "")) is None
 
 
 def test_all_changes_are_merged_to_the_newest():

@@ -92,3 +92,25 @@ def test_a_young_file_is_left_for_the_row_that_may_be_on_its_way(home):
             assert len(list((home.folder / "blobs").iterdir())) == 1
 
     asyncio.run(story())
+
+
+def test_an_old_record_takes_no_other_owners_with_it(home):
+    """Nor its deliveries."""
+    past, now = make_record().created_at, datetime.now(UTC)
+    old = make_record(1, owner="ann", created_at=past, completed_at=past)
+    new = make_record(1, owner="bob", created_at=now, completed_at=now)
+
+    async def story():
+        async with home.opened() as records:
+            for number, record in enumerate((old, new)):
+                delivery = make_delivery(
+                    number, record_id="r1", owner=record.owner, state="delivered"
+                )
+                await records.save_durably(record, [delivery])
+            assert await records.prune(datetime.now(UTC) - past - timedelta(seconds=1), 100) == 1
+            assert await records.get("r1", "predict", "ann") is None
+            assert await records.get("r1", "predict", "bob") is not None
+            assert await records.deliveries("r1", "predict", "ann") == []
+            assert len(await records.deliveries("r1", "predict", "bob")) == 1
+
+    asyncio.run(story())

@@ -156,10 +156,10 @@ def test_many_rows_are_written_some_at_once(connection, save, monkeypatch):
     monkeypatch.setattr("cog_adapt.server.records.rows.ROWS_AT_ONCE", 2)
     items = [make_record(number, status="processing") for number in range(5)]
     assert save(*items) == 5
-    keys = [("predict", f"r{number}") for number in range(6)]
+    keys = [("predict", f"r{number}", "") for number in range(6)]
     assert find_foreign(connection, keys, "other") == set(keys[:5])
     assert find_foreign(connection, keys, "one") == set()
-    assert find_foreign(connection, keys[:1], "other") == {("predict", "r0")}
+    assert find_foreign(connection, keys[:1], "other") == {("predict", "r0", "")}
 
 
 def test_between_some_rows_and_the_next_the_event_loop_gets_its_turn(save, monkeypatch):
@@ -174,7 +174,7 @@ def test_between_some_rows_and_the_next_the_event_loop_gets_its_turn(save, monke
 
 def test_keys_of_another_kind_are_not_foreign(connection, save):
     save(make_record(1, kind="train"))
-    assert find_foreign(connection, [("predict", "r1")], "other") == set()
+    assert find_foreign(connection, [("predict", "r1", "")], "other") == set()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 import time
 from datetime import timedelta, timezone
 
+import msgspec
 import pytest
 
 from cog_adapt.server.errors import StorageError, TakenOverError
@@ -135,8 +136,8 @@ def test_one_bad_record_does_not_hold_up_the_others(home, caplog):
                     await records.save_durably(make_record(4, retries_left=2**70))
                 lost = [text for text in caplog.messages if " is lost, " in text]
                 assert [text.split(" is ")[0] for text in lost] == [
-                    "record ('predict', 'r1')",
-                    "record ('predict', 'r4')",
+                    "record ('predict', 'r1', '')",
+                    "record ('predict', 'r4', '')",
                 ]
             await records.save_durably(make_record(5))
             assert records.error is None
@@ -239,5 +240,49 @@ def test_a_refused_record_takes_its_deliveries_with_it(home):
             assert await kept is None
             assert await other.deliveries("r1", "predict") == []
             assert len(await other.deliveries("r2", "predict")) == 1
+
+    asyncio.run(story())
+
+
+def test_one_id_of_two_owners_is_two_records(home):
+    """Found, replaced, listed and followed by deliveries each by itself."""
+    mine, theirs = (make_record(1, owner=name, logs=name) for name in ("ann", "bob"))
+    owed = [make_delivery(n, record_id="r1", owner=name) for n, name in enumerate(("ann", "bob"))]
+
+    async def story():
+        async with home.opened() as records:
+            await records.save_durably(mine, owed[:1])
+            await records.save_durably(theirs, owed[1:])
+            await records.save_durably(msgspec.structs.replace(mine, logs="again"))
+            for committed in (False, True):
+                if committed:
+                    await records._writer.flush()
+                assert (await records.get("r1", "predict", "ann")).logs == "again"
+                assert (await records.get("r1", "predict", "bob")).logs == "bob"
+                assert await records.get("r1", "predict") is None
+            assert sorted(await records.owners_of("r1", "predict")) == ["ann", "bob"]
+            (listed,) = (await records.page("predict", owner="ann")).records
+            assert (listed.owner, listed.logs) == ("ann", "again")
+            assert (await records.page("predict")).records == []
+            assert len((await records.page("predict", owner=None)).records) == 2
+            for number, name in enumerate(("ann", "bob")):
+                (found,) = await records.deliveries("r1", "predict", name)
+                assert found.id == f"d{number}"
+            assert await records.deliveries("r1", "predict") == []
+
+    asyncio.run(story())
+
+
+def test_pages_of_all_owners_miss_none_of_one_time_and_id(home):
+    async def story():
+        async with home.opened() as records:
+            for name in ("ann", "bob", "cid"):
+                await records.save_durably(make_record(1, owner=name))
+            seen, cursor = [], None
+            for _ in range(3):
+                page = await records.page("predict", (), cursor, 1, None)
+                seen.append(page.records[0].owner)
+                cursor = page.next_cursor
+            assert (seen, cursor) == (["cid", "bob", "ann"], None)
 
     asyncio.run(story())

@@ -54,15 +54,15 @@ def test_columns_that_must_be_there_and_keys():
     }
     assert needed == {
         "records": [
-            *("kind", "id", "status", "created_at", "metrics", "retries_left"),
+            *("kind", "id", "owner", "status", "created_at", "metrics", "retries_left"),
         ],
         "deliveries": [
-            *("id", "record_id", "kind", "event", "url", "headers", "state", "attempts"),
+            *("id", "record_id", "kind", "owner", "event", "url", "headers", "state", "attempts"),
             "created_at",
         ],
         "servers": ["id", "host", "pid", "started", "lease_until"],
     }
-    assert [each.name for each in records.primary_key] == ["kind", "id"]
+    assert [each.name for each in records.primary_key] == ["kind", "id", "owner"]
     assert [each.name for each in deliveries.primary_key] == ["id"]
     assert [each.name for each in servers.primary_key] == ["id"]
 
@@ -75,7 +75,9 @@ def test_short_texts_are_as_long_as_what_they_hold():
         if isinstance(each.type, String) and not isinstance(each.type, Text)
     }
     digests = [f"{each.table.name}.{each.name}" for each in BLOB_COLUMNS]
-    expected = {name: 64 for name in [*digests, "records.input_digest"]}
+    expected = {
+        name: 64 for name in [*digests, "records.input_digest", "records.owner", "deliveries.owner"]
+    }
     uuids = ("records.server", "deliveries.id", "deliveries.server", "servers.id")
     words = ("records.kind", "records.status", "deliveries.kind", "deliveries.event")
     expected |= {name: 36 for name in uuids} | {name: 16 for name in words}
@@ -89,9 +91,10 @@ def test_each_way_of_looking_has_its_index():
         for index in table.indexes
     }
     assert indexes == {
-        "records_by_time": ["kind", "created_at", "id"],
-        "records_by_status": ["kind", "status", "created_at", "id"],
-        "deliveries_by_record": ["kind", "record_id", "created_at"],
+        "records_by_time": ["kind", "created_at", "id", "owner"],
+        "records_by_status": ["kind", "status", "created_at", "id", "owner"],
+        "records_by_owner": ["owner", "kind", "created_at", "id"],
+        "deliveries_by_record": ["kind", "record_id", "owner", "created_at"],
         "deliveries_by_state": ["state", "next_attempt_at"],
     } | {f"{each.table.name}_by_{each.name}": [each.name] for each in BLOB_COLUMNS}
 

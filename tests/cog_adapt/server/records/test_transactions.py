@@ -51,9 +51,9 @@ def failing_for(*bad, error):
     """Writes the number of each record; fails where one of the bad ones is among them."""
 
     def write(connection, changes):
-        for _, name in changes.records:
+        for _, name, _ in changes.records:
             connection.execute(insert(NUMBERS).values(number=int(name[1:])))
-        if {name for _, name in changes.records} & set(bad):
+        if {name for _, name, _ in changes.records} & set(bad):
             raise error
         return set()
 
@@ -107,11 +107,11 @@ def test_all_changes_are_written_together(engine):
 
 
 def test_what_another_server_has_is_refused_by_name(engine):
-    transactions = Transactions(engine, lambda connection, changes: {("predict", "r2")})
+    transactions = Transactions(engine, lambda connection, changes: {("predict", "r2", "")})
     refused, error = transactions.store(changes_of(1, 2))
     assert error is None
     ((key, reason),) = refused.items()
-    assert key == ("predict", "r2")
+    assert key == ("predict", "r2", "")
     assert isinstance(reason, TakenOverError)
     assert "'r2' is in the hands of another server" in str(reason)
 
@@ -141,14 +141,14 @@ def test_only_what_will_never_fit_is_given_up(engine, caplog, fault):
     refused, error = transactions.store(changes_of(1, 2, 3, deliveries=[4]))
     assert error is None
     ((key, reason),) = refused.items()
-    assert key == ("predict", "r2")
+    assert key == ("predict", "r2", "")
     assert type(reason) is StorageError
     assert "predict 'r2' cannot be stored" in str(reason)
     assert "bad" in str(reason)
     assert numbers_in(engine) == [1, 3]
     assert transactions.error is None
     (lost,) = [text for text in caplog.messages if " is lost" in text]
-    assert "('predict', 'r2')" in lost
+    assert "('predict', 'r2', '')" in lost
 
 
 def test_while_written_singly_others_may_be_taken_over(engine):

@@ -80,20 +80,20 @@ async def test_a_save_is_found_before_and_while_it_is_written(writer, notes):
     durable = writer.put_durably(make_record(2), ())
     await until(notes.entered.is_set)
     assert writer.waiting == 2
-    assert writer.find(("predict", "r1")).status == "processing"
+    assert writer.find(("predict", "r1", "")).status == "processing"
     writer.put(make_record(1), ())
-    assert writer.find(("predict", "r1")).status == "succeeded"
-    assert writer.find(("predict", "r2")).id == "r2"
-    assert writer.find(("train", "r1")) is None
+    assert writer.find(("predict", "r1", "")).status == "succeeded"
+    assert writer.find(("predict", "r2", "")).id == "r2"
+    assert writer.find(("train", "r1", "")) is None
     notes.open.set()
     await durable
     await writer.flush()
-    assert writer.find(("predict", "r1")) is None
+    assert writer.find(("predict", "r1", "")) is None
 
 
 @with_writer
 async def test_who_waits_learns_that_another_server_has_the_record(writer, notes):
-    notes.refused = {("predict", "r1"): TakenOverError("taken")}
+    notes.refused = {("predict", "r1", ""): TakenOverError("taken")}
     refused = writer.put_durably(make_record(1), ())
     kept = writer.put_durably(make_record(2), ())
     nobody = writer.put_durably(None, [make_delivery(1)])
