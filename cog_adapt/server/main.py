@@ -131,6 +131,7 @@ def worker_configs(
                 user_agent=settings.cog_user_agent,
                 egress_allow=settings.egress_allow,
                 max_file_bytes=settings.max_file_bytes,
+                download_seconds=math.inf if settings.strict_cog else settings.download_seconds,
                 log_format=settings.log_format,
             )
     return configs

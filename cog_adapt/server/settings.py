@@ -126,6 +126,9 @@ class Settings(BaseSettings):
     max_file_bytes: int = Field(
         default=2**30, ge=1, description="bytes of one input file, decompressed too"
     )
+    download_seconds: float = Field(
+        default=600, gt=0, description="seconds for one input file, from its first byte to its last"
+    )
     max_string_length: int = Field(
         default=64 * 2**20, ge=1, description="characters of one string in an input"
     )

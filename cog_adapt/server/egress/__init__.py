@@ -7,5 +7,6 @@ second answer of a name server leads elsewhere.
 
 from cog_adapt.server.egress.addresses import EgressError
 from cog_adapt.server.egress.client import Answer, DownloadError, Egress
+from cog_adapt.server.egress.transfer import Transfer
 
-__all__ = ["Answer", "DownloadError", "Egress", "EgressError"]
+__all__ = ["Answer", "DownloadError", "Egress", "EgressError", "Transfer"]

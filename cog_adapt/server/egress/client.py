@@ -14,10 +14,12 @@ import httpx2
 
 from cog_adapt.server.egress.addresses import AddressRules, EgressError
 from cog_adapt.server.egress.connections import AsyncPinnedTransport, PinnedTransport, check_scheme
+from cog_adapt.server.egress.transfer import Transfer
 from cog_adapt.server.errors import InputError
 
 _MOST_REDIRECTS = 10
 _PIECE = 2**20
+_PAUSE_SECONDS = 10.0
 _MOST_BYTES_OF_ANSWER = 2**16
 
 
@@ -53,7 +55,7 @@ class Egress:
         path: Path,
         *,
         most_bytes: int,
-        timeout: float = 10.0,
+        transfer: Transfer | None = None,
         user_agent: str | None = None,
     ) -> None:
         """Download a URL to a file; on an error, leave no file.
@@ -62,7 +64,7 @@ class Egress:
             url: http or https; redirects are followed.
             path: path of the file.
             most_bytes: limit of the bytes sent, and of the decompressed bytes.
-            timeout: seconds that a connection, or the next bytes, may take.
+            transfer: ends it when it takes too long, or is aborted.
             user_agent: the User-Agent header.
 
         Raises:
@@ -72,28 +74,36 @@ class Egress:
         """
         try:
             with path.open("wb") as file:
-                file.writelines(self._fetch(url, most_bytes, timeout, user_agent))
+                transfer = transfer or Transfer(_PAUSE_SECONDS)
+                file.writelines(self._fetch(url, most_bytes, transfer, user_agent))
         except BaseException:
             path.unlink(missing_ok=True)
             raise
 
     def read(
-        self, url: str, *, most_bytes: int, timeout: float = 10.0, user_agent: str | None = None
+        self,
+        url: str,
+        *,
+        most_bytes: int,
+        transfer: Transfer | None = None,
+        user_agent: str | None = None,
     ) -> bytes:
         """Download a URL into memory, as `download` does."""
-        return b"".join(self._fetch(url, most_bytes, timeout, user_agent))
+        transfer = transfer or Transfer(_PAUSE_SECONDS)
+        return b"".join(self._fetch(url, most_bytes, transfer, user_agent))
 
     def _fetch(
-        self, url: str, most_bytes: int, timeout: float, user_agent: str | None
+        self, url: str, most_bytes: int, transfer: Transfer, user_agent: str | None
     ) -> Iterator[bytes]:
         headers = {"accept-encoding": "identity"}
+        transfer.begin()
         # one client for each file, so that no caller gets another's cookies
         with (
             _translate_errors(url),
             httpx2.Client(
-                transport=PinnedTransport(self._rules, self._ssl_context),
+                transport=PinnedTransport(self._rules, self._ssl_context, transfer),
                 headers=headers | ({"user-agent": user_agent} if user_agent else {}),
-                timeout=timeout,
+                timeout=None,
                 trust_env=False,
             ) as client,
             _follow(client, url) as response,

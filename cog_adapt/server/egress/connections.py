@@ -16,6 +16,7 @@ import httpcore2
 import httpx2
 
 from cog_adapt.server.egress.addresses import AddressRules, EgressError
+from cog_adapt.server.egress.transfer import Transfer
 
 _RESOLVERS = 8
 _ERRORS = (
@@ -27,8 +28,8 @@ _ERRORS = (
 
 
 class _PinnedBackend(httpcore2.SyncBackend):
-    def __init__(self, rules: AddressRules) -> None:
-        self._rules = rules
+    def __init__(self, rules: AddressRules, transfer: Transfer) -> None:
+        self._rules, self._transfer = rules, transfer
 
     def connect_tcp(
         self,
@@ -38,14 +39,15 @@ class _PinnedBackend(httpcore2.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
-        end = time.monotonic() + (timeout or 0)
+        end = time.monotonic() + self._transfer.seconds_left(timeout)
         problem: Exception = httpcore2.ConnectTimeout(f"no connection to {host!r} in time")
         for address in _find_addresses(self._rules, host, port):
-            left = None if timeout is None else end - time.monotonic()
-            if left is not None and left <= 0:
+            left = end - time.monotonic()
+            if left <= 0:
                 break
             try:
-                return super().connect_tcp(address, port, left, local_address, socket_options)
+                stream = super().connect_tcp(address, port, left, local_address, socket_options)
+                return self._transfer.follow(stream)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 problem = error
         raise problem
@@ -82,10 +84,13 @@ class _AsyncPinnedBackend(httpcore2.AnyIOBackend):
 
 
 class PinnedTransport(httpx2.BaseTransport):
-    """Sends requests by http and https to addresses that the rules give."""
+    """Sends the requests of one transfer by http and https to addresses that the rules give."""
 
-    def __init__(self, rules: AddressRules, ssl_context: ssl.SSLContext) -> None:
-        self.pool = httpcore2.ConnectionPool(ssl_context, network_backend=_PinnedBackend(rules))
+    def __init__(
+        self, rules: AddressRules, ssl_context: ssl.SSLContext, transfer: Transfer
+    ) -> None:
+        self._transfer, backend = transfer, _PinnedBackend(rules, transfer)
+        self.pool = httpcore2.ConnectionPool(ssl_context, network_backend=backend)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; a redirect is another one."""
@@ -101,6 +106,7 @@ class PinnedTransport(httpx2.BaseTransport):
     def close(self) -> None:
         """Close every connection."""
         self.pool.close()
+        self._transfer.close()
 
 
 class AsyncPinnedTransport(httpx2.AsyncBaseTransport):

@@ -1,5 +1,6 @@
 """What a worker is to do; the front process makes it, so nothing heavy is imported here."""
 
+import math
 from dataclasses import dataclass
 
 from cog_adapt.server.protocol import Kind
@@ -18,6 +19,7 @@ class WorkerConfig:
         user_agent: of downloads.
         egress_allow: hosts and networks that input files may come from, beside public ones.
         max_file_bytes: of one input file.
+        download_seconds: for one input file.
         prefix: how the names of temporary files begin.
         log_format: of the server's own log, into which goes what is printed outside of runs.
     """
@@ -30,5 +32,6 @@ class WorkerConfig:
     user_agent: str | None = None
     egress_allow: tuple[str, ...] = ()
     max_file_bytes: int = 2**30
+    download_seconds: float = math.inf
     prefix: str = "tmp"
     log_format: str = "json"

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import BinaryIO
 
-from cog_adapt.server.egress import Egress
+from cog_adapt.server.egress import Egress, Transfer
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.data_urls import read_data_url
@@ -28,7 +28,6 @@ class Downloads:
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
         self._egress = Egress(config.egress_allow)
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
 
     def new_file(self, name: str) -> Path:
         """Make a new empty file whose name ends in this one."""
@@ -36,11 +35,11 @@ class Downloads:
         os.close(handle)
         return Path(path)
 
-    def start(self, url: str, path: Path) -> "Future[None]":
-        """Fetch in the background; the future raises InputError."""
-        return self._pool.submit(self.fetch, url, path)
+    def new_transfer(self) -> Transfer:
+        """Return the time that one file may take."""
+        return Transfer(_SECONDS, self._config.download_seconds)
 
-    def fetch(self, url: str, path: Path) -> None:
+    def fetch(self, url: str, path: Path, transfer: Transfer) -> None:
         """Write what is behind a URL to a file.
 
         Raises:
@@ -51,25 +50,30 @@ class Downloads:
             path.write_bytes(read_data_url(url, most))
             return
         self._egress.download(
-            url, path, most_bytes=most, timeout=_SECONDS, user_agent=self._config.user_agent
+            url, path, most_bytes=most, transfer=transfer, user_agent=self._config.user_agent
         )
 
 
 class InputFiles:
-    """The files of one prediction."""
+    """The files of one prediction, which has its own threads: slow ones hold up no other's."""
 
     def __init__(self, downloads: Downloads) -> None:
         self._downloads = downloads
+        self._pool: ThreadPoolExecutor | None = None
         self._fetches: list[Future[None]] = []
+        self._transfers: list[Transfer] = []
         self._paths: list[Path] = []
         self._opened: list[BinaryIO] = []
 
     def start(self, urls: Sequence[str]) -> "list[Future[None]]":
         """Begin to fetch; `paths` has the files once all of these are done."""
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="download")
         for url in urls:
             path = self._downloads.new_file(file_name(url))
+            transfer = self._downloads.new_transfer()
             self._paths.append(path)
-            self._fetches.append(self._downloads.start(url, path))
+            self._transfers.append(transfer)
+            self._fetches.append(self._pool.submit(self._downloads.fetch, url, path, transfer))
         return self._fetches
 
     def wait(self, stop: Callable[[], bool]) -> None:
@@ -99,11 +103,14 @@ class InputFiles:
         return file
 
     def close(self) -> None:
-        """Remove the files, also those that are still being written."""
+        """Remove the files, and break off what is still being fetched."""
         for file in self._opened:
             file.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        for transfer in self._transfers:
+            transfer.abort()
         for path, fetch in zip(self._paths, self._fetches, strict=False):
-            fetch.cancel()
             fetch.add_done_callback(functools.partial(_remove, path))
 
 

@@ -104,6 +104,7 @@ DEFAULTS = {
     "max_body_bytes": 104_857_600,
     "max_file_bytes": 1_073_741_824,
     "max_string_length": 67_108_864,
+    "download_seconds": 600,
     "body_seconds": 30,
     "api_keys_file": None,
     "rate_limit": None,

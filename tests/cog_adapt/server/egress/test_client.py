@@ -12,7 +12,7 @@ import pytest
 import trustme
 from werkzeug import Response
 
-from cog_adapt.server.egress import DownloadError, Egress, EgressError
+from cog_adapt.server.egress import DownloadError, Egress, EgressError, Transfer
 
 MANY = 10**6
 
@@ -109,7 +109,7 @@ def test_loopback_is_not_reached_unless_allowed(httpserver):
             post(Egress(), url)
     for trick in (r"1.1.1.1\@127.0.0.1", "1.1.1.1@127.0.0.1", "127.0.0.1#@1.1.1.1", "127。0。0。1"):
         with pytest.raises((EgressError, DownloadError)):
-            Egress().read(f"http://{trick}:{port}/", most_bytes=MANY, timeout=0.5)
+            Egress().read(f"http://{trick}:{port}/", most_bytes=MANY, transfer=Transfer(0.5))
     assert httpserver.log == []
 
 
@@ -308,7 +308,7 @@ def test_a_host_that_says_nothing_is_left(egress):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         with pytest.raises(DownloadError, match="too slow"):
-            egress.read(url, most_bytes=MANY, timeout=0.1)
+            egress.read(url, most_bytes=MANY, transfer=Transfer(0.1))
         with pytest.raises(TimeoutError, match=r"no answer within 0\.1 s"):
             post(egress, url, timeout=0.1)
     with pytest.raises(DownloadError):

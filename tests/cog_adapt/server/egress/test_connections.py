@@ -16,6 +16,7 @@ from cog_adapt.server.egress.connections import (
     PinnedTransport,
     check_scheme,
 )
+from cog_adapt.server.egress.transfer import Transfer
 
 CONTEXT = ssl.create_default_context()
 
@@ -60,8 +61,15 @@ def connect(monkeypatch):
     return Connects
 
 
+class Bare(Transfer):
+    """Leaves a connection as it is."""
+
+    def follow(self, stream):
+        return stream
+
+
 def connect_sync(rules, **options):
-    return module._PinnedBackend(rules).connect_tcp("a.example", 80, **options)
+    return module._PinnedBackend(rules, Bare(60)).connect_tcp("a.example", 80, **options)
 
 
 def connect_async(rules, **options):
@@ -84,7 +92,8 @@ def test_a_connection_is_made_to_the_address_that_was_given(open_one, connect):
     options = {"local_address": "0.0.0.0", "socket_options": [(1, 2, 3)]}
     assert open_one(rules, **options) == "stream to 1.1.1.1"
     assert rules.asked == [("a.example", 80)]
-    assert connect.made == [("1.1.1.1", 80, None, "0.0.0.0", [(1, 2, 3)])]
+    (made,) = connect.made
+    assert (made[:2], made[3:]) == (("1.1.1.1", 80), ("0.0.0.0", [(1, 2, 3)]))
 
 
 @BOTH
@@ -176,7 +185,9 @@ def test_of_a_long_url_80_characters_are_shown():
 def test_a_request_goes_to_the_address_and_names_the_host(httpserver):
     httpserver.expect_request("/").respond_with_data(b"file")
     url = f"http://a.example:{httpserver.port}/"
-    with httpx2.Client(transport=PinnedTransport(Rules("127.0.0.1"), CONTEXT)) as client:
+    with httpx2.Client(
+        transport=PinnedTransport(Rules("127.0.0.1"), CONTEXT, Transfer(60))
+    ) as client:
         assert client.get(url).content == b"file"
 
     async def get():
@@ -193,7 +204,7 @@ def test_another_scheme_reaches_nothing():
     request = httpx2.Request("GET", "ftp://a.example/")
     rules = Rules("127.0.0.1")
     with pytest.raises(EgressError):
-        PinnedTransport(rules, CONTEXT).handle_request(request)
+        PinnedTransport(rules, CONTEXT, Transfer(60)).handle_request(request)
     with pytest.raises(EgressError):
         asyncio.run(AsyncPinnedTransport(rules, CONTEXT).handle_async_request(request))
     assert rules.asked == []
@@ -202,7 +213,7 @@ def test_another_scheme_reaches_nothing():
 def test_what_the_rules_refuse_is_not_reached(httpserver):
     url = f"http://127.0.0.1:{httpserver.port}/"
     with (
-        httpx2.Client(transport=PinnedTransport(AddressRules(), CONTEXT)) as client,
+        httpx2.Client(transport=PinnedTransport(AddressRules(), CONTEXT, Transfer(60))) as client,
         pytest.raises(EgressError),
     ):
         client.get(url)
@@ -228,7 +239,7 @@ def test_every_error_is_one_of_httpx2_with_its_cause(kind):
 
     request = httpx2.Request("GET", "http://a/")
     transport, later = (
-        PinnedTransport(Rules(), CONTEXT),
+        PinnedTransport(Rules(), CONTEXT, Transfer(60)),
         AsyncPinnedTransport(Rules(), CONTEXT),
     )
     transport.pool.handle_request = refuse
@@ -271,7 +282,7 @@ def test_a_few_connections_are_kept_for_a_few_seconds_and_closed_at_the_end():
     kept = (pool._max_connections, pool._max_keepalive_connections, pool._keepalive_expiry)
     assert kept == (sys.maxsize, 32, 5)
     assert pool._ssl_context is CONTEXT
-    assert PinnedTransport(Rules(), CONTEXT).pool._ssl_context is CONTEXT
+    assert PinnedTransport(Rules(), CONTEXT, Transfer(60)).pool._ssl_context is CONTEXT
     asyncio.run(transport.aclose())
     with pytest.raises(RuntimeError):
         transport._backend._resolvers.submit(print)

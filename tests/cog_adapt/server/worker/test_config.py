@@ -1,6 +1,7 @@
 """What a worker is told to do."""
 
 import dataclasses
+import math
 import pickle
 from typing import Any
 
@@ -19,6 +20,7 @@ def test_only_the_reference_has_to_be_said():
         "user_agent": None,
         "egress_allow": (),
         "max_file_bytes": 1024**3,
+        "download_seconds": math.inf,
         "prefix": "tmp",
         "log_format": "json",
     }
@@ -26,7 +28,7 @@ def test_only_the_reference_has_to_be_said():
 
 def test_it_travels_to_the_process_as_it_is_and_stays_so():
     config: Any = WorkerConfig(
-        "a.py:A", "train", "b.py:B", 3, "http://up", "agent", ("h",), 5, "tmpx"
+        "a.py:A", "train", "b.py:B", 3, "http://up", "agent", ("h",), 5, 60.0, "tmpx"
     )
     assert pickle.loads(pickle.dumps(config)) == config
     with pytest.raises(dataclasses.FrozenInstanceError):

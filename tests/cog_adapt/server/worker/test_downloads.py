@@ -1,5 +1,7 @@
 """The files of a prediction's inputs."""
 
+import contextlib
+import socket
 import tempfile
 import threading
 import time
@@ -52,8 +54,8 @@ def test_a_new_file_is_empty_and_named_after_the_process_and_the_url(downloads, 
 def test_what_is_behind_a_url_is_fetched_by_the_callers_name(downloads, folder, httpserver):
     httpserver.expect_request("/x").respond_with_data("content")
     url = httpserver.url_for("/x")
-    downloads.fetch(url, folder / "x")
-    downloads.start("data:,data", folder / "data").result(10)
+    downloads.fetch(url, folder / "x", downloads.new_transfer())
+    downloads.fetch("data:,data", folder / "data", downloads.new_transfer())
     assert (folder / "x").read_bytes() == b"content"
     assert (folder / "data").read_bytes() == b"data"
     assert {request.headers["User-Agent"] for request, _ in httpserver.log} == {"agent/1"}
@@ -63,15 +65,15 @@ def test_more_than_the_limit_is_refused(downloads, folder, httpserver):
     httpserver.expect_request("/x").respond_with_data("x" * 11)
     url = httpserver.url_for("/x")
     with pytest.raises(DownloadError, match="more than 10 bytes"):
-        downloads.fetch(url, folder / "x")
+        downloads.fetch(url, folder / "x", downloads.new_transfer())
     with pytest.raises(InputError, match="more than 10 bytes"):
-        downloads.fetch("data:," + "x" * 11, folder / "x")
+        downloads.fetch("data:," + "x" * 11, folder / "x", downloads.new_transfer())
 
 
 def test_an_address_that_is_not_allowed_is_not_reached(folder, httpserver):
     closed = Downloads(WorkerConfig("predict.py"))
     with pytest.raises(EgressError):
-        closed.fetch(httpserver.url_for("/x"), folder / "x")
+        closed.fetch(httpserver.url_for("/x"), folder / "x", closed.new_transfer())
     assert not httpserver.log
 
 
@@ -93,7 +95,7 @@ def test_a_file_that_cannot_be_had_is_raised_where_it_is_waited_for(files):
 
 def test_the_waiting_ends_when_it_is_asked_to(files, downloads, monkeypatch):
     gate = threading.Event()
-    monkeypatch.setattr(downloads, "fetch", lambda _url, _path: gate.wait(10))
+    monkeypatch.setattr(downloads, "fetch", lambda *_: gate.wait(10))
     files.start(["http://h/x"])
     answers = iter([False, False, True])
     began = time.monotonic()
@@ -105,7 +107,7 @@ def test_the_waiting_ends_when_it_is_asked_to(files, downloads, monkeypatch):
 def test_eight_files_are_fetched_at_once(downloads, monkeypatch):
     gate, begun = threading.Event(), []
 
-    def fetch(url, _path):
+    def fetch(url, _path, _transfer):
         begun.append(url)
         gate.wait(10)
 
@@ -134,7 +136,7 @@ def test_all_is_closed_and_removed_at_the_end(files, folder):
 def test_a_file_that_is_still_being_written_is_removed_afterwards(downloads, folder, monkeypatch):
     gate = threading.Event()
 
-    def fetch(_url, path):
+    def fetch(_url, path, _transfer):
         gate.wait(10)
         path.write_text("late")
 
@@ -145,6 +147,69 @@ def test_a_file_that_is_still_being_written_is_removed_afterwards(downloads, fol
     gate.set()
     wait_until(lambda: not list(folder.iterdir()))
     assert sum(fetch.cancelled() for fetch in files._fetches) == 1  # the ninth never began
+
+
+@contextlib.contextmanager
+def dripping_server():
+    """Sends some bytes every few milliseconds to whoever asks; yields its URL, who asked and who left."""
+    asked, left = [], []
+
+    def drip(connection):
+        with connection, contextlib.suppress(OSError):
+            connection.recv(2**16)
+            asked.append(connection)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+            while True:
+                connection.sendall(b"x" * 100)
+                time.sleep(0.01)
+        left.append(connection)
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/x", asked, left
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_what_nobody_wants_any_more_is_not_fetched_further(folder):
+    downloads = Downloads(WorkerConfig("predict.py", egress_allow=("127.0.0.1",)))
+    files, before = InputFiles(downloads), set(threading.enumerate())
+
+    def downloading():
+        threads = set(threading.enumerate()) - before
+        return [each for each in threads if each.name.startswith("download")]
+
+    with dripping_server() as (url, asked, left):
+        files.start([url] * 8)
+        wait_until(lambda: len(asked) == 8)
+        assert len(downloading()) == 8
+        files.close()
+        wait_until(lambda: len(left) == 8 and not downloading())
+        assert list(folder.iterdir()) == []
+
+
+def test_eight_dripping_files_hold_up_no_file_of_another_prediction(downloads):
+    slow, quick = InputFiles(downloads), InputFiles(downloads)
+    with dripping_server() as (url, *_):
+        slow.start([url] * 8)
+        quick.start(["data:,a"])
+        wait_for(quick)
+        assert not any(fetch.done() for fetch in slow._fetches)
+        slow.close()
+
+
+def test_a_file_has_a_deadline_however_steadily_it_comes(folder):
+    config = WorkerConfig("predict.py", egress_allow=("127.0.0.1",), download_seconds=0.2)
+    files = InputFiles(Downloads(config))
+    with dripping_server() as (url, _, left):
+        files.start([url])
+        with pytest.raises(InputError, match=r"too slow: .*0\.2 s \(DOWNLOAD_SECONDS\)"):
+            wait_for(files)
+        wait_until(lambda: len(left) == 1)
 
 
 @pytest.mark.parametrize(

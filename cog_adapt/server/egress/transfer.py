@@ -1,0 +1,130 @@
+"""One download's end: its deadline, its pace, or a caller who does not want it any more."""
+
+import contextlib
+import math
+import socket
+import ssl
+import threading
+import time
+from typing import Any
+
+import httpcore2
+
+from cog_adapt.server.limits import Pace
+
+
+class Transfer:
+    """The time of one download, counted from `begin`; any thread may abort it.
+
+    Args:
+        pause_seconds: that a connection, or the next bytes, may take.
+        total_seconds: from the beginning to the end.
+    """
+
+    def __init__(self, pause_seconds: float, total_seconds: float = math.inf) -> None:
+        self._pause_seconds, self._total_seconds = pause_seconds, total_seconds
+        self._pace = Pace(pause_seconds)
+        self._end = math.inf
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self.is_aborted = False
+
+    def begin(self) -> None:
+        """Count the seconds from now on."""
+        self._end = time.monotonic() + self._total_seconds
+
+    def seconds_left(self, timeout: float | None) -> float:
+        """Return how long the next step may take.
+
+        Raises:
+            httpcore2.ReadTimeout: the time is over, or nobody wants the file.
+        """
+        left = self._end - time.monotonic()
+        if self.is_aborted:
+            raise httpcore2.ReadTimeout("it was cancelled")
+        if left <= 0:
+            raise httpcore2.ReadTimeout(
+                f"it took more than {self._total_seconds:g} s (DOWNLOAD_SECONDS)"
+            )
+        return min(left, self._pause_seconds if timeout is None else timeout)
+
+    def read(self, stream: httpcore2.NetworkStream, most: int, timeout: float | None) -> bytes:
+        """Read the next bytes.
+
+        Raises:
+            httpcore2.ReadTimeout: they come too slowly, or the time is over.
+        """
+        began = time.monotonic()
+        try:
+            data = stream.read(most, min(self.seconds_left(timeout), self._pace.left))
+        except httpcore2.ReadTimeout:
+            self.seconds_left(timeout)  # where all of its time is over, that is the reason
+            raise
+        self._pace.note(time.monotonic() - began, len(data))
+        if self._pace.left <= 0:
+            raise httpcore2.ReadTimeout("its bytes drip")
+        return data
+
+    def follow(self, stream: httpcore2.NetworkStream) -> "TimedStream":
+        """Return a connection that ends with this transfer."""
+        own = stream.get_extra_info("socket").dup()  # TLS takes the other one over
+        with self._lock:
+            self._sockets.append(own)
+        if self.is_aborted:
+            self.abort()
+        return TimedStream(stream, self)
+
+    def abort(self) -> None:
+        """End it: a thread that waits for its bytes waits no longer."""
+        self.is_aborted = True
+        with self._lock:
+            for each in self._sockets:
+                with contextlib.suppress(OSError):  # the other side was first
+                    each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Forget its connections."""
+        with self._lock:
+            for each in self._sockets:
+                each.close()
+            self._sockets.clear()
+
+
+class TimedStream(httpcore2.NetworkStream):
+    """A connection of a transfer.
+
+    Args:
+        stream: the connection.
+        transfer: that it is for.
+    """
+
+    def __init__(self, stream: httpcore2.NetworkStream, transfer: Transfer) -> None:
+        self._stream, self._transfer = stream, transfer
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read some bytes."""
+        return self._transfer.read(self._stream, max_bytes, timeout)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write all of them."""
+        self._stream.write(buffer, self._transfer.seconds_left(timeout))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._stream.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore2.NetworkStream:
+        """Go on with TLS."""
+        left = self._transfer.seconds_left(timeout)
+        return TimedStream(
+            self._stream.start_tls(ssl_context, server_hostname, left), self._transfer
+        )
+
+    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore2's
+        """Return what is known of the connection."""
+        return self._stream.get_extra_info(info)
