@@ -151,7 +151,7 @@ def test_a_file_that_is_still_being_written_is_removed_afterwards(downloads, fol
 
 @contextlib.contextmanager
 def dripping_server():
-    """Sends some bytes every few milliseconds to whoever asks; yields its URL, who asked and who left."""
+    """Sends some bytes every few milliseconds to whoever asks; yields URL, who asked, who left."""
     asked, left = [], []
 
     def drip(connection):
