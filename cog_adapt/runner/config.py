@@ -71,6 +71,9 @@ class RunnerSettings:
         batch_size: inputs per inference tick.
         served_adapters: adapters kept ready in memory; the longest unused goes first.
         weights_dir: where adapters and checkpoints are stored.
+        checkpoint_days: days for which the state of a killed training is kept.
+        checkpoint_bytes: of all such states; the oldest go first; unset: a tenth of the disk's
+            free space at the start.
     """
 
     device: str = "auto"
@@ -79,6 +82,8 @@ class RunnerSettings:
     batch_size: int = 32
     served_adapters: int = 16
     weights_dir: Path = Path("weights")
+    checkpoint_days: int = 7
+    checkpoint_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
@@ -91,10 +96,14 @@ class RunnerSettings:
             _refuse("BATCH_SIZE", self.batch_size, "a whole number from 1")
         if self.served_adapters < 1:
             _refuse("SERVED_ADAPTERS", self.served_adapters, "a whole number from 1")
+        if self.checkpoint_days < 1:
+            _refuse("CHECKPOINT_DAYS", self.checkpoint_days, "a whole number from 1")
+        if self.checkpoint_bytes is not None and not _is_positive(self.checkpoint_bytes):
+            _refuse("CHECKPOINT_BYTES", self.checkpoint_bytes, "a whole number from 1")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "RunnerSettings":
-        """Read DEVICE, PRECISION, SERVE_MODE, BATCH_SIZE, SERVED_ADAPTERS and WEIGHTS_DIR.
+        """Read the variables of the fields' names in capitals.
 
         Raises:
             ConfigError: a value is not allowed.
@@ -106,6 +115,8 @@ class RunnerSettings:
             "batch_size": _whole_number,
             "served_adapters": _whole_number,
             "weights_dir": Path,
+            "checkpoint_days": _whole_number,
+            "checkpoint_bytes": _whole_number,
         }
         values = {
             name: read(environment[name.upper()])
@@ -113,6 +124,10 @@ class RunnerSettings:
             if environment.get(name.upper())
         }
         return cls(**values)  # type: ignore[arg-type]
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int) and value >= 1
 
 
 def _whole_number(text: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cog_adapt.runner.adapters import Adapter, read_weights
+from cog_adapt.runner.checkpoint_folder import CheckpointFolder
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Query, find_shortened
@@ -18,7 +19,7 @@ from cog_adapt.runner.scheduler import Scheduler, Ticket, once
 from cog_adapt.runner.selftest import SelfTestReport, run_self_test
 from cog_adapt.runner.store import AdapterStore
 from cog_adapt.runner.task import Task
-from cog_adapt.runner.training_state import load_state, save_state
+from cog_adapt.runner.training_state import TrainingState, load_state, save_state
 
 OnStep = Callable[[Step], None]
 _KEEP_EVERY = 20
@@ -33,6 +34,7 @@ class ModelRunner:
         weights: COG_WEIGHTS, the operator's own: a path or URL of an adapter's file.
 
     Attributes:
+        checkpoints: the states of unfinished trainings.
         default: the adapter of requests that name none; None without `weights`.
         self_test_report: of the last self-test; None before the first.
 
@@ -48,6 +50,12 @@ class ModelRunner:
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
         self.store = AdapterStore(self.settings.weights_dir / "adapters")
+        self.checkpoints = CheckpointFolder(
+            self.settings.weights_dir / "checkpoints",
+            self.settings.checkpoint_days,
+            self.settings.checkpoint_bytes,
+        )
+        self.checkpoints.tidy()
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
@@ -164,6 +172,11 @@ class ModelRunner:
         ticket = self._adapting(examples, recipe, begin, checkpoint)
         return await ticket.wait_async(_steps_only(on_step))
 
+    async def remove_checkpoint_async(self, checkpoint: Path) -> None:
+        """Remove the state of an adaptation that was left, on the thread that may write it now."""
+        work = once(checkpoint.unlink, missing_ok=True)
+        await self._scheduler.submit_short(work).wait_async()
+
     def _adapting(
         self,
         examples: Sequence[Example],
@@ -171,9 +184,16 @@ class ModelRunner:
         begin: Adapter | None,
         checkpoint: Path | None,
     ) -> Ticket[Adaptation]:
-        checkpoints = None if checkpoint is None else _checkpoints_in(checkpoint)
+        checkpoints = None if checkpoint is None else self._checkpoints_in(checkpoint)
         work = self._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
         return self._scheduler.submit_long(work)
+
+    def _checkpoints_in(self, file: Path) -> Checkpoints:
+        def save(state: TrainingState) -> None:
+            save_state(state, file)
+            self.checkpoints.tidy(keep=file)
+
+        return Checkpoints(load=lambda: load_state(file), save=save, every=_KEEP_EVERY)
 
 
 def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:
@@ -183,14 +203,6 @@ def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedM
     except BaseException:
         scheduler.close()
         raise
-
-
-def _checkpoints_in(file: Path) -> Checkpoints:
-    return Checkpoints(
-        load=lambda: load_state(file),
-        save=lambda state: save_state(state, file),
-        every=_KEEP_EVERY,
-    )
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[Step | None], None] | None:

@@ -34,6 +34,8 @@ class Trained:
 async def train(runner: ModelRunner, request: Request, scope: Scope | None = None) -> Trained:
     """Make a persistent adapter; a run that was killed goes on where it stopped.
 
+    One that is cancelled, or fails, leaves nothing on disk.
+
     Args:
         runner: the model.
         request: examples and recipe; it needs no inputs.
@@ -50,11 +52,15 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         raise InputError("no examples: send `examples` or `examples_file`.")
     warnings = await warnings_about(runner, request, examples)
     key = _run_key(runner, examples.examples, request.recipe, owner)
-    checkpoint = runner.settings.weights_dir / "checkpoints" / f"{key}.safetensors"
-    done = await runner.adapt_async(
-        examples.examples, request.recipe, Progress(scope).show_step, checkpoint=checkpoint
-    )
-    path = runner.store.put(done.adapter, owner)
+    checkpoint = runner.checkpoints.file(key)
+    try:
+        done = await runner.adapt_async(
+            examples.examples, request.recipe, Progress(scope).show_step, checkpoint=checkpoint
+        )
+        path = runner.store.put(done.adapter, owner)
+    except (Exception, asyncio.CancelledError):
+        await runner.remove_checkpoint_async(checkpoint)
+        raise
     checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
     report = done.report.to_json() | {"adapter": done.adapter.id, "warnings": [*warnings]}
     return Trained(path, report)

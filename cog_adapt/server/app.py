@@ -27,6 +27,7 @@ from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import Traces
+from cog_adapt.server.temp_files import remove_old_temp_files
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import WorkerConfig
 
@@ -130,13 +131,14 @@ async def _running(parts: Parts) -> AsyncIterator[None]:
 
 
 async def _prune(records: Records, settings: Settings) -> None:
-    """Delete what is too old, or too much, again and again."""
+    """Delete records and files that are too old, or too much, again and again."""
     while True:
         try:
             age = timedelta(days=settings.retention_days)
             await records.prune(age, settings.retention_count)
-        except StorageError as error:
-            log.warning("old records cannot be deleted", error=str(error))
+            await asyncio.to_thread(remove_old_temp_files, settings.temp_file_days)
+        except (StorageError, OSError) as error:
+            log.warning("what is old cannot be deleted", error=str(error))
         await asyncio.sleep(_PRUNE_SECONDS)
 
 

@@ -105,6 +105,9 @@ class Settings(BaseSettings):
     retention_count: int = Field(
         default=100_000, ge=1, description="finished records of each kind that are kept at most"
     )
+    temp_file_days: float = Field(
+        default=7, gt=0, le=100_000, description="days for which temporary files may stay"
+    )
     drain_seconds: float | None = Field(
         default=None,
         ge=0,

@@ -1,9 +1,16 @@
 """The temporary files of a worker that was killed before it could remove them."""
 
 import contextlib
+import os
+import re
 import secrets
+import stat
 import tempfile
+import time
 from pathlib import Path
+
+_SECONDS_A_DAY = 86_400
+_OURS = re.compile(r"tmp[0-9a-f]{8}_[a-z0-9_]{8}.*", re.DOTALL)  # a prefix and mkstemp's own part
 
 
 def new_prefix() -> str:
@@ -16,3 +23,32 @@ def remove_temp_files(prefix: str) -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+def remove_old_temp_files(days: float) -> int:
+    """Remove what servers that were killed have left in the folder of temporary files.
+
+    Only files of this user with a name that `new_prefix` begins; nothing else is looked at.
+
+    Args:
+        days: since a file was last written to.
+
+    Returns:
+        the number of files removed.
+    """
+    before, removed = time.time() - days * _SECONDS_A_DAY, 0
+    for entry in os.scandir(tempfile.gettempdir()):
+        if _OURS.fullmatch(entry.name) and _is_left(entry, before):
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+                removed += 1
+    return removed
+
+
+def _is_left(entry: "os.DirEntry[str]", before: float) -> bool:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:  # gone meanwhile
+        return False
+    is_own_file = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
+    return is_own_file and status.st_mtime < before

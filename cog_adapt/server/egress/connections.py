@@ -89,7 +89,7 @@ class PinnedTransport(httpx2.BaseTransport):
     def __init__(
         self, rules: AddressRules, ssl_context: ssl.SSLContext, transfer: Transfer
     ) -> None:
-        backend = _PinnedBackend(rules, transfer)
+        self._transfer, backend = transfer, _PinnedBackend(rules, transfer)
         self.pool = httpcore2.ConnectionPool(ssl_context, network_backend=backend)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -106,6 +106,7 @@ class PinnedTransport(httpx2.BaseTransport):
     def close(self) -> None:
         """Close every connection."""
         self.pool.close()
+        self._transfer.close()
 
 
 class AsyncPinnedTransport(httpx2.AsyncBaseTransport):

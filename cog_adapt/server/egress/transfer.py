@@ -55,7 +55,11 @@ class Transfer:
             httpcore2.ReadTimeout: they come too slowly, or the time is over.
         """
         began = time.monotonic()
-        data = stream.read(most, min(self.seconds_left(timeout), self._pace.left))
+        try:
+            data = stream.read(most, min(self.seconds_left(timeout), self._pace.left))
+        except httpcore2.ReadTimeout:
+            self.seconds_left(timeout)  # where all of its time is over, that is the reason
+            raise
         self._pace.note(time.monotonic() - began, len(data))
         if self._pace.left <= 0:
             raise httpcore2.ReadTimeout("its bytes drip")

@@ -18,9 +18,11 @@ def test_settings_are_read_from_the_environment():
         "BATCH_SIZE": "7",
         "SERVED_ADAPTERS": "3",
         "WEIGHTS_DIR": "/tmp/w",
+        "CHECKPOINT_DAYS": "2",
+        "CHECKPOINT_BYTES": "9",
     }
     settings = RunnerSettings.from_environment(environment)
-    assert settings == RunnerSettings("cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"))
+    assert settings == RunnerSettings("cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"), 2, 9)
 
 
 def test_what_is_absent_or_empty_keeps_its_default():
@@ -108,7 +110,9 @@ def test_values_are_frozen():
             value.rank = value.device = 2
 
 
-@pytest.mark.parametrize("name", ["BATCH_SIZE", "SERVED_ADAPTERS"])
+@pytest.mark.parametrize(
+    "name", ["BATCH_SIZE", "SERVED_ADAPTERS", "CHECKPOINT_DAYS", "CHECKPOINT_BYTES"]
+)
 def test_one_is_the_least_of_what_is_counted(name):
     settings = RunnerSettings.from_environment({name: "1"})
     assert getattr(settings, name.lower()) == 1

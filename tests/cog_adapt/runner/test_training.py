@@ -16,8 +16,8 @@ EXAMPLES = json.dumps({"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]})
 RECIPE = Recipe(max_steps=45, learning_rate=0.02)
 
 
-class KilledError(Exception):
-    pass
+class KilledError(BaseException):
+    """Ends a run as SIGKILL does: nothing is tidied up."""
 
 
 @pytest.fixture
@@ -30,12 +30,21 @@ def steps():
     return []
 
 
-def trained(runner, steps, recipe=RECIPE, examples=EXAMPLES, killed_at=None, owner="", **more):
+def trained(
+    runner,
+    steps,
+    recipe=RECIPE,
+    examples=EXAMPLES,
+    killed_at=None,
+    owner="",
+    end=KilledError,
+    **more,
+):
     def record(name, value):
         if name == "adaptation.step":
             steps.append(value)
             if value == killed_at:
-                raise KilledError
+                raise end
 
     scope = SimpleNamespace(context={"owner": owner}, record_metric=record)
     return asyncio.run(train(runner, Request(examples=examples, recipe=recipe, **more), scope))
@@ -62,6 +71,16 @@ def test_one_that_was_killed_goes_on_when_it_is_asked_for_again(runner, steps):
     steps.clear()
     assert trained(runner, steps).weights == whole.weights
     assert steps[0] == 21
+
+
+@pytest.mark.parametrize("end", [ZeroDivisionError, asyncio.CancelledError])
+def test_one_that_fails_or_is_cancelled_leaves_nothing_on_disk(runner, steps, end):
+    with pytest.raises(KilledError):
+        trained(runner, steps, killed_at=30)
+    assert len(files(runner)) == 1
+    with pytest.raises(end):
+        trained(runner, steps, killed_at=30, end=end)
+    assert files(runner) == []
 
 
 def test_what_the_task_would_choose_is_the_same_training_said_aloud(runner, steps):

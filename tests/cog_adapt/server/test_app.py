@@ -123,6 +123,9 @@ def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
     monkeypatch.setattr(application, "_PRUNE_SECONDS", 0.01)
     pruned = []
 
+    swept = []
+    monkeypatch.setattr(application, "remove_old_temp_files", swept.append)
+
     async def prune(age, count):
         pruned.append((age, count))
         if len(pruned) == 1:
@@ -138,6 +141,7 @@ def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
 
     asyncio.run(asyncio.wait_for(story(), 10))
     assert set(pruned) == {(timedelta(days=3), 4)}
+    assert set(swept) == {7}
 
 
 def test_records_are_pruned_while_it_runs(started, monkeypatch):

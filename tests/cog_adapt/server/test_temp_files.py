@@ -1,10 +1,16 @@
+import os
 import re
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
-from cog_adapt.server.temp_files import new_prefix, remove_temp_files
+from cog_adapt.server.temp_files import (
+    new_prefix,
+    remove_old_temp_files,
+    remove_temp_files,
+)
 
 
 @pytest.fixture
@@ -34,3 +40,21 @@ def test_a_file_that_cannot_be_removed_or_is_gone_is_left(folder, monkeypatch):
     assert [path.name for path in folder.iterdir()] == ["tmp_a"]
     monkeypatch.setattr(Path, "glob", lambda self, pattern: [folder / "gone"])
     remove_temp_files("tmp_")
+
+
+def test_old_files_of_killed_servers_are_removed_and_nothing_else(folder):
+    def put(name, days):
+        (folder / name).touch()
+        os.utime(folder / name, times=(time.time() - days * 86_400,) * 2)
+
+    ours, _ = tempfile.mkstemp(prefix=new_prefix(), suffix="a.png")
+    os.close(ours)
+    (mine,) = os.listdir(folder)
+    put(mine, 3)
+    for name in ("tmpabc12345", "notes.txt", "tmp01234567_x", f"x{mine}"):
+        put(name, 30)
+    put(f"{new_prefix()}abcdefghb.png", 1)
+    (folder / f"{new_prefix()}abcdefgh").symlink_to(folder / "notes.txt")
+    before = set(os.listdir(folder))
+    assert remove_old_temp_files(2) == 1
+    assert before - set(os.listdir(folder)) == {mine}

@@ -151,15 +151,16 @@ def test_a_file_that_is_still_being_written_is_removed_afterwards(downloads, fol
 
 @contextlib.contextmanager
 def dripping_server():
-    """Sends a byte every few milliseconds to whoever asks; yields its URL and who was left."""
-    left = []
+    """Sends some bytes every few milliseconds to whoever asks; yields URL, who asked, who left."""
+    asked, left = [], []
 
     def drip(connection):
         with connection, contextlib.suppress(OSError):
             connection.recv(2**16)
+            asked.append(connection)
             connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
             while True:
-                connection.sendall(b"x")
+                connection.sendall(b"x" * 100)
                 time.sleep(0.01)
         left.append(connection)
 
@@ -170,21 +171,22 @@ def dripping_server():
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve, daemon=True).start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/x", left
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/x", asked, left
         listener.shutdown(socket.SHUT_RDWR)
-
-
-def downloading():
-    return [each for each in threading.enumerate() if each.name.startswith("download")]
 
 
 def test_what_nobody_wants_any_more_is_not_fetched_further(folder):
     downloads = Downloads(WorkerConfig("predict.py", egress_allow=("127.0.0.1",)))
-    files = InputFiles(downloads)
-    with dripping_server() as (url, left):
+    files, before = InputFiles(downloads), set(threading.enumerate())
+
+    def downloading():
+        threads = set(threading.enumerate()) - before
+        return [each for each in threads if each.name.startswith("download")]
+
+    with dripping_server() as (url, asked, left):
         files.start([url] * 8)
-        wait_until(lambda: all(path.stat().st_size >= 0 for path in files.paths))
-        wait_until(lambda: len(downloading()) == 8)
+        wait_until(lambda: len(asked) == 8)
+        assert len(downloading()) == 8
         files.close()
         wait_until(lambda: len(left) == 8 and not downloading())
         assert list(folder.iterdir()) == []
@@ -192,7 +194,7 @@ def test_what_nobody_wants_any_more_is_not_fetched_further(folder):
 
 def test_eight_dripping_files_hold_up_no_file_of_another_prediction(downloads):
     slow, quick = InputFiles(downloads), InputFiles(downloads)
-    with dripping_server() as (url, _):
+    with dripping_server() as (url, *_):
         slow.start([url] * 8)
         quick.start(["data:,a"])
         wait_for(quick)
@@ -203,7 +205,7 @@ def test_eight_dripping_files_hold_up_no_file_of_another_prediction(downloads):
 def test_a_file_has_a_deadline_however_steadily_it_comes(folder):
     config = WorkerConfig("predict.py", egress_allow=("127.0.0.1",), download_seconds=0.2)
     files = InputFiles(Downloads(config))
-    with dripping_server() as (url, left):
+    with dripping_server() as (url, _, left):
         files.start([url])
         with pytest.raises(InputError, match=r"too slow: .*0\.2 s \(DOWNLOAD_SECONDS\)"):
             wait_for(files)

@@ -1,0 +1,56 @@
+"""The folder of unfinished trainings' states, which is bounded in age and bytes.
+
+A state outlives only a kill: the end of a training removes it, whichever end that is. What is
+never asked for again goes when it is too old, or when the folder is full.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_SECONDS_A_DAY = 86_400
+_SHARE_OF_DISK = 10
+
+
+class CheckpointFolder:
+    """A folder of `<key>.safetensors` files.
+
+    Args:
+        folder: made when the first state is written.
+        days: after which a file is removed.
+        most_bytes: of all files; None: a tenth of the disk's free space.
+    """
+
+    def __init__(self, folder: Path, days: float, most_bytes: int | None = None) -> None:
+        self._folder, self._seconds = folder, days * _SECONDS_A_DAY
+        self._most_bytes = most_bytes or _free_bytes(folder) // _SHARE_OF_DISK
+
+    def file(self, key: str) -> Path:
+        """Return the file for a training's state."""
+        return self._folder / f"{key}.safetensors"
+
+    def tidy(self, keep: Path | None = None) -> None:
+        """Remove what is too old, and the oldest of what is too much.
+
+        Args:
+            keep: a file that is in use, whatever its age and size.
+        """
+        left, oldest = self._most_bytes, time.time() - self._seconds
+        for path, status in sorted(self._files(), key=lambda each: -each[1].st_mtime):
+            left -= status.st_size
+            if path != keep and (left < 0 or status.st_mtime < oldest):
+                path.unlink(missing_ok=True)
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Yield the states, and the drafts of those that were being written."""
+        for path in self._folder.glob("*.safetensors*"):
+            with contextlib.suppress(FileNotFoundError):  # another process was first
+                yield path, path.stat()
+
+
+def _free_bytes(folder: Path) -> int:
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return shutil.disk_usage(existing).free

@@ -1,0 +1,62 @@
+"""The folder of unfinished trainings' states."""
+
+import os
+import time
+
+import pytest
+
+from cog_adapt.runner import checkpoint_folder as module
+from cog_adapt.runner.checkpoint_folder import CheckpointFolder
+
+DAY = 86_400
+
+
+@pytest.fixture
+def put(tmp_path):
+    def put(name, size=1, age=0.0):
+        path = tmp_path / name
+        path.write_bytes(b"x" * size)
+        os.utime(path, times=(time.time() - age,) * 2)
+        return path
+
+    return put
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_is_too_old_goes_with_its_draft_and_nothing_else(put, tmp_path):
+    put("old.safetensors", age=3 * DAY + 60)
+    put("old.safetensors.1.2.part", age=3 * DAY + 60)
+    put("young.safetensors", age=3 * DAY - 60)
+    put("old.txt", age=9 * DAY)
+    CheckpointFolder(tmp_path, 3).tidy()
+    assert names(tmp_path) == ["old.txt", "young.safetensors"]
+
+
+def test_the_oldest_go_where_there_is_too_much(put, tmp_path):
+    for age, name in enumerate("abc"):
+        put(f"{name}.safetensors", size=10, age=age * 60)
+    CheckpointFolder(tmp_path, 3, most_bytes=20).tidy()
+    assert names(tmp_path) == ["a.safetensors", "b.safetensors"]
+
+
+def test_what_is_in_use_stays(put, tmp_path):
+    mine = put("mine.safetensors", size=30, age=9 * DAY)
+    CheckpointFolder(tmp_path, 3, most_bytes=20).tidy(keep=mine)
+    assert names(tmp_path) == ["mine.safetensors"]
+
+
+def test_a_tenth_of_the_disk_is_the_limit_where_none_is_set(put, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_free_bytes", lambda folder: 200)
+    for age, name in enumerate("abc"):
+        put(f"{name}.safetensors", size=10, age=age * 60)
+    CheckpointFolder(tmp_path, 3).tidy()
+    assert names(tmp_path) == ["a.safetensors", "b.safetensors"]
+
+
+def test_a_folder_that_is_not_there_yet_is_tidy(tmp_path):
+    folder = CheckpointFolder(tmp_path / "a" / "b", 3)
+    folder.tidy()
+    assert folder.file("key") == tmp_path / "a" / "b" / "key.safetensors"
