@@ -22,6 +22,10 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
+_ADAPTER_NUMBERS = (
+    *("adapter_memory_bytes", "adapter_owner_memory_bytes"),
+    *("adapter_disk_bytes", "adapter_owner_disk_bytes", "adapter_days"),
+)
 METHODS = ("lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
 _SHOWN = 80
@@ -74,6 +78,13 @@ class RunnerSettings:
         checkpoint_days: days for which the state of a killed training is kept.
         checkpoint_bytes: of all such states; the oldest go first; unset: a tenth of the disk's
             free space at the start.
+        adapter_memory_bytes: of adapters in memory; 0: an eighth of the machine's memory.
+        adapter_owner_memory_bytes: of them, those of one owner; 0: half.
+        adapter_disk_bytes: of adapters on disk; 0: a quarter of the disk.
+        adapter_owner_disk_bytes: of them, those of one owner; 0: half.
+        adapter_days: after which an unused adapter goes, unless it is pinned or has a name; 0:
+            never.
+        adapter_store: a URL of fsspec, where what the disk lets go stays; "": nowhere.
     """
 
     device: str = "auto"
@@ -84,6 +95,12 @@ class RunnerSettings:
     weights_dir: Path = Path("weights")
     checkpoint_days: int = 7
     checkpoint_bytes: int | None = None
+    adapter_memory_bytes: int = 0
+    adapter_owner_memory_bytes: int = 0
+    adapter_disk_bytes: int = 0
+    adapter_owner_disk_bytes: int = 0
+    adapter_days: int = 90
+    adapter_store: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
@@ -92,18 +109,18 @@ class RunnerSettings:
             _refuse("PRECISION", self.precision, f"auto, {', '.join(PRECISIONS)}")
         if self.serve_mode not in ("inference_mode", "no_grad"):
             _refuse("SERVE_MODE", self.serve_mode, "inference_mode or no_grad")
-        if self.batch_size < 1:
-            _refuse("BATCH_SIZE", self.batch_size, "a whole number from 1")
-        if self.served_adapters < 1:
-            _refuse("SERVED_ADAPTERS", self.served_adapters, "a whole number from 1")
-        if self.checkpoint_days < 1:
-            _refuse("CHECKPOINT_DAYS", self.checkpoint_days, "a whole number from 1")
+        for name in ("batch_size", "served_adapters", "checkpoint_days"):
+            if getattr(self, name) < 1:
+                _refuse(name.upper(), getattr(self, name), "a whole number from 1")
         if self.checkpoint_bytes is not None and not _is_positive(self.checkpoint_bytes):
             _refuse("CHECKPOINT_BYTES", self.checkpoint_bytes, "a whole number from 1")
+        for name in _ADAPTER_NUMBERS:
+            if getattr(self, name) < 0:
+                _refuse(name.upper(), getattr(self, name), "a whole number from 0")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "RunnerSettings":
-        """Read the variables of the fields' names in capitals.
+        """Read each setting from the variable of its name in capitals.
 
         Raises:
             ConfigError: a value is not allowed.
@@ -117,6 +134,8 @@ class RunnerSettings:
             "weights_dir": Path,
             "checkpoint_days": _whole_number,
             "checkpoint_bytes": _whole_number,
+            "adapter_store": str,
+            **dict.fromkeys(_ADAPTER_NUMBERS, _whole_number),
         }
         values = {
             name: read(environment[name.upper()])

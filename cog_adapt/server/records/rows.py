@@ -93,8 +93,7 @@ def find_foreign(connection: Connection, keys: Iterable[Key], server: str) -> se
     """Return those of the records that another server owns."""
     found: set[Key] = set()
     for chunk in _split(keys):
-        query = select(*KEY).where(tuple_(*KEY).in_(chunk), records.c.server != server
-        )
+        query = select(*KEY).where(tuple_(*KEY).in_(chunk), records.c.server != server)
         found.update((kind, name, owner) for kind, name, owner in connection.execute(query))
     return found
 

@@ -92,8 +92,8 @@ class Connection:
     Args:
         channel: the socket.
         on_report: gets each report.
-        on_end: called with the reason when nothing more is heard: the process has closed the socket,
-            or said what is no report.
+        on_end: called with the reason when nothing more is heard: the process has closed the
+            socket, or said what is no report.
     """
 
     def __init__(

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from cog_adapt.runner import store as store_module
 from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.errors import InputError, StoreError, WeightsError
-from cog_adapt.runner.store import AdapterStore
+from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError, WeightsError
+from cog_adapt.runner.storage import folder as folder_module
+from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.store import AdapterStore
 
 
 def adapter_of(number):
@@ -27,7 +28,7 @@ def test_the_same_content_is_written_once(tmp_path):
     store = AdapterStore(tmp_path)
     first = store.put(adapter_of(1)).stat().st_ino
     assert store.put(adapter_of(1)).stat().st_ino == first
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(tmp_path.glob("*.safetensors"))) == 1
 
 
 @pytest.mark.parametrize("adapter_id", ["0" * 16, "nothing", "../../etc/passwd", "", "A" * 16])
@@ -54,19 +55,19 @@ def test_an_adapter_is_known_though_the_disk_is_full(tmp_path, monkeypatch):
     def full(path, content):
         raise StoreError("full")
 
-    monkeypatch.setattr(store_module, "write_whole", full)
+    monkeypatch.setattr(folder_module, "write_whole", full)
     store, adapter = AdapterStore(tmp_path), adapter_of(1)
     with pytest.raises(StoreError, match="full"):
         store.put(adapter)
     assert store.get(adapter.id) is adapter
 
 
-def test_only_the_newest_adapters_are_kept_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "_RECENT", 2)
-    store = AdapterStore(tmp_path)
+def test_only_the_newest_adapters_are_kept_in_memory(tmp_path):
+    size = adapter_of(1).nbytes
+    store = AdapterStore(tmp_path, Budgets(2 * size, 2 * size, 2**40, 2**40))
     adapters = [adapter_of(number) for number in range(3)]
     for adapter in adapters:
         store.put(adapter).unlink()
     assert store.get(adapters[2].id) is adapters[2]
-    with pytest.raises(InputError, match="is not known here"):
+    with pytest.raises(AdapterNotFound, match="is not known here"):
         store.get(adapters[0].id)
