@@ -1,5 +1,7 @@
 """Reads records page by page, newest first; a page does not change when new ones arrive."""
 
+import base64
+import binascii
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -9,7 +11,6 @@ from sqlalchemy import Connection, Select, literal, select, tuple_
 
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.records.cursors import read_cursor, write_cursor
 from cog_adapt.server.records.record import Page
 from cog_adapt.server.records.rows import to_record
 from cog_adapt.server.records.tables import Moment, records
@@ -20,6 +21,9 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
 
     created_at: datetime
     id: str
+
+    def encode(self) -> str:
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
 def to_query(kind: Kind, statuses: Sequence[str], cursor: str | None, limit: int) -> "PageQuery":
@@ -45,7 +49,7 @@ class PageQuery(msgspec.Struct, frozen=True):
         rows = found[: self.limit]
         cursor = None
         if len(found) > self.limit:
-            cursor = write_cursor(_Cursor(rows[-1]["created_at"], rows[-1]["id"]))
+            cursor = _Cursor(rows[-1]["created_at"], rows[-1]["id"]).encode()
         return Page([to_record(row, None) for row in rows], cursor)
 
     def _select(self) -> Select[Any]:
@@ -60,7 +64,15 @@ class PageQuery(msgspec.Struct, frozen=True):
 
 
 def _decode(cursor: str | None) -> _Cursor | None:
-    decoded = read_cursor(cursor, _Cursor)
-    if decoded is not None and "\0" in decoded.id:
-        raise InputError(f"cursor {str(cursor)[:80]!r} is none of this server's; leave it out")
+    if cursor is None:
+        return None
+    try:
+        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        decoded = msgspec.json.decode(data, type=_Cursor)
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise InputError(
+            f"cursor {cursor[:80]!r} is none of this server's; leave it out for the first page"
+        ) from error
+    if decoded.created_at.tzinfo is None or "\0" in decoded.id:
+        raise InputError(f"cursor {cursor[:80]!r} is none of this server's; leave it out")
     return decoded

@@ -1,6 +1,7 @@
 """Answers what the front process asks about the predictor's adapters, on threads of its own."""
 
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -17,19 +18,11 @@ from cog_adapt.server.adapter_messages import (
     AskAdapters,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
-from cog_adapt.server.worker.errors import describe_error
 from cog_adapt.server.worker.extensions import KeepingAdapters
 
 THREADS: Final = 4  # an upload that is checked must not hold up a list
 LISTED_AT_ONCE: Final = 100
 _UNKNOWN = "the predictor's adapters failed; the server's log says how"
-
-
-class Sender(Protocol):
-    """Says something to the front process."""
-
-    def __call__(self, report: AdapterReport) -> None:
-        """Hand in a report."""
 
 
 class AdapterAnswers:
@@ -40,7 +33,7 @@ class AdapterAnswers:
         send: says something to the front process.
     """
 
-    def __init__(self, adapters: KeepingAdapters, send: Sender) -> None:
+    def __init__(self, adapters: KeepingAdapters, send: Callable[[AdapterReport], None]) -> None:
         self._adapters, self._send = adapters, send
         self._questions: SimpleQueue[AskAdapters] = SimpleQueue()
 
@@ -56,7 +49,7 @@ class AdapterAnswers:
         self._questions.put(question)
 
     def _tell(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
-        """Runs on any thread, also one that may be cancelled at any point."""
+        """Say it at once, on any thread: so it is known before the run that did it ends."""
         encoded = None if metadata is None else msgspec.json.encode(metadata)
         self._send(AdapterChanged(owner, adapter_id, encoded))
 
@@ -87,7 +80,7 @@ class AdapterAnswers:
             fault = _fault_of(error)
             if fault in ("storage", "unknown"):
                 traceback.print_exc()
-            text = _UNKNOWN if fault == "unknown" else describe_error(error)
+            text = _UNKNOWN if fault == "unknown" else str(error)
             return AdaptersAnswered(question.number, fault=fault, error=text)
         return AdaptersAnswered(question.number, answer)
 
