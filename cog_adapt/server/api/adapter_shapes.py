@@ -82,6 +82,10 @@ UPLOAD = {
 FILE: Responses = {
     200: {"content": {"application/octet-stream": _BINARY, "application/zip": _BINARY}}
 }
+_WRONG_VALUE = {"schema": {"$ref": "#/components/schemas/HTTPValidationError"}}
+NO_ADAPTER: Responses = {
+    422: {"description": "The file is none", "content": {"application/json": _WRONG_VALUE}}
+}
 _REASONS = {
     400: "The body is not JSON, or the id not UTF-8",
     403: "It is shared with the caller, who may not change it",

@@ -16,6 +16,7 @@ from cog_adapt.server.adapter_messages import AdapterFormat
 from cog_adapt.server.api.adapter_shapes import (
     CHANGES,
     FILE,
+    NO_ADAPTER,
     UPLOAD,
     Adapter,
     AdapterPage,
@@ -147,7 +148,7 @@ class AdapterRoutes:
             methods=["POST"],
             response_model=Adapter,
             status_code=201,
-            responses=refusals(408, 413, 429, 500, 501, 503, 504, 507),
+            responses=NO_ADAPTER | refusals(408, 413, 429, 500, 501, 503, 504, 507),
             openapi_extra=UPLOAD,
         )
         return router
