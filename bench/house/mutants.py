@@ -93,7 +93,7 @@ MUTANTS = (
     Mutant(
         "adapters are not kept",
         f"{_RUNNER}/few_shot.py",
-        "runner.store.put(adapter, owner)",
+        "runner.store.put(adapter, owner, made)",
         "pass",
     ),
     Mutant(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -17,12 +18,14 @@ from torch import Tensor
 
 from cog_adapt.runner.census import checksums
 from cog_adapt.runner.errors import WeightsError
-from cog_adapt.runner.files import write_whole
+from cog_adapt.runner.files import read_bytes, write_whole
 from cog_adapt.runner.lora import LORA_A
 
 _FORMAT = "cog-adapt/1"
 _TIMEOUT_SECONDS = 30
 _SHOWN = 80
+MOST_ADAPTER_BYTES = 512 * 2**20  # of a file that somebody sends
+_MOST_HEADER_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Adapter:
         """Columns of its LoRA pairs; None where it has none."""
         pairs = (t for name, t in self.tensors.items() if name.rpartition(".")[2] == LORA_A)
         return next((tensor.shape[0] for tensor in pairs), None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
 
     def to_bytes(self) -> bytes:
         """Return the adapter as a safetensors file."""
@@ -117,6 +125,36 @@ def adapter_from_bytes(content: bytes, name: str) -> Adapter:
             f"{name} holds no adapter: its metadata lacks a sound {_FORMAT!r} entry. Use a file "
             "that train.py or save_adapter wrote."
         ) from error
+
+
+def read_adapter(path: Path) -> Adapter:
+    """Read the adapter of a file that somebody sent.
+
+    Raises:
+        InputError: it cannot be read, or is too big.
+        WeightsError: it is no adapter.
+    """
+    return adapter_from_bytes(read_bytes(path, MOST_ADAPTER_BYTES, "the file"), "the file")
+
+
+def header_of(path: Path) -> tuple[dict[str, Any], int]:
+    """Read what an adapter's file says of itself, and count its tensors, without reading them.
+
+    Raises:
+        WeightsError: it is no adapter.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        content = file.read(min(length, _MOST_HEADER_BYTES))
+    try:
+        whole = json.loads(content)
+        header = json.loads(whole.pop("__metadata__")[_FORMAT])
+        labels, texts = header["labels"], (header["method"], header["base"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WeightsError(f"{path.name} is no adapter's file: {error}.") from error
+    if not isinstance(labels, list) or not all(isinstance(text, str) for text in texts):
+        raise WeightsError(f"{path.name} is no adapter's file: its labels or its base are wrong.")
+    return header, len(whole)
 
 
 def base_digest(tensors: Mapping[str, Tensor]) -> str:

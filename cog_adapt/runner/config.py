@@ -23,6 +23,10 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
+_ADAPTER_NUMBERS = (
+    *("adapter_memory_bytes", "adapter_owner_memory_bytes"),
+    *("adapter_disk_bytes", "adapter_owner_disk_bytes", "adapter_days"),
+)
 METHODS = ("lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
 
@@ -68,6 +72,13 @@ class RunnerSettings:
         batch_size: inputs per inference tick.
         served_adapters: adapters kept ready in memory; the longest unused goes first.
         weights_dir: where adapters and checkpoints are stored.
+        adapter_memory_bytes: of adapters in memory; 0: an eighth of the machine's memory.
+        adapter_owner_memory_bytes: of them, those of one owner; 0: half.
+        adapter_disk_bytes: of adapters on disk; 0: a quarter of the disk.
+        adapter_owner_disk_bytes: of them, those of one owner; 0: half.
+        adapter_days: after which an unused adapter goes, unless it is pinned or has a name; 0:
+            never.
+        adapter_store: a URL of fsspec, where what the disk lets go stays; "": nowhere.
     """
 
     device: str = "auto"
@@ -76,6 +87,12 @@ class RunnerSettings:
     batch_size: int = 32
     served_adapters: int = 16
     weights_dir: Path = Path("weights")
+    adapter_memory_bytes: int = 0
+    adapter_owner_memory_bytes: int = 0
+    adapter_disk_bytes: int = 0
+    adapter_owner_disk_bytes: int = 0
+    adapter_days: int = 90
+    adapter_store: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
@@ -88,10 +105,13 @@ class RunnerSettings:
             _refuse("BATCH_SIZE", self.batch_size, "a whole number from 1")
         if self.served_adapters < 1:
             _refuse("SERVED_ADAPTERS", self.served_adapters, "a whole number from 1")
+        for name in _ADAPTER_NUMBERS:
+            if getattr(self, name) < 0:
+                _refuse(name.upper(), getattr(self, name), "a whole number from 0")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "RunnerSettings":
-        """Read DEVICE, PRECISION, SERVE_MODE, BATCH_SIZE, SERVED_ADAPTERS and WEIGHTS_DIR.
+        """Read each setting from the variable of its name in capitals.
 
         Raises:
             ConfigError: a value is not allowed.
@@ -103,6 +123,8 @@ class RunnerSettings:
             "batch_size": _whole_number,
             "served_adapters": _whole_number,
             "weights_dir": Path,
+            "adapter_store": str,
+            **dict.fromkeys(_ADAPTER_NUMBERS, _whole_number),
         }
         values = {
             name: read(environment[name.upper()])

@@ -6,6 +6,7 @@ RunnerError
 │   ├── WeightsError          weights or an adapter file cannot be used
 │   └── GradientFlowError     the self-test failed
 ├── InputError                the caller's values do not fit (also ValueError)
+│   └── AdapterNotFound       no adapter of that id or name is this caller's
 ├── AdaptationError           a gradient step could not be taken
 ├── StoreError                an adapter or checkpoint could not be written
 ├── UnavailableError          the runner takes no more work: it is closed, or its base changed
@@ -40,6 +41,10 @@ class InputError(RunnerError, ValueError):
     """The caller's values do not fit."""
 
     caller_error = True  # so that a server shows its message alone (docs/predictor-protocol.md)
+
+
+class AdapterNotFound(InputError):
+    """No adapter of that id or name is this caller's: unknown, or another's."""
 
 
 class AdaptationError(RunnerError):

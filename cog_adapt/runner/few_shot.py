@@ -7,16 +7,18 @@ mean.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import InputError, StoreError
-from cog_adapt.runner.examples import ExampleSet
+from cog_adapt.runner.examples import Example, ExampleSet
 from cog_adapt.runner.inference import Query
+from cog_adapt.runner.loaded_model import Adaptation
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.progress import Progress, Scope
 from cog_adapt.runner.request import Request, find_adapter, read_request_examples
+from cog_adapt.runner.storage.metadata import Made, digest_of
 from cog_adapt.runner.task import Task
 
 _SHOWN = 5
@@ -117,7 +119,8 @@ async def _adapt(
     done = await runner.adapt_async(
         asked.examples.examples, request.recipe, progress.show_step, begin=asked.query.adapter
     )
-    stored = keep(runner, done.adapter, asked.owner)
+    made = how_made(done, asked.examples.examples, asked.query.adapter)
+    stored = await asyncio.to_thread(keep, runner, done.adapter, asked.owner, made)
     report = done.report.to_json() | {"stored": stored, "warnings": [*asked.warnings]}
     return replace(asked.query, adapter=done.adapter, labels=()), report
 
@@ -183,10 +186,23 @@ def _cut(what: str, positions: Sequence[int]) -> list[str]:
     return [f"{what} longer than the model reads were cut: {shown}{more}"]
 
 
-def keep(runner: ModelRunner, adapter: Adapter, owner: str) -> bool:
+def how_made(done: Adaptation, examples: Sequence[Example], parent: Adapter | None) -> Made:
+    """Say how an adapter came to be, for its metadata."""
+    report = done.report
+    return Made(
+        recipe=asdict(done.recipe) | {"steps": len(report.steps)},
+        examples=len(examples),
+        examples_digest=digest_of(examples),
+        score_before=report.held_out_before,
+        score_after=report.held_out_after,
+        parent=parent.id if parent else None,
+    )
+
+
+def keep(runner: ModelRunner, adapter: Adapter, owner: str, made: Made) -> bool:
     """Store an adapter; a full disk costs its survival of a restart, never the answer."""
     try:
-        runner.store.put(adapter, owner)
+        runner.store.put(adapter, owner, made)
     except StoreError as error:
         logger.warning("adapter %s is kept in memory only: %s", adapter.id, error)
         return False

@@ -31,6 +31,21 @@ def write_whole(path: Path, content: bytes) -> None:
         _remove(draft)
 
 
+def read_bytes(path: Path, max_bytes: int, what: str) -> bytes:
+    """Read a file whole.
+
+    Raises:
+        InputError: it is missing, unreadable, no regular file, or too big.
+    """
+    try:
+        content = _first_bytes(path, max_bytes + 1)
+    except (OSError, ValueError) as cause:
+        raise InputError(f"{what} cannot be read ({cause}). Send it again.") from cause
+    if len(content) > max_bytes:
+        raise InputError(f"{what} has more than {max_bytes:,} bytes. Send a smaller one.")
+    return content
+
+
 def read_text(path: Path, max_bytes: int) -> str:
     """Read a UTF-8 file; a byte order mark stays in the text.
 

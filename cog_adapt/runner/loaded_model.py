@@ -7,7 +7,7 @@ work is done. This module knows no thread and no caller.
 
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -45,10 +45,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The outcome of an adaptation."""
+    """The outcome of an adaptation.
+
+    Attributes:
+        recipe: with the method, the rank and the learning rate that it had.
+    """
 
     adapter: Adapter
     report: AdaptationReport
+    recipe: Recipe
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,8 @@ class LoadedModel:
         finally:
             self._check_base()
         adapter = Adapter(tensors, tuple(start.labels), start.recipe.method, self.digest)
-        return Adaptation(adapter, report)
+        recipe = replace(start.recipe, learning_rate=start.learning_rate)
+        return Adaptation(adapter, report, recipe)
 
     def start(
         self,

@@ -16,7 +16,10 @@ from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.scheduler import Scheduler, Ticket, once
 from cog_adapt.runner.selftest import SelfTestReport, run_self_test
-from cog_adapt.runner.store import AdapterStore
+from cog_adapt.runner.storage.budgets import budgets_of
+from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.training_state import load_state, save_state
 
@@ -47,7 +50,7 @@ class ModelRunner:
         self.settings = settings or RunnerSettings()
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
-        self.store = AdapterStore(self.settings.weights_dir / "adapters")
+        self.store = _store_of(self.settings)
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
@@ -61,6 +64,7 @@ class ModelRunner:
     def close(self) -> None:
         """End the model thread; whoever waits gets `UnavailableError`."""
         self._scheduler.close()
+        self.store.close()
 
     def health(self) -> tuple[str, ...]:
         """Why this runner must not be used; empty while all is well."""
@@ -78,7 +82,12 @@ class ModelRunner:
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
-        return {"adapter_cache_entries": float(len(self._model.served))}
+        return {"adapter_cache_entries": float(len(self._model.served))} | self.store.gauges()
+
+    @property
+    def adapters(self) -> Adapters:
+        """The adapters of all owners, for a server's routes."""
+        return Adapters(self.store, self._model.checked)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""
@@ -149,7 +158,7 @@ class ModelRunner:
             InputError: the examples or the recipe do not fit.
             AdaptationError: a step could not be taken.
         """
-        return self._adapting(examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
+        return _submitted(self, examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
 
     async def adapt_async(
         self,
@@ -161,19 +170,25 @@ class ModelRunner:
         checkpoint: Path | None = None,
     ) -> Adaptation:
         """As `adapt`, from an event loop."""
-        ticket = self._adapting(examples, recipe, begin, checkpoint)
+        ticket = _submitted(self, examples, recipe, begin, checkpoint)
         return await ticket.wait_async(_steps_only(on_step))
 
-    def _adapting(
-        self,
-        examples: Sequence[Example],
-        recipe: Recipe | None,
-        begin: Adapter | None,
-        checkpoint: Path | None,
-    ) -> Ticket[Adaptation]:
-        checkpoints = None if checkpoint is None else _checkpoints_in(checkpoint)
-        work = self._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
-        return self._scheduler.submit_long(work)
+
+def _submitted(
+    runner: ModelRunner,
+    examples: Sequence[Example],
+    recipe: Recipe | None,
+    begin: Adapter | None,
+    checkpoint: Path | None,
+) -> Ticket[Adaptation]:
+    checkpoints = None if checkpoint is None else _checkpoints_in(checkpoint)
+    work = runner._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
+    return runner._scheduler.submit_long(work)
+
+
+def _store_of(settings: RunnerSettings) -> AdapterStore:
+    remote = Remote(settings.adapter_store) if settings.adapter_store else None
+    return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
 
 
 def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.runner.adapters import Adapter, adapter_from_bytes
+from cog_adapt.runner.adapters import Adapter, read_adapter
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.examples import (
@@ -17,11 +17,10 @@ from cog_adapt.runner.examples import (
     parse_examples,
 )
 from cog_adapt.runner.files import read_text
-from cog_adapt.runner.store import AdapterStore
+from cog_adapt.runner.storage.store import AdapterStore
 
 _URL = ("data:", "http://", "https://")
 _SHOWN = 80
-_MOST_BYTES = 512 * 2**20  # of an adapter's file
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Request:
         labels: the label names to score, for a task that has labels and no fixed set.
         examples: rows to adapt to, as text in one of the formats or as a list of objects.
         examples_file: the same in a file that the server has fetched.
-        adapter: the id of an adapter of this owner.
+        adapter: an adapter that the owner may use: its id, `name`, or `name@v2`.
         weights: an adapter's file that the server has fetched.
         recipe: how to adapt.
         strict: refuse examples that would only be warned about in the report.
@@ -81,18 +80,18 @@ def _source(request: Request) -> Source:
 
 
 def find_adapter(request: Request, store: AdapterStore, owner: str) -> Adapter | None:
-    """Find the adapter that a request names by id or sends as a file; None where it has none.
+    """Find the adapter that a request names or sends as a file; None where it has none.
 
     Raises:
-        InputError: no such id, or a file that nobody fetched.
+        InputError: no such one, or a file that nobody fetched.
         WeightsError: the file is no adapter.
     """
     if request.adapter and request.weights:
         raise InputError("`adapter` and `weights` are both set. Send one of them.")
     if request.adapter.startswith(_URL):
         raise InputError(
-            f"`adapter` is the URL {request.adapter[:_SHOWN]!r}; it takes an id. Send a file or a "
-            "URL as `weights`."
+            f"`adapter` is the URL {request.adapter[:_SHOWN]!r}; it takes an id or a name. Send a "
+            "file or a URL as `weights`."
         )
     if request.weights:
         return _sent_adapter(request.weights)
@@ -101,17 +100,9 @@ def find_adapter(request: Request, store: AdapterStore, owner: str) -> Adapter |
 
 def _sent_adapter(weights: object) -> Adapter:
     try:
-        return adapter_from_bytes(_content(fetched(weights)), "the file")
+        return read_adapter(fetched(weights))
     except (InputError, WeightsError) as error:
         raise type(error)(f"`weights`: {error}") from error
-
-
-def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
-        raise InputError(f"the file has more than {_MOST_BYTES:,} bytes. Send a smaller adapter.")
-    return content
 
 
 def fetched(value: object) -> Path:

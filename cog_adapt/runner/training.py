@@ -11,7 +11,7 @@ from typing import Any
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example
-from cog_adapt.runner.few_shot import warnings_about
+from cog_adapt.runner.few_shot import how_made, warnings_about
 from cog_adapt.runner.methods import resolve
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.progress import Progress, Scope
@@ -54,7 +54,8 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     done = await runner.adapt_async(
         examples.examples, request.recipe, Progress(scope).show_step, checkpoint=checkpoint
     )
-    path = runner.store.put(done.adapter, owner)
+    made = how_made(done, examples.examples, None)
+    path = await asyncio.to_thread(runner.store.put, done.adapter, owner, made)
     checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
     report = done.report.to_json() | {"adapter": done.adapter.id, "warnings": [*warnings]}
     return Trained(path, report)

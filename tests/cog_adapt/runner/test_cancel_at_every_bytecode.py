@@ -24,7 +24,7 @@ from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.scheduler import Scheduler, once
-from cog_adapt.runner.store import AdapterStore
+from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.training import train
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import Caching, Cancelled, Letters, examples, inputs, labels
@@ -215,7 +215,7 @@ def test_a_cancel_at_any_bytecode_of_training_leaves_whole_files_only(make_runne
     request = Request(examples=TEXTS, recipe=recipe)
     path = asyncio.run(train(model_runner, request)).weights
     expected = path.read_bytes()
-    files = tuple(f"{SOURCES}/{name}.py" for name in ("training", "store", "files", "model_runner"))
+    files = tuple(f"{SOURCES}/{name}.py" for name in ("training", "files", "model_runner"))
     weights = model_runner.settings.weights_dir
     path.unlink()
     for point in points(lambda: asyncio.run(train(model_runner, request)), files):

@@ -10,6 +10,7 @@ TREE = {
     "WeightsError": ("SetupError",),
     "GradientFlowError": ("SetupError",),
     "InputError": ("RunnerError", "ValueError"),
+    "AdapterNotFound": ("InputError",),
     "AdaptationError": ("RunnerError",),
     "StoreError": ("RunnerError",),
     "UnavailableError": ("RunnerError",),

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.runner import few_shot, store
+from cog_adapt.runner import few_shot
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError, StoreError, WeightsError
 from cog_adapt.runner.few_shot import answer, stream
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.storage import folder
 from tests.cog_adapt.models import Letters, Regression, examples, inputs
 
 EXAMPLES = json.dumps({"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]})
@@ -173,7 +174,7 @@ def test_a_full_disk_costs_the_adapters_survival_and_not_the_answer(runner, monk
     def full(path, content):
         raise StoreError("full")
 
-    monkeypatch.setattr(store, "write_whole", full)
+    monkeypatch.setattr(folder, "write_whole", full)
     with caplog.at_level(logging.WARNING, few_shot.__name__):
         done = ask(runner, examples=EXAMPLES)
     assert done.report["stored"] is False

@@ -2,12 +2,12 @@
 
 import pytest
 
-from cog_adapt.runner import request
+from cog_adapt.runner import adapters
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.examples import Example, usual_example
 from cog_adapt.runner.request import Request, fetched, find_adapter, read_request_examples
-from cog_adapt.runner.store import AdapterStore
+from cog_adapt.runner.storage.store import AdapterStore
 
 ROWS = [{"input": "a", "target": "x"}, {"input": "b", "target": "y"}]
 EXAMPLES = [Example("a", "x"), Example("b", "y")]
@@ -53,9 +53,9 @@ def test_an_adapter_is_named_by_id_or_sent_as_a_file(tmp_path, store, adapter):
 def test_an_adapters_file_is_read_up_to_a_limit(tmp_path, store, adapter, monkeypatch):
     file = tmp_path / "file.bin"
     file.write_bytes(adapter.to_bytes())
-    monkeypatch.setattr(request, "_MOST_BYTES", file.stat().st_size)
+    monkeypatch.setattr(adapters, "MOST_ADAPTER_BYTES", file.stat().st_size)
     assert found(store, weights=file).id == adapter.id
-    monkeypatch.setattr(request, "_MOST_BYTES", file.stat().st_size - 1)
+    monkeypatch.setattr(adapters, "MOST_ADAPTER_BYTES", file.stat().st_size - 1)
     with pytest.raises(InputError, match="`weights`: the file has more than .* bytes. Send a"):
         found(store, weights=file)
 
@@ -89,7 +89,7 @@ def test_a_very_long_value_is_shown_in_short():
 def test_the_old_place_of_a_url_names_the_new_one(store, url):
     with pytest.raises(InputError, match=f"URL '{url}'; it takes rows. .* `examples_file`"):
         examples_of(examples=url)
-    with pytest.raises(InputError, match=f"URL '{url}'; it takes an id. .* `weights`"):
+    with pytest.raises(InputError, match=f"URL '{url}'; it takes an id or a name. .* `weights`"):
         found(store, adapter=url)
 
 

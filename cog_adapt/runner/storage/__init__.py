@@ -1,0 +1,1 @@
+"""Adapters as things that their owners keep: files, metadata, names, budgets, formats."""

@@ -1,0 +1,96 @@
+"""What a server may do with the adapters of a runner; docs/predictor-protocol.md describes it.
+
+Every method may be called on any thread, also while predictions run.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cog_adapt.runner.adapters import Adapter, read_adapter
+from cog_adapt.runner.errors import InputError, WeightsError
+from cog_adapt.runner.files import write_whole
+from cog_adapt.runner.storage.changes import apply_changes, checked_changes
+from cog_adapt.runner.storage.known import Watcher
+from cog_adapt.runner.storage.store import AdapterStore
+
+FORMATS = ("safetensors", "peft")
+_SHOWN = 80
+
+
+class Adapters:
+    """The adapters of a runner, as things that owners have.
+
+    Args:
+        store: where they are.
+        check: returns an adapter that fits the runner's base, and refuses others (WeightsError).
+    """
+
+    def __init__(self, store: AdapterStore, check: Callable[[Adapter], Adapter]) -> None:
+        self._store = store
+        self._check = check
+
+    def describe(self, owner: str | None) -> list[dict[str, Any]]:
+        """Return the metadata of an owner's adapters, oldest first; None: of all owners'."""
+        return [known.to_json() for known in self._store.describe(owner)]
+
+    def export(self, owner: str, adapter_id: str, format: str, folder: Path) -> Path:
+        """Write an adapter into a folder, as a safetensors file or as a .zip of PEFT's two files.
+
+        Raises:
+            InputError: the format is another, or has no place for what the adapter trains.
+            AdapterNotFound: nobody lets this owner use such an adapter.
+            WeightsError: its file is damaged.
+            StoreError: the folder cannot be written.
+        """
+        if format not in FORMATS:
+            raise InputError(
+                f"format is {repr(format)[:_SHOWN]}; allowed: {', '.join(FORMATS)}. Choose one."
+            )
+        adapter = self._store.peek(adapter_id, owner)
+        path = folder / f"{adapter.id}.safetensors"
+        write_whole(path, adapter.to_bytes())
+        return path
+
+    def take(self, owner: str, path: Path) -> dict[str, Any]:
+        """Keep the adapter of an uploaded file, ours or PEFT's, and return its metadata.
+
+        Raises:
+            InputError: the file is no adapter of this base; the message says why.
+            StoreError: the disk, or its budget, is full.
+        """
+        try:
+            adapter = self._check(read_adapter(path))
+        except WeightsError as error:
+            raise InputError(str(error)) from error
+        self._store.put(adapter, owner)
+        return self._store.known(adapter.id, owner).to_json()
+
+    def change(self, owner: str, adapter_id: str, changes: Mapping[str, object]) -> dict[str, Any]:
+        """Change name, notes, expires_at, pinned or shared; return the metadata.
+
+        Raises:
+            InputError: another key, or a value that is not allowed.
+            AdapterNotFound: this owner has no such adapter.
+            StoreError: the disk is full.
+        """
+        checked = checked_changes(changes)
+        changed = self._store.change(
+            adapter_id,
+            owner,
+            lambda known, next_version: apply_changes(known, checked, next_version),
+        )
+        return changed.to_json()
+
+    def remove(self, owner: str, adapter_id: str) -> dict[str, Any]:
+        """Remove an adapter everywhere; `children` are the ids that were made from it.
+
+        Raises:
+            AdapterNotFound: this owner has no such adapter.
+            StoreError: a file cannot be removed.
+        """
+        return {"removed": True, "children": self._store.remove(adapter_id, owner)}
+
+    def watch(self, callback: Watcher) -> None:
+        """Call `callback(owner, adapter_id, metadata)` at each change; None: it is gone."""
+        self._store.watch(callback)

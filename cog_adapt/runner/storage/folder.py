@@ -1,0 +1,185 @@
+"""The files of adapters on disk: `<id>.safetensors`, and `<id>.json` with what is known of it.
+
+An owner's lie in `owners/<place>`; those of nobody in the folder itself. This module knows no
+budget and keeps nothing in memory.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cog_adapt.runner.adapters import Adapter, adapter_from_bytes, header_of
+from cog_adapt.runner.errors import InputError, StoreError, WeightsError
+from cog_adapt.runner.files import write_whole
+from cog_adapt.runner.storage.index import Key, place_of
+from cog_adapt.runner.storage.metadata import Metadata
+from cog_adapt.runner.storage.names import is_id
+
+_PLACE = re.compile(r"[0-9a-f]{32}")
+
+
+class Folder:
+    """A folder of adapters.
+
+    Args:
+        root: made when the first adapter is written.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, key: Key) -> Path:
+        """Say where an adapter's file lies, or would."""
+        place, adapter_id = key
+        return (self.root / "owners" / place if place else self.root) / f"{adapter_id}.safetensors"
+
+    def holds(self, key: Key) -> bool:
+        """Whether the adapter's file is there."""
+        return is_id(key[1]) and self.path(key).is_file()
+
+    def write(self, key: Key, content: bytes) -> Path:
+        """Write an adapter, whole or not at all; one that is there stays (StoreError)."""
+        path = self.path(key)
+        if not path.exists():
+            write_whole(path, content)
+        return path
+
+    def write_metadata(self, key: Key, known: Metadata) -> None:
+        """Write what is known of an adapter, whole or not at all (StoreError)."""
+        text = json.dumps(known.to_json(), indent=1).encode()
+        write_whole(self.path(key).with_suffix(".json"), text)
+
+    def read(self, key: Key) -> bytes:
+        """Read an adapter's file.
+
+        Raises:
+            WeightsError: it is missing or cannot be read.
+        """
+        path = self.path(key)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise WeightsError(
+                f"{path.name} cannot be read: {error}. Mend the folder of WEIGHTS_DIR."
+            ) from error
+
+    def read_metadata(self, key: Key, owner: str | None) -> Metadata | None:
+        """Read what is known of an adapter; one from before there was any is taken in.
+
+        Args:
+            key: its place and id.
+            owner: None where only the place is known.
+
+        Returns:
+            None where there is no such adapter.
+        """
+        path = self.path(key)
+        try:
+            known = Metadata.from_json(path.with_suffix(".json").read_bytes())
+        except OSError:
+            known = None
+        if known and known.id == key[1] and place_of(known.owner) == key[0]:
+            return known
+        return _taken_in(path, _owner_of(key[0], owner))
+
+    def read_versions(self, place: str) -> dict[str, int]:
+        """Read the last version of each name that a place gave."""
+        try:
+            versions = json.loads(self._versions(place).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return {name: int(version) for name, version in versions.items()}
+
+    def write_versions(self, place: str, versions: dict[str, int]) -> None:
+        """Write the last version of each name that a place gave (StoreError)."""
+        write_whole(self._versions(place), json.dumps(versions).encode())
+
+    def remove(self, key: Key) -> None:
+        """Remove an adapter's files (StoreError)."""
+        _remove(self.path(key).with_suffix(".json"))
+        self.remove_content(key)
+
+    def remove_content(self, key: Key) -> None:
+        """Remove an adapter's tensors; what is known of it stays (StoreError)."""
+        _remove(self.path(key))
+
+    def places(self) -> Iterator[str]:
+        """Yield the places that have a folder."""
+        yield ""
+        with suppress(FileNotFoundError):
+            yield from filter(_PLACE.fullmatch, sorted(os.listdir(self.root / "owners")))
+
+    def ids(self, place: str) -> set[str]:
+        """Return the ids of the adapters of a place, tensors on disk or not."""
+        try:
+            names = os.listdir(self.path((place, "")).parent)
+        except FileNotFoundError:
+            return set()
+        stems = (stem for stem, end in map(os.path.splitext, names) if end in _ENDS)
+        return {stem for stem in stems if is_id(stem)}
+
+    def _versions(self, place: str) -> Path:
+        return self.path((place, "")).with_name("versions.json")
+
+
+_ENDS = (".safetensors", ".json")
+
+
+def checked_content(content: bytes, adapter_id: str) -> Adapter:
+    """Read an adapter from its bytes, which must be the ones that its id was drawn from.
+
+    Raises:
+        WeightsError: they are others.
+    """
+    adapter = adapter_from_bytes(content, f"adapter {adapter_id}")
+    if adapter.id != adapter_id:
+        raise WeightsError(
+            f"adapter {adapter_id} is damaged: its file has the digest {adapter.id}. Make it again "
+            "from its examples, or bring its file back from a copy."
+        )
+    return adapter
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{path.name} could not be removed: {error}. Make the folder of WEIGHTS_DIR writable."
+        ) from error
+
+
+def _owner_of(place: str, owner: str | None) -> str:
+    """Name the owner; where nobody says who that is, by the place."""
+    if owner is not None:
+        return owner
+    return f"sha256:{place}" if place else ""
+
+
+def _taken_in(path: Path, owner: str) -> Metadata | None:
+    """Describe an adapter that lies there without metadata; None where it is none."""
+    try:
+        header, tensors = header_of(path)
+        about = path.stat()
+    except (OSError, InputError, WeightsError):
+        return None
+    time = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="microseconds")
+    values: dict[str, Any] = {
+        "labels": tuple(header["labels"]),
+        "recipe": {"method": header["method"]},
+        "bytes": about.st_size,
+    }
+    return Metadata(
+        id=path.stem,
+        owner=owner,
+        base=header["base"],
+        tensors=tensors,
+        created_at=time,
+        used_at=time,
+        **values,
+    )

@@ -1,0 +1,172 @@
+"""What is known of every adapter: found, changed, written beside the files, told to watchers.
+
+This module reads no tensors.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.runner.storage.folder import Folder
+from cog_adapt.runner.storage.index import Index, Key, place_of
+from cog_adapt.runner.storage.metadata import Metadata, now
+from cog_adapt.runner.storage.names import Reference, not_found, parse_reference
+from cog_adapt.runner.storage.remote import Remote
+
+Watcher = Callable[[str, str, dict[str, Any] | None], None]
+NextVersion = Callable[[str], int]
+_WRITE_USES_SECONDS = 60.0  # how late the files may know of hits and last use
+logger = logging.getLogger(__name__)
+
+
+class KnownAdapters:
+    """The metadata of all owners' adapters.
+
+    Args:
+        folder: where the adapters lie.
+        remote: where copies of them lie; None: nowhere.
+    """
+
+    def __init__(self, folder: Folder, remote: Remote | None) -> None:
+        self.index = Index()
+        self._folder = folder
+        self._remote = remote
+        self._used: dict[Key, float] = {}
+        self._watchers: list[Watcher] = []
+        self._lock = threading.RLock()
+        for place in folder.places():
+            self._take_in(place, None)
+
+    def find(self, text: str, owner: str) -> Key:
+        """Find the adapter that an owner calls so, its own or one that is shared.
+
+        Raises:
+            AdapterNotFound: none.
+        """
+        reference = parse_reference(text)
+        try:
+            return self._find(reference, owner, text)
+        except AdapterNotFound:
+            self.refresh(owner)
+            return self._find(reference, owner, text)
+
+    def own(self, adapter_id: str, owner: str) -> Key:
+        """Find an adapter that an owner has, by id (AdapterNotFound)."""
+        key = (place_of(owner), adapter_id)
+        if key not in self.index:
+            self.refresh(owner)
+        if key not in self.index or self.index[key].is_expired():
+            raise not_found(adapter_id)
+        return key
+
+    def add(self, key: Key, known: Metadata) -> None:
+        """Note an adapter; one that is known already stays as it is.
+
+        Raises:
+            StoreError: the disk is full.
+        """
+        with self._lock:
+            if key in self.index:
+                return
+            self.index[key] = known
+        self._write(key)
+
+    def change(self, key: Key, change: Callable[[Metadata, NextVersion], Metadata]) -> Metadata:
+        """Change what is known of an adapter (StoreError)."""
+        place = key[0]
+        with self._lock:
+            last = self.index.last_versions(place)
+            self.index[key] = change(self.index[key], lambda name: last.get(name, 0) + 1)
+            if self.index.last_versions(place) != last:
+                self._folder.write_versions(place, self.index.last_versions(place))
+        self._write(key)
+        return self.index[key]
+
+    def note_use(self, key: Key) -> None:
+        """Count a use; the files know of it a minute later, if there is another, or at the end."""
+        with self._lock:
+            known = self.index[key]
+            self.index[key] = replace(known, hits=known.hits + 1, used_at=now())
+            first = self._used.setdefault(key, time.monotonic())
+        if time.monotonic() - first >= _WRITE_USES_SECONDS:
+            self._write_use(key)
+
+    def write_uses(self) -> None:
+        """Write the uses that the files do not know of."""
+        for key in [*self._used]:
+            self._write_use(key)
+
+    def forget(self, key: Key) -> None:
+        """Know an adapter no more, whose files are gone."""
+        with self._lock:
+            if key not in self.index:
+                return
+            owner = self.index[key].owner
+            del self.index[key]
+            self._used.pop(key, None)
+        self._tell(owner, key[1], None)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call with owner, id and metadata at each change, on its thread; None: it is gone."""
+        self._watchers.append(watcher)
+
+    def refresh(self, owner: str | None) -> None:
+        """Take in what another process, or an earlier version, left; None: of all owners."""
+        places = [*self._folder.places()] if owner is None else [place_of(owner)]
+        for place in places:
+            self._take_in(place, owner)
+        if self._remote:
+            self._take_in_remote(self._remote, None if owner is None else place_of(owner))
+
+    def _find(self, reference: Reference, owner: str, text: str) -> Key:
+        with self._lock:
+            return self.index.find(reference, owner, text)
+
+    def _take_in(self, place: str, owner: str | None) -> None:
+        self.index.note_last(place, self._folder.read_versions(place))
+        for adapter_id in self._folder.ids(place):
+            key = (place, adapter_id)
+            is_new = key not in self.index or (owner is not None and self.index[key].owner != owner)
+            known = self._folder.read_metadata(key, owner) if is_new else None
+            if known:
+                self._note(key, known)
+
+    def _take_in_remote(self, remote: Remote, place: str | None) -> None:
+        for key in remote.keys(place):
+            known = remote.read_metadata(key) if key not in self.index else None
+            if known and known.id == key[1] and place_of(known.owner) == key[0]:
+                self._note(key, known)
+
+    def _note(self, key: Key, known: Metadata) -> None:
+        with self._lock:
+            self.index[key] = known
+        self._tell(known.owner, key[1], known)
+
+    def _write_use(self, key: Key) -> None:
+        """Write a use; that it cannot be written must not cost an answer."""
+        self._used.pop(key, None)
+        try:
+            self._folder.write_metadata(key, self.index[key])
+        except (StoreError, KeyError) as error:
+            logger.warning("the last use of adapter %s is not written: %s", key[1], error)
+            return
+        self._tell(self.index[key].owner, key[1], self.index[key])
+
+    def _write(self, key: Key) -> None:
+        known = self.index[key]
+        self._folder.write_metadata(key, known)
+        self._tell(known.owner, key[1], known)
+        if self._remote is None:
+            return
+        try:
+            self._remote.write_metadata(key, known)
+        except StoreError as error:
+            logger.warning("what is known of adapter %s lies on this disk only: %s", key[1], error)
+
+    def _tell(self, owner: str, adapter_id: str, known: Metadata | None) -> None:
+        for watcher in self._watchers:
+            watcher(owner, adapter_id, known.to_json() if known else None)

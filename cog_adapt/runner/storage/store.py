@@ -1,0 +1,174 @@
+"""`AdapterStore`: every adapter of every owner, found by id or name, on any thread.
+
+What is known of an adapter lies beside its file, so that a folder is all that there is: no
+database is needed, and one from before there was metadata is taken in.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.folder import Folder
+from cog_adapt.runner.storage.index import Key, place_of
+from cog_adapt.runner.storage.known import KnownAdapters, NextVersion, Watcher
+from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.tiers import Tiers
+
+_UNBOUNDED = Budgets(2**62, 2**62, 2**62, 2**62)
+logger = logging.getLogger(__name__)
+
+
+class AdapterStore:
+    """The adapters of a folder.
+
+    An owner's adapters are known to that owner, and to whom the owner shares them with; "" is who
+    asks where there are no owners, as under plain Cog. What nobody owns is known to every owner: it
+    was made before there were any.
+
+    Args:
+        folder: made when the first adapter is put.
+        budgets: bytes in memory and on disk, and age; None: without bounds.
+        remote: where what the disk lets go stays; None: nowhere.
+    """
+
+    def __init__(
+        self, folder: Path, budgets: Budgets | None = None, remote: Remote | None = None
+    ) -> None:
+        self._budgets = budgets or _UNBOUNDED
+        self._folder = Folder(folder)
+        self._tiers = Tiers(self._folder, self._budgets, remote)
+        self._known = KnownAdapters(self._folder, remote)
+        for key, known in self._known.index.items():
+            if self._folder.holds(key):
+                self._tiers.note(key, known.bytes)
+
+    def put(self, adapter: Adapter, owner: str = "", made: Made | None = None) -> Path:
+        """Keep an adapter, whole or not at all; the same content is written once for an owner.
+
+        Raises:
+            StoreError: the disk, or its budget, is full; it is known while memory has it.
+        """
+        self._remove_old()
+        key = (place_of(owner), adapter.id)
+        content = adapter.to_bytes()
+        path, gone = self._tiers.write(key, adapter, content, self._known.index)
+        self._forget(gone)
+        known = Metadata.of(adapter, len(content), owner, made or Made())
+        self._known.add(key, known)
+        self._tiers.write_through(key)
+        return path
+
+    def get(self, reference: str, owner: str = "") -> Adapter:
+        """Return the adapter that an owner calls so, by id, `name` or `name@v2`: it is used.
+
+        Raises:
+            AdapterNotFound: this owner has no such adapter, and nobody shares one.
+            WeightsError: the file is damaged.
+            StoreError: the store far away cannot be read.
+        """
+        try:
+            key = self._known.find(reference, owner)
+        except AdapterNotFound:
+            adapter = self._tiers.recent((place_of(owner), reference))  # where the disk is full
+            if adapter is None:
+                raise
+            return adapter
+        adapter = self._content(key)
+        self._known.note_use(key)
+        return adapter
+
+    def peek(self, reference: str, owner: str) -> Adapter:
+        """As `get`, but it is no use."""
+        return self._content(self._known.find(reference, owner))
+
+    def known(self, reference: str, owner: str) -> Metadata:
+        """Return what is known of an adapter that an owner may use (AdapterNotFound)."""
+        return self._known.index[self._known.find(reference, owner)]
+
+    def describe(self, owner: str | None) -> list[Metadata]:
+        """Return what is known of the adapters of an owner, oldest first; None: of all owners."""
+        self._known.refresh(owner)
+        self._remove_old()
+        place = None if owner is None else place_of(owner)
+        known = (known for _, known in self._known.index.items(place))
+        return sorted(known, key=lambda each: (each.created_at, each.id))
+
+    def change(
+        self, adapter_id: str, owner: str, change: Callable[[Metadata, NextVersion], Metadata]
+    ) -> Metadata:
+        """Change what is known of an owner's own adapter.
+
+        Args:
+            adapter_id: not a name.
+            owner: who has it.
+            change: gives what is known from now on; it is handed what is known, and what gives the
+                next version of a name.
+
+        Raises:
+            AdapterNotFound: this owner has no such adapter.
+            StoreError: the disk is full.
+        """
+        return self._known.change(self._known.own(adapter_id, owner), change)
+
+    def remove(self, adapter_id: str, owner: str) -> list[str]:
+        """Remove an owner's own adapter everywhere; return the ids that were made from it.
+
+        Raises:
+            AdapterNotFound: this owner has no such adapter.
+            StoreError: a file cannot be removed.
+        """
+        key = self._known.own(adapter_id, owner)
+        items = self._known.index.items(key[0])
+        children = [known.id for _, known in items if known.parent == adapter_id]
+        self._tiers.forget(key)
+        self._forget([key])
+        return children
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call with owner, id and metadata at each change, on its thread; None: it is gone."""
+        self._known.watch(watcher)
+
+    def close(self) -> None:
+        """Write the uses that the files do not know of yet."""
+        self._known.write_uses()
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers for a server's metrics: bytes, count, hits and misses of each tier."""
+        return self._tiers.gauges()
+
+    def _content(self, key: Key) -> Adapter:
+        adapter = self._tiers.recent(key)
+        if adapter is not None:
+            return adapter
+        try:
+            adapter, gone = self._tiers.read(key, self._known.index)
+        except AdapterNotFound:
+            self._known.forget(key)  # its file was removed by hand
+            raise
+        self._forget(gone)
+        return adapter
+
+    def _forget(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._known.forget(key)
+
+    def _remove_old(self) -> None:
+        """Remove what is expired, and what nobody used for long."""
+        days = self._budgets.days
+        oldest = (datetime.now(UTC) - timedelta(days=days)).isoformat() if days else ""
+        for key, known in self._known.index.items():
+            if known.is_expired() or (not known.is_kept and known.used_at < oldest):
+                self._remove_one(key)
+
+    def _remove_one(self, key: Key) -> None:
+        try:
+            self._tiers.forget(key)
+        except StoreError as error:
+            logger.warning("adapter %s is over its time, and stays: %s", key[1], error)
+            return
+        self._known.forget(key)

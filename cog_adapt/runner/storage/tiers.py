@@ -1,0 +1,168 @@
+"""Where the tensors of adapters are: in memory, on disk, in a store far away.
+
+Each is a copy of the next: what memory or disk let go comes back by itself. What is known of
+adapters is `AdapterStore`'s; here it says only who has to make room.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.errors import StoreError, WeightsError
+from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.disk import Disk
+from cog_adapt.runner.storage.folder import Folder, checked_content
+from cog_adapt.runner.storage.index import Index, Key
+from cog_adapt.runner.storage.memory import Counts, Memory
+from cog_adapt.runner.storage.names import not_found
+from cog_adapt.runner.storage.remote import Remote
+
+logger = logging.getLogger(__name__)
+
+
+class Tiers:
+    """The tensors, by place and id.
+
+    Args:
+        folder: on disk.
+        budgets: bytes in memory and on disk.
+        remote: far away; None where there is none.
+    """
+
+    def __init__(self, folder: Folder, budgets: Budgets, remote: Remote | None) -> None:
+        self.folder = folder
+        self.remote = remote
+        self.memory = Memory(budgets.memory, budgets.memory_of_owner)
+        self.disk = Disk(budgets.disk, budgets.disk_of_owner)
+        self.remote_counts = Counts()
+        self._lock = threading.RLock()
+
+    def note(self, key: Key, size: int) -> None:
+        """Count an adapter that already lies on disk."""
+        with self._lock:
+            self.disk.add(key, size)
+
+    def recent(self, key: Key) -> Adapter | None:
+        """Return an adapter that is in memory."""
+        with self._lock:
+            return self.memory.get(key)
+
+    def write(
+        self, key: Key, adapter: Adapter, content: bytes, index: Index
+    ) -> tuple[Path, Sequence[Key]]:
+        """Keep an adapter in memory and on disk.
+
+        Returns:
+            Its file, and the adapters that are gone for it.
+
+        Raises:
+            StoreError: the disk, or its budget, is full; in memory it is kept.
+        """
+        with self._lock:
+            self.memory.put(key, adapter)
+        return self._write_file(key, content, index)
+
+    def read(self, key: Key, index: Index) -> tuple[Adapter, Sequence[Key]]:
+        """Read an adapter from where it is nearest, and keep it nearer from now on.
+
+        Returns:
+            The adapter, and those that are gone for it.
+
+        Raises:
+            AdapterNotFound: it is nowhere.
+            WeightsError: it is damaged.
+        """
+        gone: Sequence[Key] = ()
+        if self.folder.holds(key):
+            adapter = checked_content(self.folder.read(key), key[1])
+            self.disk.counts.hits += 1
+        else:
+            self.disk.counts.misses += 1
+            adapter, gone = self._fetched(key, index)
+        with self._lock:
+            self.memory.put(key, adapter)
+        return adapter, gone
+
+    def forget(self, key: Key) -> None:
+        """Remove an adapter everywhere (StoreError)."""
+        with self._lock:
+            self.memory.drop(key)
+            self.disk.discard(key)
+        self.folder.remove(key)
+        if self.remote:
+            self.remote.remove(key)
+
+    def write_through(self, key: Key) -> None:
+        """Copy an adapter far away; if that fails, it is tried again before it leaves the disk."""
+        if self.remote is None:
+            return
+        try:
+            self.remote.write(key, self.folder.read(key))
+        except (StoreError, WeightsError) as error:
+            logger.warning("adapter %s lies on this disk only: %s", key[1], error)
+
+    def gauges(self) -> dict[str, float]:
+        """Bytes, count, hits and misses of each tier."""
+        with self._lock:
+            return {
+                **_numbers("memory", self.memory),
+                **_numbers("disk", self.disk),
+                "adapters_remote_hits": float(self.remote_counts.hits),
+                "adapters_remote_misses": float(self.remote_counts.misses),
+            }
+
+    def _fetched(self, key: Key, index: Index) -> tuple[Adapter, Sequence[Key]]:
+        content = self.remote.read(key) if self.remote else None
+        if content is None:
+            self.remote_counts.misses += 1 if self.remote else 0
+            raise not_found(key[1])
+        self.remote_counts.hits += 1
+        adapter = checked_content(content, key[1])
+        try:
+            _, gone = self._write_file(key, content, index)
+        except StoreError as error:
+            logger.warning("adapter %s stays far away: %s", key[1], error)
+            return adapter, ()
+        return adapter, gone
+
+    def _write_file(self, key: Key, content: bytes, index: Index) -> tuple[Path, Sequence[Key]]:
+        """Write a file and let others go; they are gone where there is no store far away."""
+        with self._lock:
+            leaving = [] if key in self.disk else self.disk.make_room(key, len(content), index)
+            self.disk.add(key, len(content))
+        try:
+            for each in leaving:
+                self._let_go(each)
+            path = self.folder.write(key, content)
+        except StoreError:
+            with self._lock:
+                self.disk.discard(key)
+            raise
+        return path, () if self.remote else leaving
+
+    def _copy_far(self, remote: Remote, key: Key) -> None:
+        """Copy what could not be copied when it was written."""
+        if self.folder.holds(key) and not remote.holds(key):
+            remote.write(key, self.folder.read(key))
+
+    def _let_go(self, key: Key) -> None:
+        if self.remote:
+            self._copy_far(self.remote, key)
+            self.folder.remove_content(key)
+        else:
+            self.folder.remove(key)
+        with self._lock:
+            self.disk.discard(key)
+            if not self.remote:
+                self.memory.drop(key)
+
+
+def _numbers(name: str, tier: Memory | Disk) -> dict[str, float]:
+    return {
+        f"adapters_{name}_bytes": float(tier.bytes),
+        f"adapters_{name}_entries": float(len(tier)),
+        f"adapters_{name}_hits": float(tier.counts.hits),
+        f"adapters_{name}_misses": float(tier.counts.misses),
+    }
