@@ -101,7 +101,7 @@ def _allowed_by_runner(name: str, default: object) -> str:
 
     if isinstance(default, Path):
         return _WORDS[Path]
-    wrong = 0 if isinstance(default, int) else "?"
+    wrong = -1 if isinstance(default, int) else "?"
     try:
         RunnerSettings(**{name: wrong})  # type: ignore[arg-type]
     except ConfigError as error:

@@ -22,10 +22,17 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
-_ADAPTER_NUMBERS = (
-    *("adapter_memory_bytes", "adapter_owner_memory_bytes"),
-    *("adapter_disk_bytes", "adapter_owner_disk_bytes", "adapter_days"),
-)
+_LOWEST = {
+    "batch_size": 1,
+    "served_adapters": 1,
+    "checkpoint_days": 1,
+    "checkpoint_bytes": 0,
+    "adapter_memory_bytes": 0,
+    "adapter_owner_memory_bytes": 0,
+    "adapter_disk_bytes": 0,
+    "adapter_owner_disk_bytes": 0,
+    "adapter_days": 0,
+}
 METHODS = ("lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
 _SHOWN = 80
@@ -76,8 +83,8 @@ class RunnerSettings:
         served_adapters: adapters kept ready in memory; the longest unused goes first.
         weights_dir: where adapters and checkpoints are stored.
         checkpoint_days: days for which the state of a killed training is kept.
-        checkpoint_bytes: of all such states; the oldest go first; unset: a tenth of the disk's
-            free space at the start.
+        checkpoint_bytes: of all such states; the oldest go first; 0: a tenth of the disk's free
+            space at the start.
         adapter_memory_bytes: of adapters in memory; 0: an eighth of the machine's memory.
         adapter_owner_memory_bytes: of them, those of one owner; 0: half.
         adapter_disk_bytes: of adapters on disk; 0: a quarter of the disk.
@@ -94,7 +101,7 @@ class RunnerSettings:
     served_adapters: int = 16
     weights_dir: Path = Path("weights")
     checkpoint_days: int = 7
-    checkpoint_bytes: int | None = None
+    checkpoint_bytes: int = 0
     adapter_memory_bytes: int = 0
     adapter_owner_memory_bytes: int = 0
     adapter_disk_bytes: int = 0
@@ -109,14 +116,11 @@ class RunnerSettings:
             _refuse("PRECISION", self.precision, f"auto, {', '.join(PRECISIONS)}")
         if self.serve_mode not in ("inference_mode", "no_grad"):
             _refuse("SERVE_MODE", self.serve_mode, "inference_mode or no_grad")
-        for name in ("batch_size", "served_adapters", "checkpoint_days"):
-            if getattr(self, name) < 1:
-                _refuse(name.upper(), getattr(self, name), "a whole number from 1")
-        if self.checkpoint_bytes is not None and not _is_positive(self.checkpoint_bytes):
-            _refuse("CHECKPOINT_BYTES", self.checkpoint_bytes, "a whole number from 1")
-        for name in _ADAPTER_NUMBERS:
-            if getattr(self, name) < 0:
-                _refuse(name.upper(), getattr(self, name), "a whole number from 0")
+        if not re.fullmatch(r"(\w+://.*)?", self.adapter_store):
+            _refuse("ADAPTER_STORE", self.adapter_store, "a URL, such as s3://bucket/folder")
+        for name, lowest in _LOWEST.items():
+            if getattr(self, name) < lowest:
+                _refuse(name.upper(), getattr(self, name), f"a whole number from {lowest}")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "RunnerSettings":
@@ -129,13 +133,9 @@ class RunnerSettings:
             "device": str,
             "precision": str,
             "serve_mode": str,
-            "batch_size": _whole_number,
-            "served_adapters": _whole_number,
             "weights_dir": Path,
-            "checkpoint_days": _whole_number,
-            "checkpoint_bytes": _whole_number,
             "adapter_store": str,
-            **dict.fromkeys(_ADAPTER_NUMBERS, _whole_number),
+            **dict.fromkeys(_LOWEST, _whole_number),
         }
         values = {
             name: read(environment[name.upper()])
@@ -143,10 +143,6 @@ class RunnerSettings:
             if environment.get(name.upper())
         }
         return cls(**values)  # type: ignore[arg-type]
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int) and value >= 1
 
 
 def _whole_number(text: str) -> int:

@@ -1,6 +1,8 @@
 """Chooses the device and the precision: those that the settings ask for, or an error."""
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -8,6 +10,7 @@ from torch import nn
 from cog_adapt.runner.config import PRECISIONS, Precision, RunnerSettings, name_of
 from cog_adapt.runner.errors import ConfigError, SetupError
 
+_CGROUP = Path("/sys/fs/cgroup/memory.max")
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
@@ -64,6 +67,22 @@ def _prepare_cuda(device: torch.device) -> None:
         ) from error
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory that this process may have: the container's, or the machine's."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(whole, int(_CGROUP.read_text()))
+    except (OSError, ValueError):  # no container, or "max"
+        return whole
+
+
+def device_memory(device: torch.device) -> int:
+    """Return the bytes of memory that a device has; the CPU has the machine's."""
+    if device.type == "cpu":
+        return machine_memory()
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def fit_weights(precision: Precision, module: nn.Module, asked: str) -> Precision:

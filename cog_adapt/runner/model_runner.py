@@ -56,7 +56,7 @@ class ModelRunner:
         self.checkpoints = CheckpointFolder(
             self.settings.weights_dir / "checkpoints",
             self.settings.checkpoint_days,
-            self.settings.checkpoint_bytes,
+            self.settings.checkpoint_bytes or None,
         )
         self.checkpoints.tidy()
         self.self_test_report: SelfTestReport | None = None

@@ -10,6 +10,7 @@ import structlog
 from fastapi import FastAPI
 
 from cog_adapt.server.api import docs, health
+from cog_adapt.server.api.adapters import AdapterRoutes
 from cog_adapt.server.api.dependencies import Parts
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
@@ -18,6 +19,7 @@ from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Records
+from cog_adapt.server.service.adapters import Adapters
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.health import HealthMonitor
@@ -109,7 +111,8 @@ def _put_together(settings: Settings, started: Launch, webhooks: Webhooks, trace
     }
     service = PredictionService(dispatchers, started.mode, started.records, recorder, settings)
     monitor = HealthMonitor(service)
-    return Parts(settings, service, monitor, webhooks, started.metrics, started.shut_down)
+    counted, end = started.metrics, started.shut_down
+    return Parts(settings, service, monitor, webhooks, counted, end, Adapters(service))
 
 
 @contextlib.asynccontextmanager
@@ -124,6 +127,7 @@ async def _running(parts: Parts) -> AsyncIterator[None]:
     finally:
         pruning.cancel()
         await parts.service.close(seconds)
+        await parts.adapters.settle()
         await parts.webhooks.drain(None if seconds is None else _LAST_WEBHOOK_SECONDS)
         await parts.webhooks.close()
         parts.large_bodies.close()
@@ -148,5 +152,7 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
         PredictionRoutes(kind).add_to(app)
         if not settings.strict_cog:
             routers.insert(0, HistoryRoutes(kind).router())
+    if not settings.strict_cog:
+        routers.append(AdapterRoutes().router())
     for router in routers:  # as they are: a router inside hides its routes from 405 and metrics
         app.router.routes.extend(router.routes)

@@ -22,6 +22,11 @@ ServerError
     ├── TooManyReaders        too many follow the same prediction
     ├── NotReady              the predictor does not serve now
     ├── NotRecorded           it cannot be kept in the database
+    ├── TooLarge              its body has more bytes than this route takes
+    ├── NoAdapters            the predictor keeps no adapters
+    ├── NoRoom                what it brings, or asks for, finds no room on the disk
+    ├── AdapterError          the predictor's adapters failed
+    ├── AdapterTimeout        the predictor's adapters did not answer in time
     ├── SelfTestError         the self-test could not be run
     └── SelfTestTimeout       the self-test did not end in time
 
@@ -140,6 +145,26 @@ class NotReady(RequestError):
 
 class NotRecorded(RequestError):
     """The request cannot be kept in the database."""
+
+
+class TooLarge(RequestError):
+    """The body of a request has more bytes than this route takes."""
+
+
+class NoAdapters(RequestError):
+    """The predictor keeps no adapters."""
+
+
+class NoRoom(RequestError):
+    """What a request brings, or asks for, finds no room on the disk."""
+
+
+class AdapterError(RequestError):
+    """The predictor's adapters failed."""
+
+
+class AdapterTimeout(RequestError):
+    """The predictor's adapters did not answer in time."""
 
 
 class SelfTestError(RequestError):

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from cog_adapt.server.adapter_messages import AdapterReport, AskAdapters
+
 Kind = Literal["predict", "train"]
 NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 Status = Literal["succeeded", "failed", "canceled"]
@@ -92,10 +94,12 @@ class Ready(_Message, frozen=True):
     Attributes:
         self_test: the report of the gradient self-test as JSON; None without a ModelRunner.
         has_healthcheck: whether there is a `healthcheck()` to ask.
+        has_adapters: whether there is an `adapters` to ask.
     """
 
     self_test: bytes | None = None
     has_healthcheck: bool = False
+    has_adapters: bool = False
 
 
 class SetupFailed(_Message, frozen=True):
@@ -169,7 +173,7 @@ class Gauges(_Message, frozen=True):
 
 
 Question = AskHealth | AskSelfTest | AskGauges
-Request = Run | Cancel | Stop | Question
+Request = Run | Cancel | Stop | Question | AskAdapters
 Report = (
     SetupLog
     | Described
@@ -182,6 +186,7 @@ Report = (
     | Health
     | SelfTested
     | Gauges
+    | AdapterReport
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -1,16 +1,15 @@
 """How many bytes of adapters are kept, and for how long: of the settings, or of the machine."""
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.device import machine_memory
 
 _MEMORY_SHARE = 8  # an eighth of the machine's memory
 _DISK_SHARE = 4
 _OWNER_SHARE = 2  # one owner has half of it at most
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True)
@@ -43,15 +42,6 @@ def budgets_of(settings: RunnerSettings) -> Budgets:
         settings.adapter_owner_disk_bytes or disk // _OWNER_SHARE,
         settings.adapter_days,
     )
-
-
-def machine_memory() -> int:
-    """Bytes of memory that this process may have: the container's, else the machine's."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(whole, int(_CGROUP.read_text()))
-    except (OSError, ValueError):  # no container, or "max"
-        return whole
 
 
 def _disk_size(folder: Path) -> int:

@@ -54,18 +54,19 @@ class Folder:
         text = json.dumps(known.to_json(), indent=1).encode()
         write_whole(self.path(key).with_suffix(".json"), text)
 
-    def read(self, key: Key) -> Adapter:
-        """Read an adapter.
+    def read(self, key: Key) -> bytes:
+        """Read an adapter's file.
 
         Raises:
-            WeightsError: the file is missing or damaged.
+            WeightsError: it is missing or cannot be read.
         """
         path = self.path(key)
         try:
-            content = path.read_bytes()
+            return path.read_bytes()
         except OSError as error:
-            raise WeightsError(f"{path.name} cannot be read: {error}.") from error
-        return checked_content(content, key[1])
+            raise WeightsError(
+                f"{path.name} cannot be read: {error}. Mend the folder of WEIGHTS_DIR."
+            ) from error
 
     def read_metadata(self, key: Key, owner: str | None) -> Metadata | None:
         """Read what is known of an adapter; one from before there was any is taken in.

@@ -91,8 +91,8 @@ class KnownAdapters:
         with self._lock:
             known = self.index[key]
             self.index[key] = replace(known, hits=known.hits + 1, used_at=now())
-            is_due = time.monotonic() - self._used.setdefault(key, time.monotonic())
-        if is_due >= _WRITE_USES_SECONDS:
+            first = self._used.setdefault(key, time.monotonic())
+        if time.monotonic() - first >= _WRITE_USES_SECONDS:
             self._write_use(key)
 
     def write_uses(self) -> None:

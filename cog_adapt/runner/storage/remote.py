@@ -5,6 +5,7 @@ fsspec is needed only where ADAPTER_STORE is set. This module keeps nothing in m
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cog_adapt.runner.errors import ConfigError, StoreError
@@ -28,19 +29,17 @@ class Remote:
     def __init__(self, url: str) -> None:
         self._url = url
         self._files, self._root = _open(url)
+        self._is_local = "file" in self._files.protocol
 
     def write(self, key: Key, content: bytes) -> None:
         """Write an adapter, whole or not at all (StoreError)."""
         self._write(self._path(key, "safetensors"), content)
 
-    def ensure(self, key: Key, content: bytes) -> None:
-        """Write an adapter that is not there yet (StoreError)."""
-        try:
-            there = self._files.exists(self._path(key, "safetensors"))
-        except OSError as error:
-            raise self._failed(key[1], error) from error
-        if not there:
-            self.write(key, content)
+    def holds(self, key: Key) -> bool:
+        """Whether an adapter is there (StoreError)."""
+        path = self._path(key, "safetensors")
+        with self._asking(path):
+            return bool(self._files.exists(path))
 
     def write_metadata(self, key: Key, known: Metadata) -> None:
         """Write what is known of an adapter (StoreError)."""
@@ -59,23 +58,16 @@ class Remote:
         """Remove an adapter (StoreError)."""
         for end in ("json", "safetensors"):
             path = self._path(key, end)
-            try:
+            with suppress(FileNotFoundError), self._asking(path):
                 self._files.rm_file(path)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise self._failed(path, error) from error
 
     def keys(self, place: str | None) -> Iterator[Key]:
         """Yield the adapters of a place; None: of all (StoreError)."""
         folder = self._root if place is None else f"{self._root}/{place or _NOBODY}"
-        try:
+        paths: list[str] = []
+        with suppress(FileNotFoundError), self._asking(folder):
             self._files.invalidate_cache()
             paths = self._files.find(folder)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise self._failed(folder, error) from error
         for path in paths:
             *_, owner, name = path.split("/")
             stem, _, end = name.partition(".")
@@ -86,34 +78,32 @@ class Remote:
         return f"{self._root}/{key[0] or _NOBODY}/{key[1]}.{end}"
 
     def _read(self, path: str) -> bytes | None:
-        try:
+        with suppress(FileNotFoundError), self._asking(path):
             content: bytes = self._files.cat_file(path)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._failed(path, error) from error
-        return content
+            return content
+        return None
 
     def _write(self, path: str, content: bytes) -> None:
         """Write a file; an object appears at once, and a file of a folder by its new name."""
-        draft = f"{path}.part" if "file" in self._protocols() else path
-        try:
+        draft = f"{path}.part" if self._is_local else path
+        with self._asking(path):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._files.pipe_file(draft, content)
             if draft != path:
                 self._files.mv(draft, path)
-        except OSError as error:
-            raise self._failed(path, error) from error
 
-    def _protocols(self) -> tuple[str, ...]:
-        protocol = self._files.protocol
-        return (protocol,) if isinstance(protocol, str) else tuple(protocol)
-
-    def _failed(self, path: str, error: Exception) -> StoreError:
-        return StoreError(
-            f"{path.rpartition('/')[2]} could not be read from or written to ADAPTER_STORE "
-            f"{self._url}: {error}. Check its address and its account."
-        )
+    @contextmanager
+    def _asking(self, path: str) -> Iterator[None]:
+        """Make one error of all that a file system behind fsspec may raise."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise StoreError(
+                f"{path.rpartition('/')[2]} could not be read from or written to ADAPTER_STORE "
+                f"{self._url}: {error}. Check its address and its account."
+            ) from error
 
 
 def _open(url: str) -> tuple[Any, str]:

@@ -55,9 +55,10 @@ class AdapterStore:
         """
         self._remove_old()
         key = (place_of(owner), adapter.id)
-        path, gone = self._tiers.write(key, adapter, self._known.index)
+        content = adapter.to_bytes()
+        path, gone = self._tiers.write(key, adapter, content, self._known.index)
         self._forget(gone)
-        known = Metadata.of(adapter, path.stat().st_size, owner, made or Made())
+        known = Metadata.of(adapter, len(content), owner, made or Made())
         self._known.add(key, known)
         self._tiers.write_through(key)
         return path

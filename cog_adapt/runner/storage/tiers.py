@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.errors import StoreError
+from cog_adapt.runner.errors import StoreError, WeightsError
 from cog_adapt.runner.storage.budgets import Budgets
 from cog_adapt.runner.storage.disk import Disk
 from cog_adapt.runner.storage.folder import Folder, checked_content
@@ -49,7 +49,9 @@ class Tiers:
         with self._lock:
             return self.memory.get(key)
 
-    def write(self, key: Key, adapter: Adapter, index: Index) -> tuple[Path, Sequence[Key]]:
+    def write(
+        self, key: Key, adapter: Adapter, content: bytes, index: Index
+    ) -> tuple[Path, Sequence[Key]]:
         """Keep an adapter in memory and on disk.
 
         Returns:
@@ -60,7 +62,7 @@ class Tiers:
         """
         with self._lock:
             self.memory.put(key, adapter)
-        return self._write_file(key, adapter.to_bytes(), index)
+        return self._write_file(key, content, index)
 
     def read(self, key: Key, index: Index) -> tuple[Adapter, Sequence[Key]]:
         """Read an adapter from where it is nearest, and keep it nearer from now on.
@@ -74,7 +76,7 @@ class Tiers:
         """
         gone: Sequence[Key] = ()
         if self.folder.holds(key):
-            adapter = self.folder.read(key)
+            adapter = checked_content(self.folder.read(key), key[1])
             self.disk.counts.hits += 1
         else:
             self.disk.counts.misses += 1
@@ -97,8 +99,8 @@ class Tiers:
         if self.remote is None:
             return
         try:
-            self.remote.write(key, self.folder.path(key).read_bytes())
-        except (StoreError, OSError) as error:
+            self.remote.write(key, self.folder.read(key))
+        except (StoreError, WeightsError) as error:
             logger.warning("adapter %s lies on this disk only: %s", key[1], error)
 
     def gauges(self) -> dict[str, float]:
@@ -140,9 +142,14 @@ class Tiers:
             raise
         return path, () if self.remote else leaving
 
+    def _copy_far(self, remote: Remote, key: Key) -> None:
+        """Copy what could not be copied when it was written."""
+        if self.folder.holds(key) and not remote.holds(key):
+            remote.write(key, self.folder.read(key))
+
     def _let_go(self, key: Key) -> None:
         if self.remote:
-            self.remote.ensure(key, self.folder.path(key).read_bytes())
+            self._copy_far(self.remote, key)
             self.folder.remove_content(key)
         else:
             self.folder.remove(key)

@@ -69,6 +69,7 @@ class EncodedInputs(msgspec.Struct, frozen=True):
 
 _decoder = msgspec.json.Decoder(RequestBody)
 _any = msgspec.json.Decoder()
+_object = msgspec.json.Decoder(dict[str, Any])
 _KEYS = tuple(f'"{name}"'.encode() for name in RequestBody.__struct_fields__)
 
 
@@ -117,6 +118,26 @@ def read_input(body: RequestBody) -> Any:  # noqa: ANN401 - any JSON; validation
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
     return {} if value is None else value
+
+
+def read_object(content: bytes, content_type: str | None) -> dict[str, Any]:
+    """Read a body that is any JSON object.
+
+    Raises:
+        MediaTypeError: another type.
+        JsonError: no JSON.
+        ShapeError: no object.
+    """
+    if content_type is not None and not _is_json_type(content_type):
+        raise MediaTypeError("Expected request with `Content-Type: application/json`")
+    if strict_json.levels(content) > strict_json.MOST_LEVELS:
+        raise _unreadable(f"recursion limit exceeded: {strict_json.MOST_LEVELS} levels")
+    try:
+        return _object.decode(content)
+    except msgspec.ValidationError as error:
+        raise ShapeError(f"{_WRONG_SHAPE}{error}", ("body",), "type_error") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _unreadable(error) from error
 
 
 def encode_inputs(validator: InputValidator, body: RequestBody) -> EncodedInputs:

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from cog_adapt.server.api.large_bodies import LargeBodies
 from cog_adapt.server.api.shapes import PathId
 from cog_adapt.server.errors import InvalidPath
+from cog_adapt.server.service.adapters import Adapters
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
@@ -32,6 +33,7 @@ class Parts:
         webhooks: sends events.
         metrics: for Prometheus.
         shut_down: ends the server.
+        adapters: those that the predictor keeps.
         large_bodies: reads them.
     """
 
@@ -41,6 +43,7 @@ class Parts:
     webhooks: Webhooks
     metrics: Metrics
     shut_down: Callable[[], None]
+    adapters: Adapters
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
 
 
@@ -76,6 +79,10 @@ async def _shut_down(request: Request) -> Callable[[], None]:
     return parts_of(request).shut_down
 
 
+async def _adapters(request: Request) -> Adapters:
+    return parts_of(request).adapters
+
+
 async def read_prediction_id(request: Request) -> str:
     """Return the id in a request's path; `%2F` in it is a slash.
 
@@ -97,5 +104,6 @@ ServiceDep = Annotated[PredictionService, Depends(_service)]
 MonitorDep = Annotated[HealthMonitor, Depends(_monitor)]
 WebhooksDep = Annotated[Webhooks, Depends(_webhooks)]
 MetricsDep = Annotated[Metrics, Depends(_metrics)]
+AdaptersDep = Annotated[Adapters, Depends(_adapters)]
 ShutDownDep = Annotated[Callable[[], None], Depends(_shut_down)]
 PredictionIdDep = Annotated[str, Depends(_prediction_id)]

@@ -1,16 +1,15 @@
 """Serves past and present runs: single records, pages of records, their events and webhooks."""
 
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Annotated, Any, get_args
 
 from annotated_types import Interval
 from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BeforeValidator
-from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
 from cog_adapt.server.api.dependencies import PredictionIdDep, ServiceDep, WebhooksDep
+from cog_adapt.server.api.paging import NUMBER, Cursor, Limit
 from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.api.responses import json_response, record_body
 from cog_adapt.server.api.shapes import (
@@ -32,8 +31,6 @@ from cog_adapt.server.service.mapping import to_record
 from cog_adapt.server.service.service import PredictionService
 
 _STATUSES = get_args(Status)
-_MOST_A_PAGE = 1000
-_NUMBER = re.compile(r"[0-9]{1,15}")  # more digits than int() takes would be a fault of ours
 
 
 def _read_statuses(given: list[str]) -> list[str]:
@@ -51,16 +48,8 @@ def _read_statuses(given: list[str]) -> list[str]:
     return statuses
 
 
-def _read_limit(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_A_PAGE:
-        raise InvalidRequest(
-            f"limit is {text[:20]!r}; allowed: 1 to {_MOST_A_PAGE}.", ("query", "limit")
-        )
-    return int(text)
-
-
 def _read_event_id(text: str) -> int:
-    if not _NUMBER.fullmatch(text):
+    if not NUMBER.fullmatch(text):
         raise InvalidRequest(
             f"Last-Event-ID is {text[:20]!r}; allowed: the id of an event, a whole number.",
             ("header", "last-event-id"),
@@ -74,13 +63,6 @@ _Statuses = Annotated[
     BeforeValidator(_read_statuses),
     Query(alias="status", default_factory=list, description="Only these."),
 ]
-_Limit = Annotated[
-    int,
-    Interval(ge=1, le=_MOST_A_PAGE),
-    BeforeValidator(_read_limit),
-    Query(description="At most so many."),
-]
-_Cursor = Annotated[str | SkipJsonSchema[None], Query(description="`next` of the page before.")]
 _LastEventId = Annotated[
     int,
     Interval(ge=0, le=10**15 - 1),
@@ -144,7 +126,7 @@ class HistoryRoutes:
         return router
 
     async def page(
-        self, service: ServiceDep, statuses: _Statuses, limit: _Limit = 100, cursor: _Cursor = None
+        self, service: ServiceDep, statuses: _Statuses, limit: Limit = 100, cursor: Cursor = None
     ) -> Response:
         """Return some records, newest first."""
         try:

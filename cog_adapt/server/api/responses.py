@@ -23,15 +23,20 @@ STATUSES: dict[type[errors.RequestError], int] = {
     errors.NotStreamable: 406,
     errors.AtCapacity: 409,
     errors.IdInUse: 409,
+    errors.TooLarge: 413,
     errors.MediaTypeError: 415,
     errors.InvalidRequest: 422,
     errors.ShapeError: 422,
     errors.QueueFull: 429,
     errors.TooManyReaders: 429,
     errors.SelfTestError: 500,
+    errors.AdapterError: 500,
+    errors.NoAdapters: 501,
     errors.NotReady: 503,
     errors.NotRecorded: 503,
     errors.SelfTestTimeout: 504,
+    errors.AdapterTimeout: 504,
+    errors.NoRoom: 507,
 }
 _GONE = 499  # nobody reads it; nginx writes it so
 _REASONS = {404: "there is no such page", 405: "this method is not allowed here"}

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,12 +21,27 @@ class BodyLimitMiddleware:
     """Answers 413 to a body that is too large and 408 to one that is too slow.
 
     The connection is closed then. Only the time that the application waits for the client counts.
+
+    Args:
+        app: behind it.
+        max_bytes: of a body.
+        pause_seconds: a body that pauses for longer is refused.
+        in_text: refuses in Cog's words.
+        remedy: for whose body is too large.
+        uploads: limits the bodies that are files, by method and path.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, max_bytes: int, pause_seconds: float, in_text: bool = False
+    def __init__(  # noqa: PLR0913 - its limits
+        self,
+        app: ASGIApp,
+        *,
+        max_bytes: int,
+        pause_seconds: float,
+        in_text: bool = False,
+        remedy: str = "Send large files as URLs.",
+        uploads: "Mapping[tuple[str, str], BodyLimitMiddleware] | None" = None,
     ) -> None:
-        self._app = app
+        self._app, self._uploads = app, uploads or {}
         self.max_bytes = max_bytes
         self.pause_seconds = pause_seconds
         self.too_large = (
@@ -33,7 +49,7 @@ class BodyLimitMiddleware:
             if in_text
             else AsgiResponse.in_json(
                 413,
-                f"The request's body is larger than {max_bytes} bytes. Send large files as URLs.",
+                f"The request's body is larger than {max_bytes} bytes. {remedy}",
                 CLOSE,
             )
         )
@@ -50,8 +66,9 @@ class BodyLimitMiddleware:
         if length == 0:
             await self._app(scope, receive, send)
             return
-        body = _Body(self, receive, send)
-        if length is not None and length > self.max_bytes:
+        limits = self._uploads.get((scope["method"], scope["path"]), self)
+        body = _Body(limits, receive, send)
+        if length is not None and length > limits.max_bytes:
             await body.refuse_large()
             return
         try:

@@ -16,6 +16,8 @@ from cog_adapt.server.middleware.raw_path import RawPathMiddleware
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 
+_UPLOAD = ("POST", "/adapters")
+
 
 def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIApp:
     """Return the application behind its limits and keys, counted.
@@ -32,11 +34,18 @@ def add_access_control(app: ASGIApp, settings: Settings) -> ASGIApp:
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
     """
+    files = BodyLimitMiddleware(
+        app,
+        max_bytes=settings.max_file_bytes,
+        pause_seconds=settings.body_seconds,
+        remedy="MAX_FILE_BYTES is the limit of a file.",
+    )
     app = BodyLimitMiddleware(
         app,
         max_bytes=settings.max_body_bytes,
         pause_seconds=settings.body_seconds,
         in_text=settings.strict_cog,
+        uploads={} if settings.strict_cog else {_UPLOAD: files},
     )
     if settings.rate_limit:
         app = RateLimitMiddleware(app, read_rates(settings.rate_limit))

@@ -14,6 +14,7 @@ from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import leases as servers
 from cog_adapt.server.records import retention
+from cog_adapt.server.records.adapters import AdapterIndex
 from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.database import open_database
@@ -39,6 +40,7 @@ class Records(RecordQueries):
         self._blobs = blobs
         self._transactions = Transactions(engine, self._write)
         super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
+        self.adapters = AdapterIndex(self._writer, self._reader)
 
     @classmethod
     def open(cls, url: str | None, data_dir: Path, *, blob_bytes: int = 65536) -> "Records":

@@ -131,6 +131,34 @@ servers = Table(
 )
 
 KEY = (records.c.kind, records.c.id, records.c.owner)
+# An index of what the predictor keeps in files; `metadata` is the JSON that it says.
+adapters = Table(
+    "adapters",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("name", Text),
+    Column("version", Integer),
+    Column("method", Text),
+    Column("created_at", Moment, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("indexed_at", Moment, nullable=False),
+    Index("adapters_by_time", "created_at", "id", "owner"),
+    Index("adapters_by_owner", "owner", "created_at", "id"),
+    Index("adapters_by_name", "name", "owner", "version"),
+    Index("adapters_by_id", "id"),
+)
+
+# Whom an adapter's owner lets use it; `*` is everybody.
+adapter_readers = Table(
+    "adapter_readers",
+    metadata,
+    Column("reader", Text, primary_key=True),
+    Column("owner", Text, primary_key=True),
+    Column("adapter_id", Text, primary_key=True),
+    Index("adapter_readers_by_adapter", "owner", "adapter_id"),
+)
+
 BLOB_COLUMNS = [
     each for table in (records, deliveries) for each in table.columns if each.name.endswith("_blob")
 ]

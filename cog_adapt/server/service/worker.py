@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from cog_adapt.server.adapter_messages import AdapterReport
 from cog_adapt.server.protocol import (
     Cancel,
     Described,
@@ -14,6 +15,7 @@ from cog_adapt.server.protocol import (
     Run,
     SetupFailed,
 )
+from cog_adapt.server.service.adapter_link import AdapterLink
 from cog_adapt.server.service.pending import ANSWERS, PendingRequests
 from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.service.supervisor import WorkerSupervisor
@@ -54,6 +56,7 @@ class Worker:
         running: the predictions in the worker, by id.
         beginning: predictions with a slot whose start is being recorded.
         pending: questions that the worker has not answered yet.
+        adapters: questions about adapters, and their answers.
         description: facts from the predictor's code; None before the worker has sent them.
         ready: the report of the latest setup that succeeded; None before the first.
     """
@@ -71,6 +74,7 @@ class Worker:
         self.running: dict[str, Prediction] = {}
         self.beginning: dict[str, Prediction] = {}
         self.pending = PendingRequests(self.process.send)
+        self.adapters = AdapterLink(self.process.send)
         self.description: Described | None = None
         self.ready: Ready | None = None
 
@@ -115,6 +119,8 @@ class Worker:
             self._events.on_run_report(self, report)
         elif isinstance(report, ANSWERS):
             self.pending.resolve(report)
+        elif isinstance(report, AdapterReport):
+            self.adapters.on_report(report)
         elif isinstance(report, Ready):
             is_again, self.ready = self.ready is not None, report
             self._events.on_ready(report, is_again=is_again)
@@ -126,6 +132,7 @@ class Worker:
     def on_exit(self, cause: str) -> None:
         """Handle the exit of the process."""
         self.pending.cancel_all()
+        self.adapters.on_exit()
         self._events.on_exit(self, cause)
 
     def _describe(self, description: Described) -> None:

@@ -6,9 +6,9 @@ of an object has the method: an object that answers to every name, as a mock doe
 
 import os
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 
 class SelfTestReport(Protocol):
@@ -50,6 +50,41 @@ class Keeping(Protocol):
         """Name the folders with those files; called once, after setup()."""
 
 
+class KeepingAdapters(Protocol):
+    """Keeps adapters; every method may be called on any thread, also while predictions run."""
+
+    def describe(self, owner: str | None) -> list[dict[str, Any]]:
+        """Return the metadata of all adapters of an owner; None: of all owners."""
+
+    def export(
+        self, owner: str, adapter_id: str, format: Literal["safetensors", "peft"], folder: Path
+    ) -> Path:
+        """Write an adapter into a folder; return its file."""
+
+    def take(self, owner: str, path: Path) -> dict[str, Any]:
+        """Check and keep the adapter in a file of either format; return its metadata."""
+
+    def change(self, owner: str, adapter_id: str, changes: dict[str, Any]) -> dict[str, Any]:
+        """Change some of its metadata; return all of it."""
+
+    def remove(self, owner: str, adapter_id: str) -> dict[str, Any]:
+        """Remove it; return whether it was there, and what was made from it."""
+
+    def watch(self, callback: Callable[[str, str, dict[str, Any] | None], None]) -> None:
+        """Call with owner, id and metadata at each change from now on; None: it is gone."""
+
+
+_OF_ADAPTERS = ("describe", "export", "take", "change", "remove", "watch")
+
+
+def find_adapters(predictor: object) -> KeepingAdapters | None:
+    """Return the `adapters` of the predictor, or of what its attributes hold; None without one."""
+    found = (getattr(each, "adapters", None) for each in _held_by(predictor))
+    offered = (each for each in found if all(hasattr(type(each), name) for name in _OF_ADAPTERS))
+    keeping: KeepingAdapters | None = next(offered, None)
+    return keeping
+
+
 def find_self_testing(predictor: object) -> SelfTesting | None:
     """Return the object with a self-test, or None."""
     found = _offering(predictor, "self_test")
@@ -83,5 +118,9 @@ def find_kept_folders(predictor: object) -> tuple[Path, ...]:
 
 def _offering(predictor: object, method: str) -> Iterator[Any]:
     """Yield the predictor and its attributes whose types have a method."""
+    return (each for each in _held_by(predictor) if hasattr(type(each), method))
+
+
+def _held_by(predictor: object) -> tuple[Any, ...]:
     held = tuple(vars(predictor).values()) if hasattr(predictor, "__dict__") else ()
-    return (each for each in (predictor, *held) if hasattr(type(each), method))
+    return (predictor, *held)

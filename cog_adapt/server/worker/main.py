@@ -8,6 +8,7 @@ import threading
 import traceback
 from typing import Any
 
+from cog_adapt.server.adapter_messages import AskAdapters
 from cog_adapt.server.protocol import (
     OWNER_KEY,
     AskHealth,
@@ -24,6 +25,7 @@ from cog_adapt.server.protocol import (
     Stop,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
+from cog_adapt.server.worker.adapters import AdapterAnswers
 from cog_adapt.server.worker.async_runs import AsyncRuns
 from cog_adapt.server.worker.checks import HealthCheck, last_self_test, read_gauges, run_self_test
 from cog_adapt.server.worker.config import WorkerConfig
@@ -31,7 +33,11 @@ from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
 from cog_adapt.server.worker.errors import describe_error
 from cog_adapt.server.worker.event_loop import EventLoop
-from cog_adapt.server.worker.extensions import find_kept_folders, provide_owner_key
+from cog_adapt.server.worker.extensions import (
+    find_adapters,
+    find_kept_folders,
+    provide_owner_key,
+)
 from cog_adapt.server.worker.logs import SetupOutput, capture_output
 from cog_adapt.server.worker.predictor import Predictor
 from cog_adapt.server.worker.runs import RunContext, Runs
@@ -84,6 +90,7 @@ class _Worker:
         self._predictor: Predictor | None = None
         self._health: HealthCheck | None = None
         self._runs: Runs | None = None
+        self._adapters: AdapterAnswers | None = None
         self._stopped = threading.Event()
 
     def serve(self) -> None:
@@ -115,9 +122,17 @@ class _Worker:
             self._runs = AsyncRuns(run_context, loop, self._stopped.set)
         else:
             self._runs = SyncRuns(run_context, self._stopped.set)
+        self._offer_adapters(predictor)
         output.end()
-        has_healthcheck = predictor.healthcheck is not None
-        self._connection.send(Ready(last_self_test(predictor.instance), has_healthcheck))
+        has_healthcheck, has_adapters = predictor.healthcheck is not None, bool(self._adapters)
+        test = last_self_test(predictor.instance)
+        self._connection.send(Ready(test, has_healthcheck, has_adapters))
+
+    def _offer_adapters(self, predictor: Predictor) -> None:
+        found = find_adapters(predictor.instance)
+        if found is not None:
+            self._adapters = AdapterAnswers(found, self._connection.send)
+            self._adapters.start()
 
     def _event_loop(self) -> EventLoop:
         with self._loop_lock:
@@ -132,8 +147,11 @@ class _Worker:
             self._connection.abandon()  # deaf, it would serve nobody
 
     def _on_request(self, request: Request) -> None:
-        """Pass a request on at once: the next one may be a cancel."""
-        if not isinstance(request, Run | Cancel | Stop):
+        """Hand a request on at once: the next one may be a cancel."""
+        if isinstance(request, AskAdapters):
+            if self._adapters is not None:  # nobody asks one that has none
+                self._adapters.answer(request)
+        elif not isinstance(request, Run | Cancel | Stop):
             threading.Thread(target=self._answer, args=(request,), daemon=True).start()
         elif self._runs is not None:  # none of them comes before Ready
             self._on_run(request, self._runs)

@@ -111,7 +111,7 @@ def test_values_are_frozen():
 
 
 @pytest.mark.parametrize(
-    "name", ["BATCH_SIZE", "SERVED_ADAPTERS", "CHECKPOINT_DAYS", "CHECKPOINT_BYTES"]
+    "name", ["BATCH_SIZE", "SERVED_ADAPTERS", "CHECKPOINT_DAYS"]
 )
 def test_one_is_the_least_of_what_is_counted(name):
     settings = RunnerSettings.from_environment({name: "1"})

@@ -1,5 +1,6 @@
 """What was asked for, or a clear error; never less."""
 
+import os
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from cog_adapt.runner import device
 from cog_adapt.runner.config import Precision, RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.device import choose_precision, device_memory, machine_memory
 from cog_adapt.runner.errors import SetupError
 
 WITHOUT_CUDA_BUILD = pytest.mark.skipif(
@@ -124,3 +125,17 @@ def test_a_card_is_asked_for_algorithms_that_repeat(monkeypatch):
     device._prepare_cuda(torch.device("cpu"))  # any device runs the kernel
     assert torch.backends.cudnn.benchmark is False
     assert torch.backends.cudnn.deterministic is True
+
+
+def test_memory_is_the_containers_where_that_is_less(tmp_path, monkeypatch):
+    whole = machine_memory()
+    assert whole > 2**28
+    assert device_memory(torch.device("cpu")) == whole
+    monkeypatch.setattr(device, "_CGROUP", tmp_path / "memory.max")
+    for text, memory in (("1000\n", 1000), ("max\n", None), (str(2**60), None)):
+        (tmp_path / "memory.max").write_text(text)
+        assert machine_memory() == (memory or machine_memory_of_host())
+
+
+def machine_memory_of_host():
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

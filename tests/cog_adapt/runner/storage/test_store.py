@@ -1,17 +1,16 @@
 """Adapters are stored by their content's id, and known even where the disk is full."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import pytest
 import torch
 
-from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError, WeightsError
 from cog_adapt.runner.storage import folder as folder_module
 from cog_adapt.runner.storage.budgets import Budgets
 from cog_adapt.runner.storage.store import AdapterStore
-
-
-def adapter_of(number):
-    return Adapter({"head.weight": torch.full((2, 3), float(number))}, ("a", "b"), "head", "0" * 16)
+from tests.cog_adapt.runner.storage.made import adapter_of
 
 
 def test_an_adapter_comes_back_from_the_disk(tmp_path):
@@ -71,3 +70,109 @@ def test_only_the_newest_adapters_are_kept_in_memory(tmp_path):
     assert store.get(adapters[2].id) is adapters[2]
     with pytest.raises(AdapterNotFound, match="is not known here"):
         store.get(adapters[0].id)
+
+
+PAST, LONG_AGO = "2000-01-01T00:00:00+00:00", "2020-01-01T00:00:00.000000+00:00"
+
+
+def budgets(disk=2**40, of_owner=2**40, days=0):
+    return Budgets(0, 0, disk, of_owner, days)
+
+
+def changed(store, adapter, **values):
+    store.change(adapter.id, "ann", lambda known, _: replace(known, **values))
+
+
+def known_to(store, owner="ann"):
+    return [known.id for known in store.describe(owner)]
+
+
+def test_an_owners_quota_holds_and_others_keep_theirs(tmp_path):
+    size = len(adapter_of(1).to_bytes())
+    store = AdapterStore(tmp_path, budgets(of_owner=2 * size))
+    store.put(adapter_of(9), "bob")
+    adapters = [adapter_of(number) for number in range(4)]
+    for adapter in adapters:
+        store.put(adapter, "ann")
+    assert known_to(store) == [adapter.id for adapter in adapters[2:]]
+    assert known_to(store, "bob") == [adapter_of(9).id]
+    assert len([*tmp_path.rglob("*.safetensors")]) == len([*tmp_path.rglob("*.json")]) == 3
+
+
+def test_a_use_saves_an_adapter_and_a_pin_or_a_name_keeps_it(tmp_path):
+    size = len(adapter_of(1).to_bytes())
+    store = AdapterStore(tmp_path, budgets(disk=3 * size))
+    adapters = [adapter_of(number) for number in range(5)]
+    for adapter in adapters[:3]:
+        store.put(adapter, "ann")
+    changed(store, adapters[0], pinned=True)
+    store.get(adapters[1].id, "ann")
+    store.put(adapters[3], "ann")
+    assert known_to(store) == [adapters[number].id for number in (0, 1, 3)]
+    changed(store, adapters[1], name="x", version=1)
+    changed(store, adapters[3], name="x", version=2)
+    with pytest.raises(StoreError, match="is full of pinned and named ones. Remove some"):
+        store.put(adapters[4], "ann")
+    assert known_to(store) == [adapters[number].id for number in (0, 1, 3)]
+
+
+def test_expired_and_long_unused_ones_go_by_themselves(tmp_path):
+    store = AdapterStore(tmp_path, budgets(days=90))
+    adapters = [adapter_of(number) for number in range(4)]
+    for adapter in adapters:
+        store.put(adapter, "ann")
+    changed(store, adapters[0], expires_at=PAST, pinned=True)
+    changed(store, adapters[1], used_at=LONG_AGO)
+    changed(store, adapters[2], used_at=LONG_AGO, pinned=True)
+    with pytest.raises(AdapterNotFound):
+        store.get(adapters[0].id, "ann")
+    store.put(adapter_of(9), "ann")
+    assert {*known_to(store)} == {each.id for each in (*adapters[2:], adapter_of(9))}
+    assert not [*tmp_path.rglob(f"{adapters[0].id}*")]
+
+
+def test_the_same_content_is_another_owners_own(tmp_path):
+    store = AdapterStore(tmp_path)
+    store.put(adapter_of(1), "ann")
+    with pytest.raises(AdapterNotFound):
+        store.get(adapter_of(1).id, "bob")
+    store.put(adapter_of(1), "bob")
+    store.remove(adapter_of(1).id, "ann")
+    assert store.get(adapter_of(1).id, "bob").id == adapter_of(1).id
+
+
+def test_bytes_on_disk_are_counted_again_after_a_restart(tmp_path):
+    AdapterStore(tmp_path).put(adapter_of(1), "ann")
+    store = AdapterStore(tmp_path)
+    assert store.gauges()["adapters_disk_bytes"] == len(adapter_of(1).to_bytes())
+    assert known_to(store) == [adapter_of(1).id]
+
+
+def test_uses_are_counted_but_not_those_of_a_download(tmp_path):
+    store = AdapterStore(tmp_path)
+    store.put(adapter_of(1), "ann")
+    store.get(adapter_of(1).id, "ann")
+    store.peek(adapter_of(1).id, "ann")
+    assert store.known(adapter_of(1).id, "ann").hits == 1
+    store.close()
+    assert AdapterStore(tmp_path).known(adapter_of(1).id, "ann").hits == 1
+
+
+def test_many_threads_put_get_and_remove(tmp_path):
+    size = len(adapter_of(1).to_bytes())
+    store = AdapterStore(tmp_path, Budgets(200, 100, 40 * size, 10 * size))
+    adapters = [adapter_of(number) for number in range(8)]
+
+    def work(owner):
+        for _ in range(5):
+            for adapter in adapters:
+                store.put(adapter, owner)
+                assert store.get(adapter.id, owner).id == adapter.id
+            store.remove(adapters[0].id, owner)
+        return known_to(store, owner)
+
+    with ThreadPoolExecutor(4) as pool:
+        left = [*pool.map(work, "abcd")]
+    assert store.gauges()["adapters_disk_bytes"] == 4 * 7 * size
+    assert store.gauges()["adapters_memory_bytes"] <= 200
+    assert all(adapters[0].id not in ids for ids in left)

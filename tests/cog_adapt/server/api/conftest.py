@@ -18,6 +18,7 @@ def play(tmp_path):
             try:
                 await asyncio.wait_for(scene(site), 30)
             finally:
+                await site.app.state.parts.adapters.settle()
                 await site.harness.webhooks.close()
                 await site.harness.records.close()
 

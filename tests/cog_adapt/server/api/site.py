@@ -9,12 +9,14 @@ from cog import ConcatenateIterator
 from fastapi import FastAPI
 
 from cog_adapt.server.api import health
+from cog_adapt.server.api.adapters import AdapterRoutes
 from cog_adapt.server.api.dependencies import Parts
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.protocol import Described, Finished, Output
 from cog_adapt.server.schema.openapi import openapi_schema
+from cog_adapt.server.service.adapters import Adapters
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.telemetry.metrics import Metrics
 from tests.cog_adapt.server.asgi_client import Answer
@@ -51,6 +53,7 @@ class Site:
             PredictionRoutes(kind).add_to(self.app)
             self.app.router.routes.extend(HistoryRoutes(kind).router().routes)
         self.app.router.routes.extend(health.router.routes)
+        self.app.router.routes.extend(AdapterRoutes().router().routes)
         self.app.state.parts = Parts(
             self.harness.settings,
             self.service,
@@ -58,6 +61,7 @@ class Site:
             self.harness.webhooks,
             self.metrics,
             lambda: self.shutdowns.append(1),
+            Adapters(self.service),
         )
 
     def put_out(self, name, *chunks, status="succeeded", **more):
@@ -68,7 +72,8 @@ class Site:
 
     async def ask(self, method, path, body=None, *, leave=None, key=None, query="", **headers):
         """Ask once, by a client that stays until `leave` is set."""
-        content = b"" if body is None else json.dumps(body).encode()
+        is_file = isinstance(body, bytes)
+        content = b"" if body is None else body if is_file else json.dumps(body).encode()
         pieces, sent = [content], []
 
         async def receive():
@@ -80,7 +85,7 @@ class Site:
         async def send(message):
             sent.append(message)
 
-        if body is not None:
+        if body is not None and not is_file:
             headers.setdefault("content_type", "application/json")
         scope: dict[str, Any] = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
         scope |= {"method": method, "path": path, "raw_path": path.encode(), "root_path": ""}

@@ -8,6 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from cog_adapt.server.api.dependencies import (
+    AdaptersDep,
     MetricsDep,
     MonitorDep,
     Parts,
@@ -38,10 +39,11 @@ def test_each_part_is_given_by_its_type(app):
         webhooks: WebhooksDep,
         metrics: MetricsDep,
         shut_down: ShutDownDep,
+        adapters: AdaptersDep,
     ) -> list[Any]:
-        return [service, monitor, webhooks, metrics, shut_down]
+        return [service, monitor, webhooks, metrics, shut_down, adapters]
 
-    names = ["service", "monitor", "webhooks", "metrics", "shut_down"]
+    names = ["service", "monitor", "webhooks", "metrics", "shut_down", "adapters"]
     assert json.loads(ask(app).body) == [f"the {name}" for name in names]
 
 

@@ -15,7 +15,7 @@ from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.routes_walk import routes_of
 
-OPERATIONS = ("get", "post", "put")
+OPERATIONS = ("get", "post", "put", "patch", "delete")
 
 
 class Plain(BasePredictor):
@@ -180,6 +180,24 @@ OPERATIONS_BEYOND_COG = {
         LOOK,
         ("delivery_id", *OF_ONE),
     ),
+    "GET /adapters": (
+        "200 404 422 501 503",
+        ("limit", "cursor", "name", "method", "owner", "shared"),
+    ),
+    "POST /adapters": ("201 408 413 422 429 500 501 503 504 507", ()),
+    "GET /adapters/{reference}": ("200 400 404 422 501 503", ("reference", "owner")),
+    "GET /adapters/{reference}/download": (
+        "200 400 404 422 429 500 501 503 504 507",
+        ("reference", "owner", "format"),
+    ),
+    "PATCH /adapters/{reference}": (
+        "200 400 403 404 408 413 415 422 429 500 501 503 504 507",
+        ("reference", "owner"),
+    ),
+    "DELETE /adapters/{reference}": (
+        "200 400 403 404 422 429 500 501 503 504 507",
+        ("reference", "owner"),
+    ),
 }
 
 
@@ -236,6 +254,13 @@ def body_of(operation, status="200", kind="application/json"):
         ("POST /shutdown", "200", "application/json", "Nothing"),
         ("GET /metrics", "200", "text/plain", "string"),
         ("GET /docs", "200", "text/html", "string"),
+        ("GET /adapters", "200", "application/json", "AdapterPage"),
+        ("POST /adapters", "201", "application/json", "Adapter"),
+        ("GET /adapters/{reference}", "200", "application/json", "Adapter"),
+        ("PATCH /adapters/{reference}", "200", "application/json", "Adapter"),
+        ("DELETE /adapters/{reference}", "200", "application/json", "Removed"),
+        ("GET /adapters/{reference}/download", "200", "application/zip", "string"),
+        ("GET /adapters/{reference}", "501", "application/json", "Error"),
     ],
 )
 def test_bodies_are_described(name, status, kind, body):

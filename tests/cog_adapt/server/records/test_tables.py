@@ -61,6 +61,8 @@ def test_columns_that_must_be_there_and_keys():
             "created_at",
         ],
         "servers": ["id", "host", "pid", "started", "lease_until"],
+        "adapters": ["owner", "id", "created_at", "metadata", "indexed_at"],
+        "adapter_readers": ["reader", "owner", "adapter_id"],
     }
     assert [each.name for each in records.primary_key] == ["kind", "id", "owner"]
     assert [each.name for each in deliveries.primary_key] == ["id"]
@@ -96,6 +98,11 @@ def test_each_way_of_looking_has_its_index():
         "records_by_owner": ["owner", "kind", "created_at", "id"],
         "deliveries_by_record": ["kind", "record_id", "owner", "created_at"],
         "deliveries_by_state": ["state", "next_attempt_at"],
+        "adapters_by_time": ["created_at", "id", "owner"],
+        "adapters_by_owner": ["owner", "created_at", "id"],
+        "adapters_by_name": ["name", "owner", "version"],
+        "adapters_by_id": ["id"],
+        "adapter_readers_by_adapter": ["owner", "adapter_id"],
     } | {f"{each.table.name}_by_{each.name}": [each.name] for each in BLOB_COLUMNS}
 
 

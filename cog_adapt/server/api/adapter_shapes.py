@@ -1,0 +1,107 @@
+"""What the routes of adapters read and answer, as the OpenAPI document describes it."""
+
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from cog_adapt.server.api.shapes import Error, Responses
+
+T = TypeVar("T")
+_Maybe: TypeAlias = Annotated[T | SkipJsonSchema[None], Field(json_schema_extra={"nullable": True})]
+_BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+
+
+class AdapterChanges(BaseModel):
+    """What can be changed of an adapter; what is not named stays."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: _Maybe[str] = Field(None, description="A name used before makes its next version.")
+    notes: _Maybe[str] = None
+    expires_at: _Maybe[datetime] = Field(None, description="Removed then; null: never.")
+    pinned: bool = Field(False, description="Never removed to make room.")
+    shared: list[str] = Field([], description="Owners who may use it; `*` is everybody.")
+
+
+class Adapter(BaseModel):
+    """What is known of an adapter; to whom it is only shared, less."""
+
+    model_config = ConfigDict(extra="allow")
+    id: str
+    owner: str
+    name: _Maybe[str] = None
+    version: _Maybe[int] = None
+    notes: _Maybe[str] = None
+    created_at: _Maybe[datetime] = None
+    used_at: _Maybe[datetime] = None
+    hits: _Maybe[int] = None
+    expires_at: _Maybe[datetime] = None
+    pinned: bool = False
+    shared: list[str] = []
+    recipe: _Maybe[dict[str, Any]] = None
+    examples: _Maybe[int] = None
+    examples_digest: _Maybe[str] = None
+    labels: _Maybe[list[str]] = None
+    score_before: _Maybe[float] = None
+    score_after: _Maybe[float] = None
+    parent: _Maybe[str] = None
+    base: _Maybe[str] = None
+    versions: _Maybe[dict[str, Any]] = None
+    bytes: _Maybe[int] = None
+    tensors: _Maybe[int] = None
+
+
+class AdapterPage(BaseModel):
+    """Some adapters, newest first, and the cursor of the next page."""
+
+    results: list[Adapter]
+    next: _Maybe[str]
+
+
+class Removed(BaseModel):
+    """What became of an adapter, and the ids of those that were made from it."""
+
+    removed: bool
+    children: list[str]
+
+
+CHANGES = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": AdapterChanges.model_json_schema()}},
+    }
+}
+UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "description": "A safetensors file of this project, or PEFT's two files in a .zip.",
+        "content": {"application/octet-stream": _BINARY},
+    }
+}
+FILE: Responses = {
+    200: {"content": {"application/octet-stream": _BINARY, "application/zip": _BINARY}}
+}
+_WRONG_VALUE = {"schema": {"$ref": "#/components/schemas/HTTPValidationError"}}
+NO_ADAPTER: Responses = {
+    422: {"description": "The file is none", "content": {"application/json": _WRONG_VALUE}}
+}
+_REASONS = {
+    400: "The body is not JSON, or the id not UTF-8",
+    403: "It is shared with the caller, who may not change it",
+    404: "There is none",
+    408: "The body came too slowly",
+    413: "The body is too large",
+    415: "The body is not declared as JSON",
+    429: "Too many ask at once",
+    500: "The predictor's adapters failed",
+    501: "The predictor keeps no adapters",
+    503: "The model process is not ready, or the records cannot be used",
+    504: "No answer in time",
+    507: "No room on the disk",
+}
+
+
+def refusals(*codes: int) -> Responses:
+    """Return what a route says of requests that it refuses, for its `responses`."""
+    return {code: {"model": Error, "description": _REASONS[code]} for code in codes}

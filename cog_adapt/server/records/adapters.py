@@ -1,0 +1,130 @@
+"""The index of the predictor's adapters: whose they are, who may use them, and their names.
+
+The files are the predictor's, and so is the truth: the index is filled from them at each start of
+a worker, and follows each change. Servers that share a database share the folder of the adapters.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, bindparam, delete, insert
+
+from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker, find_adapter
+from cog_adapt.server.records.reader import Reader
+from cog_adapt.server.records.tables import adapter_readers, adapters
+from cog_adapt.server.records.writer import Writer
+
+Place = tuple[str, str]
+"""Owner and id of an adapter."""
+_UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_ADAPTER = (adapters.c.owner == bindparam("its_owner"), adapters.c.id == bindparam("its_id"))
+_OF_READERS = (
+    adapter_readers.c.owner == bindparam("its_owner"),
+    adapter_readers.c.adapter_id == bindparam("its_id"),
+)
+_FORGET = (delete(adapters).where(*_OF_ADAPTER), delete(adapter_readers).where(*_OF_READERS))
+
+
+class AdapterIndex:
+    """Reads and writes the index. Raises `StorageError` when the database cannot be used."""
+
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer, self._reader = writer, reader
+
+    async def write(self, changes: Mapping[Place, bytes | None]) -> None:
+        """Put the metadata of these, as JSON; None: it is gone."""
+        await self._writer.call(partial(_write, changes=changes))
+
+    async def write_list(self, found: bytes, but: frozenset[Place]) -> None:
+        """Put a JSON list of metadata.
+
+        Args:
+            found: the list.
+            but: of these, what is written already is newer.
+        """
+        await self._writer.call(partial(_write_list, found=found, but=but))
+
+    async def forget_before(self, moment: datetime) -> None:
+        """Drop what has not been written since."""
+        await self._writer.call(partial(_forget_before, moment=moment))
+
+    async def page(self, asker: Asker, query: AdapterQuery) -> AdapterPage:
+        """Return some that this asker may use, newest first."""
+        return await self._reader.run(partial(query.read, asker=asker))
+
+    async def find(self, asker: Asker, reference: str, owner: str | None) -> "bytes | None":
+        """Return the metadata of the one that an id, a name or NAME@vN means to this asker.
+
+        Args:
+            asker: whose own come first, and then those that are shared.
+            reference: the id or name.
+            owner: looks among the adapters of this owner alone.
+        """
+        look = partial(find_adapter, asker=asker, reference=reference, owner=owner)
+        return await self._reader.run(look)
+
+
+def _write(connection: Connection, changes: Mapping[Place, bytes | None]) -> None:
+    kept = [msgspec.json.decode(each) for each in changes.values() if each is not None]
+    _replace(connection, list(changes), kept)
+
+
+def _write_list(connection: Connection, found: bytes, but: frozenset[Place]) -> None:
+    decoded = msgspec.json.decode(found)
+    kept = [each for each in decoded if (each["owner"], each["id"]) not in but]
+    _replace(connection, [(each["owner"], each["id"]) for each in kept], kept)
+
+
+def _replace(
+    connection: Connection, places: Sequence[Place], kept: Iterable[Mapping[str, Any]]
+) -> None:
+    """Write the rows of what is kept, in place of all that is there about these."""
+    if not places:
+        return
+    keys = [{"its_owner": owner, "its_id": name} for owner, name in places]
+    for statement in _FORGET:
+        connection.execute(statement, keys)
+    now = datetime.now(UTC)
+    rows = [_to_row(each, now) for each in kept]
+    if rows:
+        connection.execute(insert(adapters), rows)
+    readers = [
+        {"reader": reader, "owner": each["owner"], "adapter_id": each["id"]}
+        for each in kept
+        for reader in dict.fromkeys(each.get("shared") or ())
+    ]
+    if readers:
+        connection.execute(insert(adapter_readers), readers)
+
+
+def _to_row(metadata: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    recipe = metadata.get("recipe") or {}
+    return {
+        "owner": metadata["owner"],
+        "id": metadata["id"],
+        "name": metadata.get("name"),
+        "version": metadata.get("version"),
+        "method": recipe.get("method"),
+        "created_at": _to_moment(metadata.get("created_at")),
+        "metadata": msgspec.json.encode(metadata).decode(),
+        "indexed_at": now,
+    }
+
+
+def _to_moment(text: str | None) -> datetime:
+    if text is None:
+        return _UNDATED
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _forget_before(connection: Connection, moment: datetime) -> None:
+    old = adapters.c.indexed_at < moment
+    of_old = (adapters.c.owner == adapter_readers.c.owner) & (
+        adapters.c.id == adapter_readers.c.adapter_id
+    )
+    connection.execute(delete(adapter_readers).where(adapters.select().where(of_old, old).exists()))
+    connection.execute(delete(adapters).where(old))

@@ -1,0 +1,42 @@
+"""Where a page ends, as a text that the client brings back for the next one."""
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from cog_adapt.server.errors import InputError
+
+
+class _Dated(Protocol):
+    @property
+    def created_at(self) -> datetime: ...
+
+
+T = TypeVar("T", bound=_Dated)
+
+
+def write_cursor(place: object) -> str:
+    """Return the text of a place."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def read_cursor(text: str | None, kind: type[T]) -> T | None:
+    """Return the place that a text names.
+
+    Raises:
+        InputError: the text was not made here.
+    """
+    if text is None:
+        return None
+    refusal = f"cursor {text[:80]!r} is none of this server's; leave it out for the first page"
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        decoded = msgspec.json.decode(data, type=kind)
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise InputError(refusal) from error
+    if decoded.created_at.tzinfo is None:
+        raise InputError(refusal)
+    return decoded

@@ -1,0 +1,131 @@
+"""Questions to a worker about adapters, and what it says of them unasked."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from cog_adapt.server.adapter_messages import (
+    AdapterAction,
+    AdapterChanged,
+    AdapterFault,
+    AdapterReport,
+    AdaptersAnswered,
+    AdaptersListed,
+    AskAdapters,
+)
+from cog_adapt.server.errors import (
+    AdapterError,
+    AdapterTimeout,
+    InvalidRequest,
+    NoRoom,
+    NotFound,
+    NotReady,
+    QueueFull,
+    RequestError,
+)
+
+MOST_OPEN: Final = 64
+_GONE = "the model process ended before it answered. Send the request again when it is ready."
+
+
+class AdapterListener(Protocol):
+    """Receives what a worker says of adapters unasked."""
+
+    def on_changed(self, report: AdapterChanged) -> None:
+        """Take a change."""
+
+    def on_listed(self, report: AdaptersListed) -> None:
+        """Take some of all adapters; they came after the changes before."""
+
+    def on_exit(self) -> None:
+        """Take notice that what comes next is said by another process."""
+
+
+class AdapterLink:
+    """A worker's end for adapters, as the front process sees it.
+
+    Args:
+        send: says something to the worker; false where it is gone.
+
+    Attributes:
+        listener: gets what is said unasked.
+    """
+
+    def __init__(self, send: Callable[[AskAdapters], bool]) -> None:
+        self._send = send
+        self._numbers = count(1)
+        self._open: dict[int, asyncio.Future[AdaptersAnswered]] = {}
+        self.listener: AdapterListener | None = None
+
+    async def ask(self, action: AdapterAction, owner: str, seconds: float, **more: Any) -> Any:  # noqa: ANN401
+        """Ask, and return the answer from its JSON.
+
+        Args:
+            action: what to do.
+            owner: of the adapter.
+            seconds: after which nobody waits for the answer any more.
+            **more: the other attributes of `AskAdapters`.
+
+        Raises:
+            QueueFull: too many questions are open.
+            NotReady: the process is gone.
+            AdapterTimeout: there is no answer in time.
+            RequestError: the answer is a refusal.
+        """
+        if len(self._open) >= MOST_OPEN:
+            text = f"{MOST_OPEN} requests about adapters wait for the model process. Try later."
+            raise QueueFull(text, retry_after=1)
+        number = next(self._numbers)
+        future = self._open[number] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._answer(AskAdapters(number, action, owner, **more), future, seconds)
+        finally:
+            self._open.pop(number, None)
+
+    async def _answer(
+        self, question: AskAdapters, future: "asyncio.Future[AdaptersAnswered]", seconds: float
+    ) -> Any:  # noqa: ANN401
+        if not self._send(question):
+            raise NotReady(_GONE)
+        done, _ = await asyncio.wait({future}, timeout=seconds)
+        if not done:
+            raise AdapterTimeout(
+                f"the model process did not {question.action} it within {seconds:g} s. Try later."
+            )
+        if future.cancelled():
+            raise NotReady(_GONE)
+        answered = future.result()
+        if answered.fault is not None:
+            raise _refusal(answered.fault, answered.error)
+        return msgspec.json.decode(answered.answer)
+
+    def on_report(self, report: AdapterReport) -> None:
+        """Take what the worker says of adapters."""
+        if isinstance(report, AdaptersAnswered):
+            future = self._open.get(report.number)
+            if future is not None and not future.done():
+                future.set_result(report)
+        elif self.listener is None:
+            return
+        elif isinstance(report, AdapterChanged):
+            self.listener.on_changed(report)
+        else:
+            self.listener.on_listed(report)
+
+    def on_exit(self) -> None:
+        """Take notice that the process is gone: no answer will come."""
+        for future in self._open.values():
+            future.cancel()
+        if self.listener is not None:
+            self.listener.on_exit()
+
+
+def _refusal(fault: AdapterFault, text: str) -> RequestError:
+    if fault == "not found":
+        return NotFound(text)
+    if fault == "input":
+        return InvalidRequest(text, ("body",))
+    return NoRoom(text) if fault == "storage" else AdapterError(text)

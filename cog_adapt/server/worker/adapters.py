@@ -1,0 +1,106 @@
+"""Answers what the front process asks about the predictor's adapters, on threads of its own."""
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final
+
+import msgspec
+
+from cog_adapt.server.adapter_messages import (
+    AdapterChanged,
+    AdapterFault,
+    AdapterReport,
+    AdaptersAnswered,
+    AdaptersListed,
+    AskAdapters,
+)
+from cog_adapt.server.worker.active import NO_PREDICTION, current
+from cog_adapt.server.worker.extensions import KeepingAdapters
+
+THREADS: Final = 4  # an upload that is checked must not hold up a list
+LISTED_AT_ONCE: Final = 100
+_UNKNOWN = "the predictor's adapters failed; the server's log says how"
+
+
+class AdapterAnswers:
+    """The predictor's adapters, as the front process asks for them.
+
+    Args:
+        adapters: the predictor's.
+        send: says something to the front process.
+    """
+
+    def __init__(self, adapters: KeepingAdapters, send: Callable[[AdapterReport], None]) -> None:
+        self._adapters, self._send = adapters, send
+        self._questions: SimpleQueue[AskAdapters] = SimpleQueue()
+
+    def start(self) -> None:
+        """Tell each change from now on, and all there is; and answer."""
+        self._adapters.watch(self._tell)
+        Thread(target=self._list, name="adapters list", daemon=True).start()
+        for _ in range(THREADS):
+            Thread(target=self._work, name="adapters", daemon=True).start()
+
+    def answer(self, question: AskAdapters) -> None:
+        """Have a question answered."""
+        self._questions.put(question)
+
+    def _tell(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
+        """Say it at once, on any thread: so it is known before the run that did it ends."""
+        encoded = None if metadata is None else msgspec.json.encode(metadata)
+        self._send(AdapterChanged(owner, adapter_id, encoded))
+
+    def _list(self) -> None:
+        current.set(NO_PREDICTION)
+        try:
+            found = self._adapters.describe(None)
+            parts = [found[at : at + LISTED_AT_ONCE] for at in range(0, len(found), LISTED_AT_ONCE)]
+            encoded = [msgspec.json.encode(part) for part in parts]
+        except Exception:  # noqa: BLE001 - the user's code may raise anything
+            traceback.print_exc()
+            self._send(AdaptersListed(b"[]", is_last=True, is_whole=False))
+            return
+        for part in encoded:
+            self._send(AdaptersListed(part, is_last=False))
+        self._send(AdaptersListed(b"[]", is_last=True))
+
+    def _work(self) -> None:
+        current.set(NO_PREDICTION)  # what it prints belongs to no prediction
+        while True:
+            question = self._questions.get()
+            self._send(self._report_on(question))
+
+    def _report_on(self, question: AskAdapters) -> AdaptersAnswered:
+        try:
+            answer = msgspec.json.encode(self._ask(question))
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            fault = _fault_of(error)
+            if fault in ("storage", "unknown"):
+                traceback.print_exc()
+            text = _UNKNOWN if fault == "unknown" else str(error)
+            return AdaptersAnswered(question.number, fault=fault, error=text)
+        return AdaptersAnswered(question.number, answer)
+
+    def _ask(self, question: AskAdapters) -> object:
+        owner, adapter_id, path = question.owner, question.adapter_id, Path(question.path)
+        if question.action == "export":
+            return str(self._adapters.export(owner, adapter_id, question.format, path))
+        if question.action == "take":
+            return self._adapters.take(owner, path)
+        if question.action == "change":
+            changes = msgspec.json.decode(question.changes)
+            return self._adapters.change(owner, adapter_id, changes)
+        return self._adapters.remove(owner, adapter_id)
+
+
+def _fault_of(error: Exception) -> AdapterFault:
+    """Whose fault an error is, by its class: the predictor's classes are not known here."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "AdapterNotFound" in names:
+        return "not found"
+    if getattr(error, "caller_error", False):
+        return "input"
+    return "storage" if "StoreError" in names or isinstance(error, OSError) else "unknown"

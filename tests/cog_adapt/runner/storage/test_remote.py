@@ -1,0 +1,139 @@
+"""A store far away is any URL of fsspec: a folder, memory, or S3, here a server on loopback."""
+
+from dataclasses import replace
+
+import pytest
+
+from cog_adapt.runner.errors import ConfigError, StoreError, WeightsError
+from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.store import AdapterStore
+from tests.cog_adapt.runner.storage.made import adapter_of
+
+pytest.importorskip("fsspec", reason="fsspec is not installed")
+KEY = ("a" * 32, adapter_of(1).id)
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """The URL of a bucket of a server on loopback."""
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    server_module = pytest.importorskip("moto.server", reason="moto is not installed")
+    server = server_module.ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    account = {
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": "nothing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in account.items():
+            patch.setenv(name, value)
+        import s3fs
+
+        s3fs.S3FileSystem(use_ssl=False).mkdir("adapters")
+        yield "s3://adapters/of/a/server"
+    s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+@pytest.fixture(params=["file", "memory", "s3"])
+def url(request, tmp_path):
+    if request.param == "s3":
+        return f"{request.getfixturevalue('s3')}/{tmp_path.name}"
+    return f"{request.param}://{tmp_path}/far"
+
+
+@pytest.fixture
+def remote(url):
+    return Remote(url)
+
+
+def known_of(owner="ann", **known):
+    return replace(Metadata.of(adapter_of(1), 100, owner, Made()), **known)
+
+
+def test_what_is_written_is_read_listed_and_removed(remote, url):
+    assert remote.read(KEY) is remote.read_metadata(KEY) is None
+    assert [*remote.keys(KEY[0])] == [*remote.keys(None)] == []
+    remote.write(KEY, b"content")
+    remote.write_metadata(KEY, known_of())
+    remote.write_metadata(("", KEY[1]), known_of(""))
+    again = Remote(url)
+    assert again.read(KEY) == b"content"
+    assert again.holds(KEY)
+    assert again.read_metadata(KEY).owner == "ann"
+    assert [*again.keys(KEY[0])] == [KEY]
+    assert {*again.keys(None)} == {KEY, ("", KEY[1])}
+    remote.remove(KEY)
+    remote.remove(KEY)
+    assert again.read(KEY) is None
+    assert [*again.keys(None)] == [("", KEY[1])]
+
+
+def test_no_draft_is_left(remote, tmp_path, url):
+    remote.write(KEY, b"content")
+    if url.startswith("file"):
+        assert [path.name for path in (tmp_path / "far").rglob("*.*")] == [f"{KEY[1]}.safetensors"]
+
+
+def store_at(folder, url, disk=2**40):
+    return AdapterStore(folder, Budgets(0, 0, disk, disk), Remote(url))
+
+
+def test_what_the_disk_lets_go_comes_back_by_itself(tmp_path, url):
+    adapters = [adapter_of(number) for number in range(3)]
+    size = len(adapters[0].to_bytes())
+    store = store_at(tmp_path / "near", url, 2 * size)
+    for adapter in adapters:
+        store.put(adapter, "ann")
+    assert len([*(tmp_path / "near").rglob("*.safetensors")]) == 2
+    assert len(store.describe("ann")) == 3
+    for adapter in adapters:
+        assert store.get(adapter.id, "ann").to_bytes() == adapter.to_bytes()
+    assert len([*(tmp_path / "near").rglob("*.safetensors")]) == 2
+    assert store.gauges()["adapters_remote_hits"] == 3
+    assert store.gauges()["adapters_disk_bytes"] == 2 * size
+
+
+def test_an_empty_machine_knows_the_adapters_of_another(tmp_path, url):
+    first, adapter = store_at(tmp_path / "one", url), adapter_of(1)
+    first.put(adapter, "ann")
+    Adapters(first, lambda each: each).change("ann", adapter.id, {"name": "support"})
+    second = store_at(tmp_path / "two", url)
+    assert second.get("support", "ann").id == adapter.id
+    assert [known.name for known in store_at(tmp_path / "three", url).describe(None)] == ["support"]
+    second.remove(adapter.id, "ann")
+    assert store_at(tmp_path / "four", url).describe("ann") == []
+
+
+def test_a_file_that_was_changed_far_away_is_refused(tmp_path, url):
+    store_at(tmp_path / "one", url).put(adapter_of(1))
+    key = ("", adapter_of(1).id)
+    Remote(url).write(key, adapter_of(2).to_bytes())
+    with pytest.raises(WeightsError, match=f"adapter {key[1]} is damaged: its file has the digest"):
+        store_at(tmp_path / "two", url).get(key[1])
+
+
+def test_while_it_is_away_the_disk_serves_and_nothing_is_lost(tmp_path, caplog):
+    far = tmp_path / "far"
+    far.write_text("in the way of a folder")
+    store = store_at(tmp_path / "near", f"file://{tmp_path}/far", len(adapter_of(1).to_bytes()))
+    store.put(adapter_of(1))
+    assert "lies on this disk only" in caplog.text
+    assert store.get(adapter_of(1).id).id == adapter_of(1).id
+    with pytest.raises(StoreError, match="ADAPTER_STORE file://.* Check its address"):
+        store.put(adapter_of(2))
+    assert store.get(adapter_of(1).id).id == adapter_of(1).id
+    far.unlink()
+    store.put(adapter_of(2))
+    assert store.get(adapter_of(1).id).id == adapter_of(1).id
+
+
+def test_a_url_that_nobody_reads_is_refused_by_its_name():
+    with pytest.raises(ConfigError, match="ADAPTER_STORE is 'nothing://x': .*Install the package"):
+        Remote("nothing://x")

@@ -1,0 +1,112 @@
+"""The index of adapters: filled from a list, kept by changes, and open to few."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from cog_adapt.server.records.adapter_pages import AdapterQuery, Asker
+
+ADA, BOB, ADMIN = Asker("ada"), Asker("bob"), Asker("root", sees_all=True)
+
+
+def described(adapter_id, owner="ada", **more):
+    return {"id": adapter_id, "owner": owner, "created_at": "2026-11-22T10:00:00+00:00", **more}
+
+
+def encoded(*found):
+    return msgspec.json.encode(list(found))
+
+
+def changed(adapter_id="a", **more):
+    found = described(adapter_id, **more)
+    return {(found["owner"], found["id"]): msgspec.json.encode(found)}
+
+
+async def ids(index, asker, **query):
+    page = await index.page(asker, AdapterQuery.of(100, None, **query))
+    return [msgspec.json.decode(each)["id"] for each in page.adapters]
+
+
+def play(home, scene):
+    async def story():
+        async with home.opened() as records:
+            await asyncio.wait_for(scene(records.adapters), 30)
+
+    asyncio.run(story())
+
+
+def test_a_list_is_there_and_what_it_lacks_is_forgotten(home):
+    async def scene(index):
+        await index.write_list(encoded(described("a", shared=["bob"]), described("b")), frozenset())
+        start = datetime.now(UTC)
+        await index.write_list(
+            encoded(described("b"), described("c", created_at=None)), frozenset()
+        )
+        await index.forget_before(start)
+        assert await ids(index, ADA) == ["b", "c"]
+        assert await ids(index, BOB) == []
+        assert await index.find(ADA, "a", None) is None
+
+    play(home, scene)
+
+
+def test_what_changed_since_is_newer_than_the_list(home):
+    async def scene(index):
+        await index.write(changed(notes="new") | {("ada", "b"): None})
+        newer = frozenset({("ada", "a"), ("ada", "b")})
+        await index.write_list(encoded(described("a"), described("b")), newer)
+        assert await ids(index, ADA) == ["a"]
+        found = msgspec.json.decode(await index.find(ADA, "a", None))
+        assert found["notes"] == "new"
+
+    play(home, scene)
+
+
+def test_what_is_gone_is_gone_for_its_readers_too(home):
+    async def scene(index):
+        await index.write(changed(shared=["*"]))
+        assert await ids(index, BOB) == ["a"]
+        await index.write({("ada", "a"): None})
+        assert await ids(index, BOB) == []
+        await index.write(changed())  # a new one of the same content is shared with nobody
+        assert await ids(index, BOB) == []
+
+    play(home, scene)
+
+
+@pytest.mark.parametrize(
+    ("shared", "asker", "sees"),
+    [
+        ([], ADA, True),
+        ([], BOB, False),
+        (["bob"], BOB, True),
+        (["bob", "bob"], BOB, True),
+        (["eve"], BOB, False),
+        (["*"], BOB, True),
+        ([], ADMIN, True),
+    ],
+)
+def test_who_sees_it(home, shared, asker, sees):
+    async def scene(index):
+        await index.write(changed(shared=shared))
+        assert await ids(index, asker) == (["a"] if sees else [])
+        assert (await index.find(asker, "a", None) is not None) is sees
+
+    play(home, scene)
+
+
+def test_old_metadata_has_a_date_without_a_zone_or_none(home):
+    async def scene(index):
+        naive = described("a", created_at="2026-11-22T10:00:00")
+        await index.write_list(encoded(naive, described("b", created_at=None)), frozenset())
+        page = await index.page(ADA, AdapterQuery.of(1, None))
+        rest = await index.page(ADA, AdapterQuery.of(1, page.next_cursor))
+        assert [msgspec.json.decode(each)["id"] for each in (*page.adapters, *rest.adapters)] == [
+            *("a", "b")
+        ]
+        await index.forget_before(datetime.now(UTC) - timedelta(hours=1))
+        assert await ids(index, ADA) == ["a", "b"]
+
+    play(home, scene)

@@ -1,0 +1,128 @@
+"""Questions to a worker about adapters."""
+
+import asyncio
+
+import pytest
+
+from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersAnswered, AdaptersListed
+from cog_adapt.server.errors import (
+    AdapterError,
+    AdapterTimeout,
+    InvalidRequest,
+    NoRoom,
+    NotFound,
+    NotReady,
+    QueueFull,
+)
+from cog_adapt.server.service.adapter_link import MOST_OPEN, AdapterLink
+
+
+class Worker:
+    """Notes what it is asked."""
+
+    def __init__(self):
+        self.asked, self.hears = [], True
+
+    def send(self, question):
+        self.asked.append(question)
+        return self.hears
+
+
+def run(scene):
+    async def story():
+        worker = Worker()
+        await asyncio.wait_for(scene(AdapterLink(worker.send), worker), 10)
+
+    asyncio.run(story())
+
+
+async def asking(link, *, seconds=5.0):
+    asked = asyncio.ensure_future(link.ask("change", "ada", seconds, adapter_id="a1"))
+    await asyncio.sleep(0)
+    return asked
+
+
+def test_each_answer_reaches_the_one_who_asked():
+    async def scene(link, worker):
+        first, second = await asking(link), await asking(link)
+        numbers = [each.number for each in worker.asked]
+        for number, text in zip(numbers[::-1], (b"2", b"1"), strict=True):
+            link.on_report(AdaptersAnswered(number, text))
+        assert await asyncio.gather(first, second) == [1, 2]
+        link.on_report(AdaptersAnswered(numbers[0], b"3"))  # once more: nobody waits
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("not found", NotFound),
+        ("input", InvalidRequest),
+        ("storage", NoRoom),
+        ("unknown", AdapterError),
+    ],
+)
+def test_a_fault_is_the_error_of_whose_it_is(fault, kind):
+    async def scene(link, worker):
+        asked = await asking(link)
+        link.on_report(AdaptersAnswered(worker.asked[0].number, fault=fault, error="why"))
+        with pytest.raises(kind, match="why"):
+            await asked
+
+    run(scene)
+
+
+def test_no_answer_in_time_and_none_from_the_dead():
+    async def scene(link, worker):
+        with pytest.raises(AdapterTimeout, match=r"within 0.01 s"):
+            await (await asking(link, seconds=0.01))
+        asked = await asking(link)
+        link.on_exit()
+        with pytest.raises(NotReady, match="ended before it answered"):
+            await asked
+        worker.hears = False
+        with pytest.raises(NotReady, match="ended before it answered"):
+            await (await asking(link))
+        assert not link._open
+
+    run(scene)
+
+
+def test_questions_are_bounded():
+    async def scene(link, worker):
+        asked = [await asking(link) for _ in range(MOST_OPEN)]
+        with pytest.raises(QueueFull, match=f"{MOST_OPEN} requests about adapters wait"):
+            await (await asking(link))
+        link.on_exit()
+        assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {
+            NotReady
+        }
+
+    run(scene)
+
+
+def test_what_is_said_unasked_reaches_the_listener_in_its_order():
+    class Listener:
+        def __init__(self):
+            self.heard = []
+
+        def on_changed(self, report):
+            self.heard.append(report)
+
+        def on_listed(self, report):
+            self.heard.append(report)
+
+        def on_exit(self):
+            self.heard.append("exit")
+
+    async def scene(link, worker):
+        said = [AdapterChanged("a", "1"), AdaptersListed(b"[]", is_last=True)]
+        link.on_report(said[0])  # nobody listens yet
+        link.listener = Listener()
+        for report in said:
+            link.on_report(report)
+        link.on_exit()
+        assert link.listener.heard == [*said, "exit"]
+
+    run(scene)
