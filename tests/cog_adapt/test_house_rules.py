@@ -34,7 +34,27 @@ UNTESTED = {
     "cog_adapt/server/records/migrations/versions/first_tables.py": "records/test_database.py",
     "cog_adapt/server/records/migrations/versions/unused_columns.py": "records/test_database.py",
 }
-
+# Where time has to pass in a test, and why no event could be waited for instead.
+SLEEPS = {
+    "container/engine.py": "asks dockerd until it answers, and says what it wrote if it does not",
+    "contract/predictors/actions.py": "a model whose work takes its time",
+    "contract/predictors/setups.py": "a model whose setup takes its time",
+    "contract/predictors/streaming.py": "a model whose work takes its time",
+    "contract/predictors/train.py": "a model whose work takes its time",
+    "contract/servers.py": "coglet frees a slot after its answer and loses cancels: asks it again",
+    "contract/serving.py": "asks a server until it is up, and says what it wrote if it is not",
+    "faults/recording_predictor.py": "a model whose work takes its time",
+    "faults/test_server_killed.py": "a deadline passes; a write ends that nothing outside shows",
+    "runner/gradients/test_examination.py": "the time of a check is measured",
+    "runner/test_base_is_immutable.py": "an exception is put into this loop between two bytecodes",
+    "runner/test_cancel_at_every_bytecode.py": "work that makes its caller poll in vain",
+    "server/middleware/test_body_limit.py": "the application takes longer than the client may",
+    "server/middleware/test_connection_limits.py": "clients and applications are slow on purpose",
+    "server/service/test_deadline.py": "a deadline passes",
+    "server/worker/test_active.py": "the time of a run is measured",
+    "server/worker/test_output_files.py": "a file is older than the run by the clock of the disk",
+    "waiting.py": "the helpers that wait for something, or see to it that nothing happens",
+}
 
 RUNNER = sorted((PACKAGE / "runner").rglob("*.py"))
 DOORS = ("predict.py", "train.py")
@@ -143,6 +163,44 @@ def test_what_is_named_as_untested_is_there_and_is_untested():
         path = ROOT / name
         assert path.exists()
         assert not (ROOT / "tests" / Path(name).parent / f"test_{path.name}").exists()
+
+
+def sleeps_in(path):
+    """The calls that wait for a constant time; `sleep(0)` waits for none."""
+    calls = [each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)]
+    return [
+        call
+        for call in calls
+        if ast.unparse(call.func).rpartition(".")[2] == "sleep"
+        and call.args
+        and is_constant(call.args[0])
+    ]
+
+
+def is_constant(node):
+    is_named = isinstance(node, ast.Name) and node.id.isupper()
+    return is_named or (isinstance(node, ast.Constant) and bool(node.value))
+
+
+def test_only_what_is_named_waits_for_time():
+    tests = ROOT / "tests" / "cog_adapt"
+    waiting = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if sleeps_in(path)}
+    assert waiting == set(SLEEPS), "wait for an event: see waiting.py"
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("time.sleep(0.1)", 1),
+        ("await asyncio.sleep(PAUSE)", 1),
+        ("sleep(_PAUSE)", 1),
+        ("await asyncio.sleep(0)", 0),
+        ("time.sleep(seconds)", 0),
+    ],
+)
+def test_sleeps_are_found(tmp_path, source, count):
+    (tmp_path / "test_x.py").write_text(source)
+    assert len(sleeps_in(tmp_path / "test_x.py")) == count
 
 
 def imported(path):

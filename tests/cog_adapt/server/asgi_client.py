@@ -5,12 +5,12 @@ import contextlib
 import json
 import socket
 import threading
-import time
 from dataclasses import dataclass
 
 import uvicorn
 
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
+from tests.cog_adapt.waiting import wait_until
 
 
 @dataclass
@@ -63,8 +63,7 @@ def served(app, protocol=BoundedProtocol):
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        while not server.started:
-            time.sleep(0.005)
+        wait_until(lambda: server.started)
         yield listener.getsockname()
     finally:
         server.should_exit = True

@@ -18,6 +18,7 @@ from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.worker.config import WorkerConfig
 from tests.cog_adapt.server.asgi_client import ask
 from tests.cog_adapt.server.routes_walk import routes_of
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 @pytest.fixture
@@ -135,8 +136,7 @@ def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
         settings = Settings(retention_days=3, retention_count=4)
         records: Any = SimpleNamespace(prune=prune)
         task = asyncio.create_task(application._prune(records, settings))
-        while len(pruned) < 3:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(pruned) >= 3)
         task.cancel()
 
     asyncio.run(asyncio.wait_for(story(), 10))
@@ -153,7 +153,8 @@ def test_records_are_pruned_while_it_runs(started, monkeypatch):
     monkeypatch.setattr(Records, "prune", prune)
 
     async def scene(_app, _launched):
-        await asyncio.sleep(0.05)
+        await until(lambda: looks)
+        await assert_stays_so(lambda: looks == [1], 0.05)
 
     started(scene)
     assert looks == [1]

@@ -25,6 +25,7 @@ from cog_adapt.server.main import (
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
+from tests.cog_adapt.waiting import until
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -183,9 +184,11 @@ def test_the_end_drains_and_a_second_interrupt_gives_up(server, monkeypatch):
 
     async def story():
         await one.shutdown()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            one._take(number, None)
-            await asyncio.sleep(0.01)
+        one._take(signal.SIGTERM, None)
+        await asyncio.sleep(0)
+        assert calls == [7]
+        one._take(signal.SIGINT, None)
+        await until(lambda: len(calls) == 2)
 
     asyncio.run(story())
     assert calls == [7, "give up"]

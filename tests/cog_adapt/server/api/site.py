@@ -100,10 +100,3 @@ class Site:
     def asking(self, *args, **more):
         """The same, under way."""
         return asyncio.ensure_future(self.ask(*args, **more))
-
-
-async def until(look):
-    """Wait until something is so."""
-    async with asyncio.timeout(10):
-        while not look():
-            await asyncio.sleep(0.002)

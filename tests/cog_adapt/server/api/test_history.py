@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cog_adapt.server.protocol import Log
-from tests.cog_adapt.server.api.site import until
+from tests.cog_adapt.waiting import until
 
 URL = "http://127.0.0.1:9/"
 

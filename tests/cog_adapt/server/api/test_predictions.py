@@ -9,7 +9,7 @@ import pytest
 from cog_adapt.server.api import predictions
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import Finished
-from tests.cog_adapt.server.api.site import until
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 BODY = {"input": {"text": "a"}}
 
@@ -64,8 +64,7 @@ def test_a_client_that_leaves_cancels(play):
         leave = asyncio.Event()
         asking = site.asking("PUT", "/predictions/a", BODY, leave=leave)
         await until(lambda: site.model.runs)
-        await asyncio.sleep(0.1)
-        assert not site.service.find("a").is_cancelled
+        await assert_stays_so(lambda: not site.service.find("a").is_cancelled, 0.1)
         leave.set()
         await until(lambda: site.service.find("a").is_cancelled)
         site.put_out("a", status="canceled")
@@ -74,21 +73,23 @@ def test_a_client_that_leaves_cancels(play):
     play(scene)
 
 
+def is_watched():
+    coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks()]
+    return "_cancel_when_left" in [coroutine.__qualname__ for coroutine in coroutines]
+
+
 def test_after_the_answer_nobody_watches(play):
     async def scene(site):
         asking = site.asking("PUT", "/predictions/a", BODY)
         await until(lambda: site.model.runs)
-        await asyncio.sleep(0.1)  # so that it is watched
+        await until(is_watched)
         site.put_out("a")
         await asking
         asking = site.asking("PUT", "/predictions/b", BODY)
         await until(lambda: len(site.model.runs) == 2)
         site.put_out("b")
         await asking
-        await asyncio.sleep(0.1)
-        coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks()]
-        names = [coroutine.__qualname__ for coroutine in coroutines]
-        assert "_cancel_when_left" not in names
+        await until(lambda: not is_watched())
 
     play(scene)
 
@@ -244,8 +245,7 @@ def test_an_answer_waits_until_its_end_is_on_disk(play):
         await until(lambda: site.model.runs)
         site.harness.records.save_at_once = lambda *_: written
         site.put_out("a")
-        await asyncio.sleep(0.05)
-        assert not asking.done()
+        await assert_stays_so(lambda: not asking.done(), 0.05)
         written.set_result(None)
         assert (await asking).status == 200
 

@@ -11,6 +11,7 @@ from cog_adapt.server.api.sse import EventStream, follow, to_bytes, translated
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.events import Event
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode
+from tests.cog_adapt.waiting import until
 
 
 def started(history=100):
@@ -123,11 +124,6 @@ class Reader:
     @property
     def body(self):
         return b"".join(message.get("body", b"") for message in self.sent)
-
-
-async def until(look):
-    while not look():
-        await asyncio.sleep(0.001)
 
 
 def test_the_answer_is_a_stream_that_no_proxy_holds_back():

@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from tests.cog_adapt.server.asgi_client import served
+from tests.cog_adapt.waiting import wait_until
 
 LONG = 5  # seconds within which a bound must have shown; all of them are below one
 
@@ -246,13 +247,11 @@ def test_garbage_is_refused_and_the_connection_closed(address, garbage):
 
 def test_a_client_that_closes_its_half_in_the_body_is_gone(address):
     left.clear()
-    end = time.monotonic() + LONG
     with connected(address) as client:
         client.sendall(b"POST /half HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nxxx")
         client.shutdown(socket.SHUT_WR)
         assert read_all(client) == b""
-    while not left and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: left, LONG)
     assert left == ["/half"]
 
 

@@ -55,11 +55,6 @@ async def writing(last=lambda connection: None):
         await writer.close(last)
 
 
-async def until(check):
-    while not check():
-        await asyncio.sleep(0.005)
-
-
 def with_writer(test):
     """Calls an async test with a writer and the notes of what it wrote."""
 

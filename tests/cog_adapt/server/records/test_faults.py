@@ -10,13 +10,12 @@ import pytest
 
 from cog_adapt.server.errors import StorageError
 from tests.cog_adapt.server.records.home import Home, make_record
+from tests.cog_adapt.waiting import until
 
 
 async def flush(records) -> None:
     """Wait until nothing waits to be written."""
-    async with asyncio.timeout(20):
-        while records._writer.waiting:
-            await asyncio.sleep(0.02)
+    await until(lambda: not records._writer.waiting)
 
 
 def fill(file: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from cog_adapt.server.errors import StorageError
 from tests.cog_adapt.server.records.home import make_delivery, make_record
+from tests.cog_adapt.waiting import until
 
 EXPIRE = "UPDATE servers SET host = 'elsewhere', lease_until = '2020-01-01 00:00:00+00:00'"
 
@@ -81,15 +82,15 @@ def test_the_lease_is_renewed(home, monkeypatch):
         async with home.opened() as records:
             with home.connected() as connection:
                 connection.exec_driver_sql(EXPIRE)
-            async with asyncio.timeout(10):
-                while True:
-                    with home.connected() as connection:
-                        rows = connection.exec_driver_sql(
-                            "SELECT id FROM servers WHERE lease_until > '2021-01-01'"
-                        ).all()
-                    if rows == [(records.server,)]:
-                        break
-                    await asyncio.sleep(0.02)
+
+            def is_renewed():
+                with home.connected() as connection:
+                    rows = connection.exec_driver_sql(
+                        "SELECT id FROM servers WHERE lease_until > '2021-01-01'"
+                    ).all()
+                return rows == [(records.server,)]
+
+            await until(is_renewed)
 
     asyncio.run(story())
 

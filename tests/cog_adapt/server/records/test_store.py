@@ -10,6 +10,7 @@ import pytest
 
 from cog_adapt.server.errors import StorageError, TakenOverError
 from tests.cog_adapt.server.records.home import START, make_delivery, make_record
+from tests.cog_adapt.waiting import until
 
 EVERYTHING = {
     "kind": "train",
@@ -70,9 +71,7 @@ def test_saves_that_nobody_awaits_are_written(home):
     async def story():
         async with home.opened() as records:
             records.save(make_record(1))
-            async with asyncio.timeout(10):
-                while records._writer.waiting:
-                    await asyncio.sleep(0.01)
+            await until(lambda: not records._writer.waiting)
             with home.connected() as connection:
                 assert connection.exec_driver_sql("SELECT id FROM records").all() == [("r1",)]
 

@@ -10,7 +10,8 @@ from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.records import writer as module
 from cog_adapt.server.records.writer import Writer
 from tests.cog_adapt.server.records.home import make_delivery, make_record
-from tests.cog_adapt.server.records.noted_writes import DOWN, Notes, until, with_writer, writing
+from tests.cog_adapt.server.records.noted_writes import DOWN, Notes, with_writer, writing
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +31,7 @@ async def test_states_that_nobody_waits_for_replace_each_other(writer, notes):
     writer.put(make_record(1), [make_delivery(2)])
     writer.put(None, [make_delivery(2)])
     assert writer.waiting == 3
-    await asyncio.sleep(0.05)
-    assert notes.stored == []
+    await assert_stays_so(lambda: notes.stored == [], 0.05)
     await writer.flush()
     assert writer.waiting == 0
     assert notes.stored == [["r1 succeeded", "d1", "d2"]]

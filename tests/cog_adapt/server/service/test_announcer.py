@@ -1,6 +1,7 @@
 """Which webhooks are announced while a prediction runs, and how often."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 URL = "http://receiver.test/"
 
@@ -57,12 +59,15 @@ def test_logs_within_the_interval_are_sent_once_when_it_is_over():
     async def scene(announcer, prediction):
         for _ in range(3):
             announcer.announce_logs(prediction)
-        assert len(announcer._webhooks.events) == 1
-        await asyncio.sleep(0.4)
-        assert len(announcer._webhooks.events) == 2
+        events = announcer._webhooks
+        assert len(events.events) == 1
+        await until(lambda: len(events.events) == 2)
+        (tracking,) = announcer._tracking.values()
+        await until(lambda: tracking.throttle.is_due(time.monotonic()))
         for _ in range(3):
             announcer.announce_logs(prediction)
-        await asyncio.sleep(0.4)
+        await until(lambda: len(events.events) == 4)
+        await assert_stays_so(lambda: len(events.events) == 4, 0.2)
 
     assert run(scene, 0.1).events == ["logs"] * 4  # two for each three
 
@@ -82,7 +87,7 @@ def test_after_its_end_nothing_is_sent():
         announcer.announce_logs(prediction)
         announcer.forget(prediction)
         announcer.announce_logs(prediction)
-        await asyncio.sleep(0.1)
+        await assert_stays_so(lambda: announcer._webhooks.events == ["logs"], 0.1)
         assert announcer._tracking == {}
 
     assert run(scene, 0.03).events == ["logs"]
@@ -93,6 +98,6 @@ def test_late_logs_of_what_has_ended_meanwhile_are_not_sent():
         announcer.announce_logs(prediction)
         announcer.announce_logs(prediction)
         prediction.finish(Finished("p", "succeeded"))
-        await asyncio.sleep(0.1)
+        await assert_stays_so(lambda: announcer._webhooks.events == ["logs"], 0.1)
 
     assert run(scene, 0.03).events == ["logs"]

@@ -5,12 +5,7 @@ import socket
 
 from cog_adapt.server.protocol import Finished, Log, to_frame
 from cog_adapt.server.service.worker_process import Connection
-
-
-async def until(look):
-    async with asyncio.timeout(40):
-        while not look():
-            await asyncio.sleep(0.02)
+from tests.cog_adapt.waiting import until
 
 
 def link_and_peer(on_report, on_end=lambda _: None):
@@ -63,8 +58,7 @@ def test_a_frame_larger_than_the_socket_takes_arrives_whole():
             got += await asyncio.get_running_loop().sock_recv(theirs, 2**20)
         assert got == frame + b"end"
         theirs.close()
-        await asyncio.sleep(0.05)
-        assert link.write(b"x") is False
+        await until(lambda: link.write(b"x") is False)
 
     asyncio.run(scene())
 

@@ -13,6 +13,7 @@ from cog_adapt.server.protocol import Cancel, Finished, Metric
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.service.harness import Harness
+from tests.cog_adapt.waiting import until
 
 
 def test_a_cancel_while_it_is_written_down_is_not_lost(play):
@@ -81,9 +82,12 @@ def test_of_ended_predictions_only_the_events_are_kept_and_only_if_they_can_have
             ended.append(weakref.ref(prediction))
         del prediction
         await harness.flush()
-        await asyncio.sleep(0.2)  # timers that have been cancelled
-        gc.collect()
-        assert [each().id for each in ended if each() is not None] == []
+
+        def is_collected():
+            gc.collect()
+            return not any(each() for each in ended)
+
+        await until(is_collected)  # timers that have been cancelled hold them for a moment
         kept = [number for number in range(20) if harness.dispatcher.event_cache.get(f"n{number}")]
         assert kept == list(range(0, 20, 2))
         assert harness.announcer._tracking == harness.observer._open == {}

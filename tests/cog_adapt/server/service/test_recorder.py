@@ -8,6 +8,7 @@ import pytest
 from cog_adapt.server.errors import IdInUse, NotRecorded, StorageError, TakenOverError
 from cog_adapt.server.protocol import Finished, Log, Output
 from cog_adapt.server.service.prediction import PredictionRequest
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 def test_a_run_is_on_disk_before_the_model_hears_of_it(play):
@@ -77,8 +78,8 @@ def test_what_a_client_waits_for_is_written_only_if_it_lasts(play, monkeypatch):
         await harness.submit("long", durable=False)
         saved, save = [], harness.records.save
         harness.records.save = lambda record: saved.append(record.id) or save(record)
-        await asyncio.sleep(0.3)
-        assert saved == ["long"]
+        await until(lambda: saved)
+        await assert_stays_so(lambda: saved == ["long"], 0.1)
         assert short.is_final
 
     play(scene)

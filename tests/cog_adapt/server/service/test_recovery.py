@@ -11,6 +11,7 @@ from cog_adapt.server.errors import NotRecorded
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.recovery import Recovery
 from tests.cog_adapt.server.service.harness import Harness
+from tests.cog_adapt.waiting import until
 
 
 def test_what_dead_servers_left_is_tried_until_it_is_taken(play, tmp_path, monkeypatch):
@@ -33,8 +34,11 @@ def test_what_dead_servers_left_is_tried_until_it_is_taken(play, tmp_path, monke
 
         harness.recorder.fail_orphan = fail_late
         harness.service._recovery.start()
-        while await harness.status("a") != "failed" or harness.model.runs != ["b"]:
-            await asyncio.sleep(0.02)
+
+        async def is_over():
+            return await harness.status("a") == "failed" and harness.model.runs == ["b"]
+
+        await until(is_over)
         harness.service._recovery.stop()
         assert tried == ["a", "a"]
 

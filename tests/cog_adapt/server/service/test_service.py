@@ -10,6 +10,7 @@ from cog_adapt.server.protocol import Described, Finished, Kind
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 def predict(text: str) -> str:
@@ -168,10 +169,8 @@ def test_a_drain_waits_for_what_is_in_flight_and_stops_looking_for_more(play):
         prediction = await harness.submit("a", durable=False)
         assert not service.is_closing
         closing = asyncio.create_task(service.close(None))
-        await asyncio.sleep(0.05)
-        assert service.is_closing
-        assert service._recovery._task.cancelled()
-        assert not closing.done()
+        await until(lambda: service.is_closing and service._recovery._task.cancelled())
+        await assert_stays_so(lambda: not closing.done(), 0.05)
         harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
         await closing
         assert prediction.status == "succeeded"
@@ -199,8 +198,7 @@ def test_a_drain_that_goes_on_takes_no_other_limit_but_can_be_given_up(play):
         prediction = await harness.submit("a", durable=False)
         harness.service.drain(None)
         harness.service.drain(0.0)
-        await asyncio.sleep(0.05)
-        assert not prediction.is_final
+        await assert_stays_so(lambda: not prediction.is_final, 0.05)
         harness.service.give_up()
         await harness.service.close(None)
         assert prediction.status == "failed"

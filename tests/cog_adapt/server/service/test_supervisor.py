@@ -8,6 +8,7 @@ import pytest
 from cog_adapt.server.protocol import Ready, Run, SetupFailed, SetupLog
 from cog_adapt.server.service.supervisor import WorkerSupervisor
 from cog_adapt.server.worker.config import WorkerConfig
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 PREDICTOR = """
 import os, subprocess, time
@@ -33,12 +34,6 @@ class Listener:
 
     def of_kind(self, kind):
         return [report for report in self.reports if isinstance(report, kind)]
-
-
-async def until(look):
-    async with asyncio.timeout(40):
-        while not look():
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -140,8 +135,9 @@ def test_a_process_that_is_stopped_in_its_setup_stays_ended(play):
         process.start()
         await until(lambda: listener.of_kind(SetupLog))
         await process.stop()
-        await asyncio.sleep(0.3)  # longer than the pause before another start
-        assert (process.state, process.crashes.count) == ("stopped", 0)
+        # longer than the pause before another start
+        await assert_stays_so(lambda: process.state == "stopped", 0.3)
+        assert process.crashes.count == 0
         assert listener.exits == ["it was stopped"]
 
     play(scene, "print('begun', flush=True); time.sleep(60)")

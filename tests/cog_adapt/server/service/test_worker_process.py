@@ -14,6 +14,7 @@ from cog_adapt.server.protocol import AskHealth, Cancel, Finished, Health, Ready
 from cog_adapt.server.service.worker_process import WorkerProcess, _cause
 from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.config import WorkerConfig
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 PREDICTOR = """
 import os, subprocess, time
@@ -27,15 +28,11 @@ class Predictor:
         with open("child", "w") as file:
             file.write(f"{self.child.pid} {fork}")
     def run(self, seconds: float = 0.0) -> str:
-        time.sleep(seconds)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(0.005)  # a cancel comes between two steps
         return "done"
 """
-
-
-async def until(look):
-    async with asyncio.timeout(40):
-        while not look():
-            await asyncio.sleep(0.02)
 
 
 def is_alive(process):
@@ -109,8 +106,7 @@ def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_pa
         process.send(AskHealth())
         process.send(Stop())
         process.kill()
-        await asyncio.sleep(0.1)
-        assert len(exits) == 1
+        await assert_stays_so(lambda: len(exits) == 1, 0.1)
 
     play(scene)
 

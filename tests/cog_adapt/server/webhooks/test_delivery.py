@@ -13,6 +13,7 @@ from cog_adapt.server.webhooks.delivery import DELAYS, Deliverer, note_attempt
 from cog_adapt.server.webhooks.queue import Announcement
 from cog_adapt.server.webhooks.signing import WebhookSigner
 from tests.cog_adapt.server.webhooks.stand_ins import Kept, Receiver
+from tests.cog_adapt.waiting import until
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -199,7 +200,8 @@ async def test_some_go_out_at_once_and_no_more():
     deliverer, _ = make(receiver)
     receiver.open.clear()
     tasks = [asyncio.create_task(deliverer.announce(ANNOUNCEMENT)) for _ in range(70)]
-    await asyncio.sleep(0.01)
+    await until(lambda: len(receiver.posts) >= 64)
+    await asyncio.sleep(0)
     assert len(receiver.posts) == 64
     receiver.open.set()
     await asyncio.gather(*tasks)

@@ -9,6 +9,7 @@ import pytest
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks import retries as module
 from cog_adapt.server.webhooks.retries import Retries
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 pytestmark = pytest.mark.anyio
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -72,12 +73,6 @@ async def start():
         await retries.stop()
 
 
-async def until(check):
-    async with asyncio.timeout(10):
-        while not check():
-            await asyncio.sleep(0.005)
-
-
 async def test_what_is_due_at_the_start_is_tried_with_the_delays(start):
     deliverer = Deliverer(delivery("a"), delivery("b"))
     start(deliverer)
@@ -90,11 +85,9 @@ async def test_32_are_tried_at_once_and_the_next_where_one_ends(start):
     deliverer.open.clear()
     retries = start(deliverer)
     await until(lambda: len(deliverer.tried) == 32)
-    await asyncio.sleep(0.02)
-    assert len(deliverer.tried) == len(retries.running) == 32
+    await assert_stays_so(lambda: len(deliverer.tried) == len(retries.running) == 32, 0.02)
     retries._look_at(0)
-    await asyncio.sleep(0.02)
-    assert deliverer.limits == [32]
+    await assert_stays_so(lambda: deliverer.limits == [32], 0.02)
     deliverer.open.set()
     await until(lambda: len(deliverer.tried) == 40)
     await until(lambda: not retries.running)
@@ -105,8 +98,7 @@ async def test_one_that_is_being_tried_is_left(start):
     deliverer.find_due = lambda limit: asyncio.sleep(0, [delivery("a")])
     deliverer.claimed = {"a"}
     retries = start(deliverer)
-    await asyncio.sleep(0.02)
-    assert (deliverer.tried, retries.running) == ([], set())
+    await assert_stays_so(lambda: (deliverer.tried, retries.running) == ([], set()), 0.02)
 
 
 async def test_a_new_delivery_is_left_to_its_first_attempt_for_a_minute(start):
@@ -128,8 +120,7 @@ async def test_a_new_delivery_is_left_to_its_first_attempt_for_a_minute(start):
     await until(lambda: len(deliverer.tried) == 3)
     deliverer.due = [delivery("waiting", attempts=0, created_at=now - timedelta(seconds=55))]
     retries._look_at(0)
-    await asyncio.sleep(0.02)
-    assert len(deliverer.tried) == 3
+    await assert_stays_so(lambda: len(deliverer.tried) == 3, 0.02)
 
 
 async def test_it_looks_again_when_the_next_attempt_is_due(start):
@@ -143,8 +134,7 @@ async def test_it_looks_again_when_the_next_attempt_is_due(start):
     retries.note(delivery(next_attempt_at=None))
     await until(lambda: len(deliverer.limits) == 2)
     assert 0.14 < time.monotonic() - begun < 5
-    await asyncio.sleep(0.02)
-    assert len(deliverer.limits) == 2
+    await assert_stays_so(lambda: len(deliverer.limits) == 2, 0.02)
 
 
 async def test_each_moment_is_kept_until_it_has_come(start):
@@ -188,8 +178,7 @@ async def test_when_stopped_nothing_more_is_begun(start):
     await retries.stop()
     deliverer.due = [delivery("b")]
     retries._look_at(0)
-    await asyncio.sleep(0.02)
-    assert [name for name, _ in deliverer.tried] == ["a"]
+    await assert_stays_so(lambda: [name for name, _ in deliverer.tried] == ["a"], 0.02)
     assert len(retries.running) == 1
     deliverer.open.set()
     await until(lambda: not retries.running)

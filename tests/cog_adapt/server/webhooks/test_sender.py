@@ -13,6 +13,7 @@ from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.store import Records
 from cog_adapt.server.webhooks import Announcement, Webhooks, WebhookSigner
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 pytestmark = pytest.mark.anyio
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -142,17 +143,11 @@ async def find(records, delivery):
     return next(each for each in found if each.id == delivery.id)
 
 
-async def wait_until(check, seconds=10):
-    async with asyncio.timeout(seconds):
-        while not (await check() if asyncio.iscoroutinefunction(check) else check()):
-            await asyncio.sleep(0.01)
-
-
 async def state(records, delivery, wanted):
     async def check():
         return (await find(records, delivery)).state == wanted
 
-    await wait_until(check)
+    await until(check)
     return await find(records, delivery)
 
 
@@ -193,7 +188,7 @@ async def test_the_order_holds_though_the_receiver_is_slow(receiver, records, st
     for event in events:
         webhooks.announce(announcement(event, receiver.url))
     webhooks.complete(delivery := await save(records, receiver.url))
-    await wait_until(lambda: receiver.most_at_once)
+    await until(lambda: receiver.most_at_once)
     receiver.open.set()
     await webhooks.drain(10)
     assert receiver.events == [*events, "completed"]
@@ -206,9 +201,8 @@ async def test_predictions_do_not_wait_for_each_other(receiver, start):
     receiver.open.clear()
     for number in range(70):
         webhooks.announce(announcement("start", receiver.url, record_id=f"p{number}"))
-    await wait_until(lambda: receiver.most_at_once == 64)
-    await asyncio.sleep(0.05)
-    assert receiver.most_at_once == 64
+    await until(lambda: receiver.most_at_once == 64)
+    await assert_stays_so(lambda: receiver.most_at_once == 64, 0.05)
     receiver.open.set()
     await webhooks.drain(10)
     assert len(receiver.got) == 70
@@ -218,7 +212,7 @@ async def test_what_waits_for_a_slow_receiver_is_bounded(receiver, records, star
     webhooks = await start()
     receiver.open.clear()
     webhooks.announce(announcement("logs", receiver.url))
-    await wait_until(lambda: receiver.most_at_once)
+    await until(lambda: receiver.most_at_once)
     webhooks.announce(announcement("start", receiver.url))
     for number in range(1000):
         webhooks.announce(announcement("output", receiver.url, text=str(number)))
@@ -412,7 +406,7 @@ async def test_an_attempt_that_ends_while_the_due_are_read_is_not_repeated(
     await asyncio.wait_for(late.read.wait(), 10)
     assert (await webhooks.redeliver(delivery)).state == "delivered"
     late.go_on.set()
-    await asyncio.sleep(0.05)
+    await assert_stays_so(lambda: len(receiver.got) == 1, 0.05)
     await webhooks.drain(10)
     assert len(receiver.got) == 1
 
@@ -425,9 +419,12 @@ async def test_while_the_database_is_down_nothing_is_sent_twice(
     broken.go_on.set()
     webhooks = await start(broken, delays=NO_WAIT)
     webhooks.complete(delivery := await save(records, receiver.url))
-    for _ in range(20):
+
+    def look_again():
         webhooks._retries._look_at(0)
-        await asyncio.sleep(0.01)
+        return len(receiver.got) <= 1
+
+    await assert_stays_so(look_again, 0.2)
     await state(records, delivery, "delivered")
     assert len(receiver.got) == 1
 
@@ -444,7 +441,7 @@ async def test_close_leaves_what_is_under_way_in_the_database(receiver, records,
     webhooks = await start()
     receiver.open.clear()
     webhooks.complete(delivery := await save(records, receiver.url))
-    await wait_until(lambda: receiver.most_at_once)
+    await until(lambda: receiver.most_at_once)
     await webhooks.close()
     assert (await find(records, delivery)).state == "pending"
 
@@ -454,8 +451,8 @@ async def test_many_due_deliveries_go_out_some_at_once(receiver, records, start)
     deliveries = await asyncio.gather(*saving)
     receiver.open.clear()
     await start()
-    await wait_until(lambda: receiver.most_at_once == 32)
-    await asyncio.sleep(0.05)
+    await until(lambda: receiver.most_at_once == 32)
+    await assert_stays_so(lambda: receiver.most_at_once == 32, 0.05)
     receiver.open.set()
     for delivery in deliveries:
         await state(records, delivery, "delivered")

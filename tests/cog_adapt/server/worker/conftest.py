@@ -3,7 +3,6 @@ import multiprocessing
 import os
 import socket
 import textwrap
-import time
 from collections import deque
 
 import msgspec
@@ -148,13 +147,6 @@ def is_alive(process):
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def nothing_in(folder):

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from cog_adapt.server.protocol import Finished, Log, Output
-from tests.cog_adapt.server.worker.conftest import Reports, is_alive, wait_until
+from tests.cog_adapt.server.worker.conftest import Reports, is_alive
+from tests.cog_adapt.waiting import wait_until
 
 SOURCE = """
     import subprocess, sys, threading, time

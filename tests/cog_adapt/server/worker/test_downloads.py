@@ -12,7 +12,7 @@ from cog_adapt.server.egress import DownloadError, EgressError
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.downloads import Downloads, InputFiles, file_name
-from tests.cog_adapt.server.worker.conftest import wait_until
+from tests.cog_adapt.waiting import assert_stays, wait_until
 
 
 @pytest.fixture
@@ -115,8 +115,7 @@ def test_eight_files_are_fetched_at_once(downloads, monkeypatch):
     files = InputFiles(downloads)
     files.start([f"http://h/{number}" for number in range(10)])
     wait_until(lambda: len(begun) == 8)
-    time.sleep(0.05)
-    assert len(begun) == 8
+    assert_stays(lambda: len(begun) == 8, 0.05)
     gate.set()
     wait_for(files)
     assert len(begun) == 10

@@ -20,7 +20,8 @@ from cog_adapt.server.protocol import (
     SetupLog,
     to_frame,
 )
-from tests.cog_adapt.server.worker.conftest import SECONDS, Reports, is_alive, wait_until
+from tests.cog_adapt.server.worker.conftest import SECONDS, Reports, is_alive
+from tests.cog_adapt.waiting import wait_until
 
 SOURCE = """
     import subprocess, time

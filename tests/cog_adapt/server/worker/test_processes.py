@@ -12,7 +12,7 @@ import pytest
 
 from cog_adapt.server.worker import processes
 from cog_adapt.server.worker.processes import descendants, end_newer_than
-from tests.cog_adapt.server.worker.conftest import wait_until
+from tests.cog_adapt.waiting import assert_stays, wait_until
 
 TREE = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True)"
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
@@ -63,8 +63,7 @@ def test_only_newer_ones_are_ended(start):
     new = start("sleep", "60")
     end_newer_than(before)
     assert new.wait(10) == -signal.SIGTERM
-    time.sleep(0.05)
-    assert old.poll() is None
+    assert_stays(lambda: old.poll() is None, 0.05)
 
 
 def test_one_that_does_not_end_in_time_is_killed(start, monkeypatch):
