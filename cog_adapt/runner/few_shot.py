@@ -18,8 +18,8 @@ from cog_adapt.runner.loaded_model import Adaptation
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.progress import Progress, Scope
 from cog_adapt.runner.request import Request, find_adapter, read_request_examples
+from cog_adapt.runner.request_labels import check_scores, settle_labels
 from cog_adapt.runner.storage.metadata import Made, digest_of
-from cog_adapt.runner.task import Task
 
 _SHOWN = 5
 logger = logging.getLogger(__name__)
@@ -107,8 +107,9 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     task = runner.task
     named = find_adapter(request, runner.store, owner)
     examples = read_request_examples(request, task.example)
-    labels = _labels(task, request, examples, named)
+    labels = settle_labels(task, request, examples, named)
     begin = named or _fitting(runner.default, labels)
+    check_scores(task, request, begin.labels if begin else labels)
     query = Query(request.inputs, begin, labels, request.options)
     return _Asked(query, examples, owner)
 
@@ -127,27 +128,6 @@ async def _adapt(
 
 def _id(adapter: Adapter | None) -> str | None:
     return adapter.id if adapter else None
-
-
-def _labels(
-    task: Task, request: Request, examples: ExampleSet, named: Adapter | None
-) -> tuple[str, ...]:
-    """Settle the request's label set: it may come from several places, which must agree."""
-    found = {
-        "labels": tuple(dict.fromkeys(request.labels)),
-        "examples": task.labels(examples.examples) if examples.examples else (),
-        "adapter": named.labels if named else (),
-        "the task": task.labels(()),
-    }
-    given = {place: labels for place, labels in found.items() if labels}
-    (first, labels), *others = given.items() or [("labels", ())]
-    for place, other in others:
-        if set(other) != set(labels):
-            raise InputError(
-                f"`{first}` has the labels {list(labels)!r}, but `{place}` has {list(other)!r}. "
-                "Send only one of them, or make them agree."
-            )
-    return labels
 
 
 def _fitting(default: Adapter | None, labels: Sequence[str]) -> Adapter | None:

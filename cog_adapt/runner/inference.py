@@ -66,6 +66,10 @@ class ServedAdapters:
         self._served.move_to_end(key)
         return self._served[key]
 
+    def __contains__(self, key: str) -> bool:
+        """Whether one is ready."""
+        return key in self._served
+
     def __len__(self) -> int:
         """Count those that are ready."""
         return len(self._served)

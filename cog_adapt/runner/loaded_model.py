@@ -31,6 +31,7 @@ from cog_adapt.runner.inference import (
     options_of,
     predict_batch,
 )
+from cog_adapt.runner.label_tensors import finished, label_tensors
 from cog_adapt.runner.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.modes import run_inference, run_setup
 from cog_adapt.runner.replicas import freeze, make_template
@@ -104,7 +105,8 @@ class LoadedModel:
         predictions: list[Any] = []
         for first in range(0, len(query.inputs), self.batch_size):
             batch = query.inputs[first : first + self.batch_size]
-            predictions += predict_batch(self._phase, self._serve(query), batch, options)
+            served = yield from self._serving(query)
+            predictions += predict_batch(self._phase, served, batch, options)
             if first + self.batch_size < len(query.inputs):
                 yield None
         return predictions
@@ -113,7 +115,8 @@ class LoadedModel:
         """Stream the answer to inputs, a piece a tick."""
         self._refuse_when_damaged()
         options = options_of(self.task, query)
-        yield from generate_pieces(self._phase, self._serve(query), query.inputs, options)
+        served = yield from self._serving(query)
+        yield from generate_pieces(self._phase, served, query.inputs, options)
 
     def adapting(
         self,
@@ -125,7 +128,7 @@ class LoadedModel:
         """Adapt to examples, a step a tick; whatever happens, the base is checked at the end."""
         self._refuse_when_damaged()
         try:
-            start = self.start(examples, recipe, begin, checkpoints)
+            start = yield from self.starting(examples, recipe, begin, checkpoints)
             tensors, report = yield from adapt(start)
         except (RuntimeError, MemoryError) as error:
             refusal = out_of_memory(error)
@@ -145,7 +148,17 @@ class LoadedModel:
         begin: Adapter | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> Start:
-        """Everything the adaptation begins with; adaptations and the self-test share it."""
+        """Do what `starting` does, at once."""
+        return finished(self.starting(examples, recipe, begin, checkpoints))
+
+    def starting(
+        self,
+        examples: Sequence[Example],
+        recipe: Recipe,
+        begin: Adapter | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> Generator[None, None, Start]:
+        """Make all that an adaptation begins with, some labels a tick."""
         if not examples:
             raise InputError("no examples: send at least one for each label.")
         recipe = resolve(recipe, self.task, begin)
@@ -156,7 +169,7 @@ class LoadedModel:
         return Start(
             task=self.task,
             template=self.template,
-            tensors=self._first_tensors(labels, examples, recipe, begin),
+            tensors=(yield from self._first_tensors(labels, examples, recipe, begin)),
             labels=labels,
             examples=examples,
             recipe=recipe,
@@ -169,9 +182,11 @@ class LoadedModel:
 
     def start_adapter(self, labels: Sequence[str]) -> Adapter:
         """Make the adapter of a label set without any training."""
-        return Adapter(
-            _moved(self._label_tensors(labels), _CPU), tuple(labels), "start", self.digest
-        )
+        return finished(self._starting_adapter(labels))
+
+    def _starting_adapter(self, labels: Sequence[str]) -> Generator[None, None, Adapter]:
+        tensors = yield from label_tensors(self._phase, self.base, self.batch_size, labels)
+        return Adapter(_moved(tensors, _CPU), tuple(labels), "start", self.digest)
 
     def checked(self, adapter: Adapter) -> Adapter:
         """Return the adapter if it fits this base (else WeightsError)."""
@@ -184,24 +199,23 @@ class LoadedModel:
         examples: Sequence[Example],
         recipe: Recipe,
         begin: Adapter | None,
-    ) -> dict[str, Tensor]:
+    ) -> Generator[None, None, dict[str, Tensor]]:
         if begin is not None:
             return _moved(self.checked(begin).tensors, self.precision.device)
         own = start_tensors(self.template, self.task, recipe)
-        return own | self._label_tensors(labels, examples)
-
-    def _label_tensors(
-        self, labels: Sequence[str], examples: Sequence[Example] = ()
-    ) -> dict[str, Tensor]:
-        return run_inference(
-            _start, self.base, self.precision, self.serve_mode, self.task, labels, examples
+        return own | (
+            yield from label_tensors(self._phase, self.base, self.batch_size, labels, examples)
         )
 
-    def _serve(self, query: Query) -> Served:
+    def _serving(self, query: Query) -> Generator[None, None, Served]:
         adapter, labels = query.adapter, query.labels
-        if adapter is None:
-            return self.served.get(f"start/{tuple(labels)!r}", lambda: self.start_adapter(labels))
-        return self.served.get(adapter.id, lambda: self.checked(adapter))
+        if adapter is not None:
+            return self.served.get(adapter.id, lambda: self.checked(adapter))
+        key = f"start/{tuple(labels)!r}"
+        if key not in self.served:
+            made = yield from self._starting_adapter(labels)
+            self.served.get(key, lambda: made)
+        return self.served.get(key, lambda: self.start_adapter(labels))
 
     def _check_base(self) -> None:
         changes = self.census.changes(self.base)
@@ -223,12 +237,6 @@ def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:
     batch = on_device(task.encode([e.input for e in probe]), precision.device)
     labels = task.labels(probe)
     run_inference(task.predict, base, precision, "no_grad", batch, labels, task.options)
-
-
-def _start(
-    module: nn.Module, task: Task, labels: Sequence[str], examples: Sequence[Example]
-) -> dict[str, Tensor]:
-    return task.start(module, labels, examples)
 
 
 def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example, usual_example
 from cog_adapt.runner.row import brief
 
+_SHOWN = 10
 Batch = dict[str, Tensor]
 """Tensors by name, each with one row per input: (N, ...)."""
 
@@ -32,6 +33,9 @@ class Task(ABC):
             self-test asks no gradient of them.
         stop_gradients: regexes of parameters that a deliberate `detach` in the model keeps from
             their gradient; the self-test asks none of them.
+        max_labels: how many names a label set may have.
+        max_label_characters: how long each may be.
+        max_scores: inputs times labels of one request: an answer holds a number for each.
         options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
             a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """
@@ -42,6 +46,9 @@ class Task(ABC):
     head: str = r"head\..*"
     unused: str = "(?!)"  # matches nothing
     stop_gradients: tuple[str, ...] = ()
+    max_labels: int = 1_000
+    max_label_characters: int = 200
+    max_scores: int = 200_000
     options: Any = None
 
     @abstractmethod
@@ -101,7 +108,8 @@ class Task(ABC):
         unknown = next((t for t in targets if not isinstance(t, Hashable) or t not in rows), None)
         if unknown is not None:
             raise InputError(
-                f"label {unknown!r} is not among {', '.join(map(str, labels))}. "
+                f"label {brief(unknown)} is not among {', '.join(map(brief, labels[:_SHOWN]))}"
+                f"{', …' if len(labels) > _SHOWN else ''}. "
                 "Use these, or name it in `labels`."
             )
         return torch.tensor([rows[target] for target in targets])
@@ -113,7 +121,8 @@ class Task(ABC):
 
         They replace or join the module's parameters of the same names, which `head` matches, and
         every method trains them; the first axis has a row for each label. Called with the base,
-        in the inference phase; without examples where a request only names labels.
+        in the inference phase; without examples where a request only names labels. Many labels
+        come in portions, a tick each, whose rows are joined.
         """
         return {}
 

@@ -16,6 +16,7 @@ from cog_adapt.runner.errors import (
     WeightsError,
 )
 from cog_adapt.runner.inference import Query
+from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
 from tests.cog_adapt.conftest import module_state
 from tests.cog_adapt.models import (
@@ -101,7 +102,7 @@ def test_a_cache_filled_by_predictions_never_reaches_a_training_forward():
     """Serving first, as production does, leaves inference tensors in the base's caches only."""
     model = load(Caching())
     drained(model.predicting(Query(inputs("caching"), None, labels("caching"))))
-    served = model._serve(Query(inputs("caching"), None, labels("caching"))).module
+    served = finished(model._serving(Query(inputs("caching"), None, labels("caching")))).module
     assert served.cache is not None
     assert model.template.cache is None
     drained(model.adapting(examples("caching"), Recipe("all", max_steps=2)))
