@@ -132,6 +132,7 @@ def worker_configs(
                 egress_allow=settings.egress_allow,
                 max_file_bytes=settings.max_file_bytes,
                 log_format=settings.log_format,
+                hang_seconds=settings.hang_seconds,
             )
     return configs
 

@@ -19,6 +19,7 @@ class WorkerConfig:
         egress_allow: hosts and networks that input files may come from, beside public ones.
         max_file_bytes: of one input file.
         prefix: how the names of temporary files begin.
+        hang_seconds: without a heartbeat, after which this process is killed; 0: never.
         log_format: of the server's own log, into which goes what is printed outside of runs.
     """
 
@@ -31,4 +32,5 @@ class WorkerConfig:
     egress_allow: tuple[str, ...] = ()
     max_file_bytes: int = 2**30
     prefix: str = "tmp"
+    hang_seconds: float = 0.0
     log_format: str = "json"

@@ -21,6 +21,7 @@ def test_only_the_reference_has_to_be_said():
         "max_file_bytes": 1024**3,
         "prefix": "tmp",
         "log_format": "json",
+        "hang_seconds": 0.0,
     }
 
 

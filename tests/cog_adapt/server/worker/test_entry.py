@@ -18,11 +18,13 @@ from cog_adapt.server.worker.entry import enter
     ("front", "bound"), [(SimpleNamespace(pid=7), [("end", 7), ("guard", 7, "tmp")]), (None, [])]
 )
 def test_it_runs_main_in_a_session_of_its_own_that_ends_with_the_front(monkeypatch, front, bound):
-    calls = []
+    calls: list[Any] = []
     monkeypatch.setattr(os, "setsid", lambda: calls.append("session"))
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: front)
     monkeypatch.setattr(guard, "end_with", lambda *arguments: calls.append(("end", *arguments)))
-    monkeypatch.setattr(guard, "start_guard", lambda *arguments: calls.append(("guard", *arguments)))
+    monkeypatch.setattr(
+        guard, "start_guard", lambda *arguments: calls.append(("guard", *arguments))
+    )
     monkeypatch.setattr(main, "main", lambda *arguments: calls.append(arguments))
     config = WorkerConfig("predict.py")
     channel: Any = "channel"
