@@ -5,8 +5,9 @@ values, adapters with CPU tensors, and reports.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from cog_adapt.runner.adapters import Adapter, read_weights
 from cog_adapt.runner.checkpoint_folder import CheckpointFolder
@@ -26,9 +27,10 @@ from cog_adapt.runner.training_state import TrainingState, load_state, save_stat
 
 OnStep = Callable[[Step], None]
 _KEEP_EVERY = 20
+_LOAD_SECONDS, _SELF_TEST_SECONDS = 3600.0, 600.0  # one tick each
 
 
-class ModelRunner:
+class ModelRunner(AbstractContextManager["ModelRunner"]):
     """One model, one thread.
 
     Args:
@@ -63,9 +65,6 @@ class ModelRunner:
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
 
@@ -77,6 +76,10 @@ class ModelRunner:
     def health(self) -> tuple[str, ...]:
         """Return why this runner must not be used; empty while all is well."""
         return self._model.damage
+
+    def model_thread_beat(self) -> tuple[float, float]:
+        """Return for how many seconds the running tick has lasted, and may; 0 between ticks."""
+        return self._scheduler.beat()
 
     @property
     def base(self) -> str:
@@ -112,12 +115,11 @@ class ModelRunner:
     def self_test(self, entry: Callable[..., object] | None = None) -> SelfTestReport:
         """Run the gradient self-test on the model thread; `raise_if_failed` on what it returns.
 
-        Args:
-            entry: the door's function, checked for mode decorators that do nothing on `async`.
+        `entry` is the door's function, checked for mode decorators that do nothing on `async`.
         """
-        report = self._scheduler.submit_long(once(run_self_test, self._model, entry)).wait()
-        self.self_test_report = report
-        return report
+        work = once(run_self_test, self._model, entry)
+        self.self_test_report = self._scheduler.submit_long(work, _SELF_TEST_SECONDS).wait()
+        return self.self_test_report
 
     def predict(
         self,
@@ -215,7 +217,7 @@ def _checkpoints_in(folder: CheckpointFolder, file: Path) -> Checkpoints:
 def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:
     """Load the model on the model thread; where that fails, the thread ends."""
     try:
-        return scheduler.submit_long(once(LoadedModel, task, settings)).wait()
+        return scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
     except BaseException:
         scheduler.close()
         raise

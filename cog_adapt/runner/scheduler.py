@@ -13,6 +13,7 @@ import asyncio
 import atexit
 import logging
 import threading
+import time
 import traceback
 import weakref
 from collections import deque
@@ -30,8 +31,6 @@ Progress = Callable[[Any], None]
 
 _POLL_SECONDS = 0.01  # short, because Cog's cancellation cannot interrupt a blocking wait
 _ASYNC_POLL_SECONDS = 0.002
-
-
 logger = logging.getLogger(__name__)
 
 
@@ -112,6 +111,7 @@ class _Job:
     outbox: SimpleQueue[Any]
     ticket: weakref.ref[Ticket[Any]]
     short: bool
+    may_take: float
 
     @property
     def dropped(self) -> bool:
@@ -128,6 +128,7 @@ class Scheduler:
         self._short: deque[_Job] = deque()
         self._long: deque[_Job] = deque()
         self._open = True
+        self._tick_began: tuple[float, float] | None = None
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
         atexit.register(self.close)  # Python must not end while the thread is inside PyTorch
@@ -136,9 +137,19 @@ class Scheduler:
         """Submit work whose ticks run between those of long work (predictions)."""
         return self._submit(work, short=True)
 
-    def submit_long(self, work: Generator[Any, None, T]) -> Ticket[T]:
-        """Submit work that alternates with other long work, a tick at a time (adaptations)."""
-        return self._submit(work, short=False)
+    def submit_long(self, work: Generator[Any, None, T], may_take: float = 0.0) -> Ticket[T]:
+        """Submit work that alternates with other long work, a tick at a time (adaptations).
+
+        Args:
+            work: a generator.
+            may_take: seconds that one of its ticks may last, where that is known to be long.
+        """
+        return self._submit(work, short=False, may_take=may_take)
+
+    def beat(self) -> tuple[float, float]:
+        """Return for how many seconds the running tick has lasted, and may; 0 between ticks."""
+        began = self._tick_began
+        return (0.0, 0.0) if began is None else (time.monotonic() - began[0], began[1])
 
     def close(self) -> None:
         """Drop all work and end the thread; waiting callers get `UnavailableError`."""
@@ -152,9 +163,11 @@ class Scheduler:
         """Return the number of unfinished pieces of work."""
         return len(self._short) + len(self._long) + self._inbox.qsize()
 
-    def _submit(self, work: Generator[Any, None, T], *, short: bool) -> Ticket[T]:
+    def _submit(
+        self, work: Generator[Any, None, T], *, short: bool, may_take: float = 0.0
+    ) -> Ticket[T]:
         ticket: Ticket[T] = Ticket()
-        job = _Job(work, ticket._outbox, weakref.ref(ticket), short)
+        job = _Job(work, ticket._outbox, weakref.ref(ticket), short, may_take)
         if not self._open:
             raise UnavailableError("the model runner is closed; make a new one.")
         self._inbox.put(job)
@@ -183,6 +196,11 @@ class Scheduler:
 
     def _tick(self, row: "deque[_Job]") -> None:
         job = row.popleft()
+        self._tick_began = (time.monotonic(), job.may_take)
+        self._advance(job, row)
+        self._tick_began = None  # in no `finally`: a thread that dies here has to look hung
+
+    def _advance(self, job: _Job, row: "deque[_Job]") -> None:
         scrub_thread()
         if job.dropped:
             self._abandon(job)

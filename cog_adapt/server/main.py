@@ -133,6 +133,7 @@ def worker_configs(
                 max_file_bytes=settings.max_file_bytes,
                 download_seconds=math.inf if settings.strict_cog else settings.download_seconds,
                 log_format=settings.log_format,
+                hang_seconds=settings.hang_seconds,
             )
     return configs
 

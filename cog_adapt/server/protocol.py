@@ -67,6 +67,18 @@ class Stop(_Message, frozen=True):
     """Front to model: end when the running predictions have ended."""
 
 
+class Beat(_Message, frozen=True):
+    """Model to front, again and again from the start on: the process lives.
+
+    Attributes:
+        busy: seconds for which the running tick of the model thread has lasted; 0: none runs.
+        allowed: seconds that this tick said it may take.
+    """
+
+    busy: float = 0.0
+    allowed: float = 0.0
+
+
 class SetupLog(_Message, frozen=True):
     """Model to front: a line printed by an import or by setup()."""
 
@@ -187,6 +199,7 @@ Report = (
     | SelfTested
     | Gauges
     | AdapterReport
+    | Beat
 )
 
 _encoder = msgspec.msgpack.Encoder()

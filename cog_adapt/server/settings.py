@@ -116,6 +116,17 @@ class Settings(BaseSettings):
     max_crashes: int = Field(
         default=5, ge=1, description="crashes in a row until health is DEFUNCT"
     )
+    hang_seconds: float = Field(
+        default=60,
+        ge=0,
+        description="seconds without a heartbeat of the worker, or a tick of its model thread, "
+        "until it is killed; 0: never",
+    )
+    cancel_grace_seconds: float = Field(
+        default=10,
+        ge=0,
+        description="seconds for a cancelled prediction to end, until its worker is killed",
+    )
     egress_allow: Names = Field(
         default=(),
         description="hosts and networks that callers' URLs may reach beside public ones",

@@ -16,7 +16,8 @@ from multiprocessing.context import SpawnProcess
 import msgspec
 import structlog
 
-from cog_adapt.server.protocol import Frames, Report, Request, to_frame
+from cog_adapt.server.protocol import Beat, Frames, Ready, Report, Request, to_frame
+from cog_adapt.server.service.heartbeat import HeartbeatWatch
 from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
@@ -42,7 +43,7 @@ class WorkerProcess:
         on_report: Callable[[Report], None],
         on_exit: Callable[[str], None],
     ) -> None:
-        self._config, self._on_exit = config, on_exit
+        self._config, self._on_report, self._on_exit = config, on_report, on_exit
         self.exited = asyncio.Event()
         ours, theirs = socket.socketpair()
         self._process = multiprocessing.get_context("spawn").Process(
@@ -52,7 +53,8 @@ class WorkerProcess:
         theirs.close()
         self._cause: str | None = None
         self._loop = asyncio.get_running_loop()
-        self._connection = Connection(ours, on_report, self._leave)
+        self._connection = connection = Connection(ours, self._take, self._leave)
+        self._heartbeat = HeartbeatWatch(config.hang_seconds, lambda: connection.reads, self.kill)
         self._end = _handle(self._process)
         self._loop.add_reader(self._end, self._notice_exit)
 
@@ -70,6 +72,14 @@ class WorkerProcess:
             self._cause = self._cause or cause
             end_session(self._process.pid)
 
+    def _take(self, report: Report) -> None:
+        if isinstance(report, Beat):
+            self._heartbeat.on_beat(report)
+            return
+        if isinstance(report, Ready):
+            self._heartbeat.end_setup()
+        self._on_report(report)
+
     def _leave(self, cause: str) -> None:
         """End a process that cannot be spoken to, and give one that ends the time to."""
         self._loop.call_later(_SECONDS_TO_EXIT, self.kill, cause)
@@ -77,6 +87,7 @@ class WorkerProcess:
     def _notice_exit(self) -> None:
         self._loop.remove_reader(self._end)
         os.close(self._end)
+        self._heartbeat.close()
         if self._process.pid is not None:
             end_session(self._process.pid)  # before it is waited for: the number is still its own
         self._process.join()
@@ -94,6 +105,9 @@ class Connection:
         on_report: gets each report.
         on_end: called with the reason when nothing more is heard: the process has closed the
             socket, or said what is no report.
+
+    Attributes:
+        reads: how often something has been heard.
     """
 
     def __init__(
@@ -103,6 +117,7 @@ class Connection:
         on_end: Callable[[str], None],
     ) -> None:
         self._socket, self._on_report, self._on_end = channel, on_report, on_end
+        self.reads = 0
         self._frames = Frames.of_reports()
         self._waiting = bytearray()
         self._loop = asyncio.get_running_loop()
@@ -145,6 +160,7 @@ class Connection:
             self._close()
             self._on_end("closed its connection, and was killed")
             return False
+        self.reads += 1
         try:
             reports = self._frames.feed(data)
         except msgspec.DecodeError:

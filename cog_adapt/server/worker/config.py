@@ -21,6 +21,7 @@ class WorkerConfig:
         max_file_bytes: of one input file.
         download_seconds: for one input file.
         prefix: how the names of temporary files begin.
+        hang_seconds: without a heartbeat, after which this process is killed; 0: never.
         log_format: of the server's own log, into which goes what is printed outside of runs.
     """
 
@@ -34,4 +35,5 @@ class WorkerConfig:
     max_file_bytes: int = 2**30
     download_seconds: float = math.inf
     prefix: str = "tmp"
+    hang_seconds: float = 0.0
     log_format: str = "json"

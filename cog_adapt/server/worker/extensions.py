@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from cog_adapt.server.protocol import Beat
+
 
 class SelfTestReport(Protocol):
     """What a self-test has found."""
@@ -34,6 +36,16 @@ class Measuring(Protocol):
 
     def gauges(self) -> Mapping[str, float]:
         """Return the numbers by name; called on any thread at each scrape."""
+
+
+class Ticking(Protocol):
+    """Runs a model on one thread, a tick at a time."""
+
+    def model_thread_beat(self) -> tuple[float, float]:
+        """Return for how many seconds the running tick has lasted, and how many it said it may.
+
+        Both are 0 while none runs. Called on any thread, often; it returns at once.
+        """
 
 
 class Owning(Protocol):
@@ -101,6 +113,24 @@ def read_extra_gauges(predictor: object) -> dict[str, float]:
     except Exception:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
         return {}
+
+
+def read_model_threads(predictor: object) -> Callable[[], Beat]:
+    """Return what tells how the model threads do: of several, the one that is latest."""
+    ticking: list[Ticking] = list(_offering(predictor, "model_thread_beat"))
+
+    def read() -> Beat:
+        beats: list[tuple[float, float]] = []
+        for each in tuple(ticking):
+            try:
+                busy, allowed = each.model_thread_beat()
+                beats.append((float(busy), float(allowed)))
+            except Exception:  # noqa: BLE001 - the user's code may raise anything
+                ticking.remove(each)
+                traceback.print_exc()
+        return Beat(*max(beats, key=lambda beat: beat[0] - beat[1], default=()))
+
+    return read
 
 
 def provide_owner_key(predictor: object, key: str) -> None:

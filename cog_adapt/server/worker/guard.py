@@ -56,15 +56,15 @@ def _guard(front: int, worker: int, prefix: str) -> NoReturn:
         tempfile.gettempdir()  # before the folder is left, which may be the one
         os.chdir("/")
         os.closerange(0, os.sysconf("SC_OPEN_MAX"))
-        if _outlives(worker, front):
+        if _is_left_by(worker, front):
             end_session(worker)
             remove_temp_files(prefix)
     finally:
         os._exit(0)
 
 
-def _outlives(worker: int, front: int) -> bool:
-    """Wait for the end of either, and return whether the front process has ended.
+def _is_left_by(worker: int, front: int) -> bool:
+    """Wait for the end of either, and return whether it was the front process's.
 
     The kernel kills the worker a moment before the end of the front process can be seen.
     """

@@ -37,7 +37,9 @@ from cog_adapt.server.worker.extensions import (
     find_adapters,
     find_kept_folders,
     provide_owner_key,
+    read_model_threads,
 )
+from cog_adapt.server.worker.heartbeat import Heartbeat
 from cog_adapt.server.worker.logs import SetupOutput, capture_output
 from cog_adapt.server.worker.predictor import Predictor
 from cog_adapt.server.worker.runs import RunContext, Runs
@@ -97,9 +99,10 @@ class _Worker:
         output = capture_output(self._connection.send, self._config.log_format)
         install_scope()
         downloads = Downloads(self._config)
+        heartbeat = Heartbeat(self._connection.send, self._config)
         threading.Thread(target=self._listen, name="reader", daemon=True).start()
         try:
-            self._set_up(downloads, output)
+            self._set_up(downloads, output, heartbeat)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
             traceback.print_exc()
             output.end()
@@ -108,11 +111,12 @@ class _Worker:
         output.end()
         self._connection.close()
 
-    def _set_up(self, downloads: Downloads, output: SetupOutput) -> None:
+    def _set_up(self, downloads: Downloads, output: SetupOutput, heartbeat: Heartbeat) -> None:
         predictor = Predictor(self._config)
         self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
         provide_owner_key(predictor.instance, OWNER_KEY)
+        heartbeat.watch(read_model_threads(predictor.instance))
         kept = find_kept_folders(predictor.instance)
         run_context = RunContext(self._config, predictor, downloads, self._connection, kept)
         self._health = HealthCheck(predictor, self._event_loop)

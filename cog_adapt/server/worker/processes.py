@@ -78,13 +78,18 @@ def _below(process: int) -> set[int]:
 
 
 def _session(leader: int) -> set[int]:
-    found: set[int] = set()
-    with contextlib.suppress(OSError):  # without /proc its group has to do
-        for process in (int(each) for each in os.listdir("/proc") if each.isdecimal()):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                if os.getsid(process) == leader:
-                    found.add(process)
-    return found
+    try:
+        processes = [int(each) for each in os.listdir("/proc") if each.isdecimal()]
+    except OSError:  # without /proc its group has to do
+        return set()
+    return {each for each in processes if _session_of(each) == leader}
+
+
+def _session_of(process: int) -> int | None:
+    try:
+        return os.getsid(process)
+    except OSError:  # it has ended meanwhile
+        return None
 
 
 def _children(process: int) -> set[int]:

@@ -85,6 +85,29 @@ class Predictor(BaseRunner):
         note("children", child.pid)
         self.gate(seconds)
 
+    def fork_and(self, action: str, seconds: float) -> None:
+        """A fork that sleeps, with every descriptor of its parent."""
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+        note("children", child)
+        getattr(self, action)(seconds)
+
+    def fork_and_exit(self, seconds: float) -> None:
+        self.fork_and("exit", seconds)
+
+    def fork_and_hang(self, seconds: float) -> None:
+        self.fork_and("hang", seconds)
+
+    def ignore(self, seconds: float) -> None:
+        """Takes no notice of a cancel."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                time.sleep(0.01)
+            except BaseException:  # noqa: BLE001 - a rude predictor
+                note("ignored", "cancel")
+
     def shadow(self, seconds: float) -> None:
         """A number and then an object under the same name."""
         self.record_metric("loss", 1)

@@ -281,3 +281,14 @@ def test_adapters_are_stored_below_the_weights_folder(make_runner, tmp_path):
     assert path.parent == tmp_path / "kept" / "adapters"
     assert any(folder in path.parents for folder in runner.kept_folders())
     assert runner.self_test_report is None
+
+
+def test_what_its_thread_does_can_be_asked_and_long_ticks_are_announced(make_runner, monkeypatch):
+    runner = make_runner(Letters())
+    beats = []
+    monkeypatch.setattr(
+        "cog_adapt.runner.model_runner.run_self_test",
+        lambda *_: beats.append(runner.model_thread_beat()),
+    )
+    runner.self_test()
+    assert (beats[0][0] > 0, beats[0][1]) == (True, 600.0)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import sys
 import threading
 import weakref
 
@@ -434,3 +435,40 @@ def test_the_frames_of_an_error_behind_another_are_emptied_too(row):
     gc.collect()
     assert isinstance(caught.value.__context__, ValueError)
     assert kept[0]() is None
+
+
+def test_how_long_the_running_tick_has_lasted_and_may_can_be_asked(row):
+    assert row.beat() == (0.0, 0.0)
+    gate, started = threading.Event(), threading.Event()
+    ticket = row.submit_long(held(gate, started), 600.0)
+    started.wait()
+    first, later = row.beat(), row.beat()
+    assert 0 < first[0] <= later[0] < 60
+    assert (first[1], later[1]) == (600.0, 600.0)
+    gate.set()
+    ticket.wait()
+    row.submit_long(once(int)).wait()
+    while row.beat() != (0.0, 0.0):  # its answer goes out before its tick has ended
+        continue
+
+
+def test_each_tick_is_counted_anew(row):
+    seen = []
+
+    def work():
+        for _ in range(3):
+            seen.append(row.beat()[0])
+            threading.Event().wait(0.05)
+            yield
+
+    row.submit_short(work()).wait()
+    assert all(seconds < 0.04 for seconds in seen)
+
+
+def test_a_model_thread_that_died_looks_hung(row, monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", lambda *_: None)
+    monkeypatch.setattr(row, "_advance", lambda *_: sys.exit())
+    row.submit_long(once(int))
+    row._thread.join()
+    monkeypatch.setattr(row, "close", lambda: None)
+    assert row.beat()[0] > 0

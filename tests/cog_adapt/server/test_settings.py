@@ -100,6 +100,8 @@ DEFAULTS = {
     "temp_file_days": 7,
     "drain_seconds": None,
     "max_crashes": 5,
+    "hang_seconds": 60,
+    "cancel_grace_seconds": 10,
     "egress_allow": (),
     "webhook_secret": None,
     "max_body_bytes": 104_857_600,

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from cog_adapt.server.protocol import (
+    Beat,
     Cancel,
     Finished,
     Frames,
@@ -39,6 +40,7 @@ class Front:
         theirs.close()
         self.frames = Frames.of_reports()
         self.waiting = deque()
+        self.beats = []
         self.setup_logs = ""
         self.described = None
 
@@ -59,7 +61,8 @@ class Front:
             data = self.socket.recv(2**16)
             if not data:
                 raise EOFError
-            self.waiting.extend(self.frames.feed(data))
+            for report in self.frames.feed(data):
+                (self.beats if isinstance(report, Beat) else self.waiting).append(report)
         return self.waiting.popleft()
 
     def hear_until(self, *kinds):

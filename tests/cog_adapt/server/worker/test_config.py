@@ -23,6 +23,7 @@ def test_only_the_reference_has_to_be_said():
         "download_seconds": math.inf,
         "prefix": "tmp",
         "log_format": "json",
+        "hang_seconds": 0.0,
     }
 
 

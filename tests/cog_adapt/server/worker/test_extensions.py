@@ -12,11 +12,13 @@ import pytest
 from cog_adapt.command.client import Client
 from cog_adapt.command.local_server import local_server
 from cog_adapt.server.middleware.keys import make_key
+from cog_adapt.server.protocol import Beat
 from cog_adapt.server.worker.extensions import (
     find_kept_folders,
     find_self_testing,
     provide_owner_key,
     read_extra_gauges,
+    read_model_threads,
 )
 
 SOURCE = """
@@ -182,3 +184,32 @@ def test_only_types_that_keep_owners_apart_get_the_key():
     provide_owner_key(Holder(mock), "owner")
     provide_owner_key(None, "owner")
     assert mock.mock_calls == []
+
+
+class Ticked:
+    def __init__(self, *beats):
+        self.beats = list(beats)
+        self.other: Any = None
+
+    def model_thread_beat(self):
+        beat = self.beats.pop(0)
+        if isinstance(beat, Exception):
+            raise beat
+        return beat
+
+
+def test_of_several_model_threads_the_latest_is_told():
+    predictor, other = Ticked((1, 0), (5, 9)), Ticked((3, 1), (2, 0))
+    predictor.other = other
+    read = read_model_threads(predictor)
+    assert [read(), read()] == [Beat(3.0, 1.0), Beat(2.0, 0.0)]
+    assert read_model_threads(object())() == Beat()
+
+
+@pytest.mark.parametrize("wrong", [RuntimeError("no clock"), (1,), ("a", "b"), None])
+def test_a_model_thread_that_cannot_be_asked_is_asked_no_more(wrong, capsys):
+    predictor = Ticked(wrong, (9, 0))
+    predictor.other = Ticked((1, 0), (2, 0))
+    read = read_model_threads(predictor)
+    assert [read(), read()] == [Beat(1.0), Beat(2.0)]
+    assert "Traceback" in capsys.readouterr().err

@@ -143,9 +143,9 @@ def test_where_the_kernel_has_no_handles_there_is_no_guard(monkeypatch):
 def test_an_end_that_has_been_is_seen():
     child = subprocess.Popen(["true"])
     child.wait()
-    assert guard._outlives(os.getpid(), child.pid)
+    assert guard._is_left_by(os.getpid(), child.pid)
     other = subprocess.Popen(["sleep", "600"])
-    assert not guard._outlives(child.pid, other.pid)
+    assert not guard._is_left_by(child.pid, other.pid)
     other.kill()
-    assert guard._outlives(child.pid, other.pid)
+    assert guard._is_left_by(child.pid, other.pid)
     other.wait()

@@ -1,0 +1,69 @@
+"""Notices that a worker hangs: it says nothing any more, or its model thread ends no tick."""
+
+import asyncio
+from collections.abc import Callable
+
+from cog_adapt.server.protocol import Beat
+
+_MOST_SECONDS = 1.0
+_LOOKS = 4  # in the time after which silence counts as a hang
+_PATIENCE_IN_SETUP = 10.0  # a library that is loaded may keep the interpreter for long
+
+
+class HeartbeatWatch:
+    """Watches one worker process.
+
+    Args:
+        seconds: without a sign of life, after which it hangs; 0: it never does.
+        count_signs: returns how often something has been heard of it.
+        on_hung: called with the reason.
+    """
+
+    def __init__(
+        self, seconds: float, count_signs: Callable[[], int], on_hung: Callable[[str], None]
+    ) -> None:
+        self._seconds, self._count_signs, self._on_hung = seconds, count_signs, on_hung
+        self._period = min(_MOST_SECONDS, seconds / _LOOKS)
+        self._patience = _PATIENCE_IN_SETUP
+        self._signs, self._silence = 0, 0.0
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        if seconds:
+            self._look_later()
+
+    def end_setup(self) -> None:
+        """Be no longer as patient as during setup."""
+        self._patience = 1.0
+
+    def on_beat(self, beat: Beat) -> None:
+        """Look at how the model thread does."""
+        limit = max(self._seconds, beat.allowed)
+        if self._seconds and beat.busy > limit:
+            which = "it said" if beat.allowed > self._seconds else "HANG_SECONDS"
+            self._on_hung(
+                f"hung: its model thread ended no tick for {beat.busy:.0f} s, at most {limit:g} s "
+                f"are allowed ({which}), and it was killed"
+            )
+
+    def close(self) -> None:
+        """Look no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look_later(self) -> None:
+        self._due = self._loop.time() + self._period
+        self._timer = self._loop.call_later(self._period, self._look)
+
+    def _look(self) -> None:
+        """Count the silence, of which this process's own pauses are no part."""
+        signs, late = self._count_signs(), self._loop.time() - self._due
+        if signs != self._signs:
+            self._signs, self._silence = signs, 0.0
+        elif late < self._period:
+            self._silence += self._period
+        limit = self._seconds * self._patience
+        self._look_later()
+        if self._silence >= limit:
+            self._on_hung(
+                f"hung: it sent no heartbeat for {limit:g} s (HANG_SECONDS), and was killed"
+            )

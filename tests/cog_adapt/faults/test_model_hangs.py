@@ -1,0 +1,79 @@
+"""A model process that hangs is noticed, killed with all that it started, and started again."""
+
+import os
+import signal
+
+import pytest
+
+from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.faults.cluster import (
+    SECONDS,
+    full,
+    is_alive,
+    record,
+    statuses,
+    submit,
+    until_gone,
+)
+
+HUNG = "hung: it sent no heartbeat for 2 s (HANG_SECONDS), and was killed"
+PATIENT = {"HANG_SECONDS": "2"}
+
+
+def test_a_stopped_process_is_killed_and_its_work_has_failed_with_the_cause(cluster):
+    server = cluster.start(env=PATIENT)
+    submit(server, "running", action="gate")
+    submit(server, "waiting")
+    cluster.until_begun("running")
+    [worker] = server.workers()
+    os.kill(worker, signal.SIGSTOP)
+    assert statuses(server, "running", "waiting") == {"running": "failed", "waiting": "succeeded"}
+    assert record(server, "running")["error"] == f"Worker crashed: the model process {HUNG}"
+    until_gone(worker)
+    health = server.health()
+    assert (health["status"], health["crashes"], health["last_crash"]) == ("READY", 1, HUNG)
+    cluster.assert_run("running", "waiting")
+
+
+@full
+def test_an_idle_process_is_watched_too(cluster):
+    server = cluster.start(env=PATIENT)
+    [worker] = server.workers()
+    os.kill(worker, signal.SIGSTOP)
+    wait_for(lambda: server.health().get("crashes"), SECONDS)
+    submit(server, "next")
+    assert statuses(server, "next") == {"next": "succeeded"}
+
+
+def test_a_call_into_c_that_never_returns_is_ended_with_the_forks_of_its_process(cluster):
+    server = cluster.start(env=PATIENT)
+    submit(server, "hung", action="fork_and_hang", seconds=600)
+    submit(server, "next")
+    assert statuses(server, "hung", "next") == {"hung": "failed", "next": "succeeded"}
+    assert HUNG in record(server, "hung")["error"]
+    until_gone(*map(int, cluster.book("children")))
+
+
+def test_a_process_that_dies_is_seen_though_its_fork_lives(cluster):
+    server = cluster.start()
+    submit(server, "dead", action="fork_and_exit")
+    submit(server, "next")
+    assert statuses(server, "dead", "next") == {"dead": "failed", "next": "succeeded"}
+    assert "exited with code 3" in record(server, "dead")["error"]
+    until_gone(*map(int, cluster.book("children")))
+
+
+@pytest.mark.parametrize("how", ["hang", pytest.param("stop", marks=full)])
+def test_nothing_outlives_a_server_that_is_killed_while_its_model_hangs(cluster, how):
+    server = cluster.start()
+    action = "fork_and_hang" if how == "hang" else "fork"
+    submit(server, "hung", action=action, seconds=600)
+    wait_for(lambda: cluster.book("children") or None, SECONDS)
+    [worker] = server.workers()
+    if how == "stop":
+        os.kill(worker, signal.SIGSTOP)
+    processes = [worker, *map(int, cluster.book("children"))]
+    assert all(map(is_alive, processes))
+    server.process.kill()
+    server.process.wait(SECONDS)
+    until_gone(*processes)

@@ -1,0 +1,113 @@
+"""A worker that says nothing, or whose model thread ends no tick, hangs."""
+
+import asyncio
+import time
+
+import pytest
+
+from cog_adapt.server.protocol import Beat
+from cog_adapt.server.service.heartbeat import HeartbeatWatch
+
+
+class Watched:
+    def __init__(self, seconds):
+        self.signs, self.causes = 0, []
+        self.watch = HeartbeatWatch(seconds, lambda: self.signs, self.causes.append)
+
+
+def play(scene, seconds=0.2):
+    async def story():
+        watched = Watched(seconds)
+        try:
+            await asyncio.wait_for(scene(watched), 20)
+        finally:
+            watched.watch.close()
+
+    asyncio.run(story())
+
+
+async def until(look):
+    while not look():
+        await asyncio.sleep(0.01)
+
+
+def test_silence_is_a_hang_after_the_seconds():
+    async def scene(watched):
+        watched.watch.end_setup()
+        began = time.monotonic()
+        await until(lambda: watched.causes)
+        assert time.monotonic() - began >= 0.19
+        assert watched.causes == [
+            "hung: it sent no heartbeat for 0.2 s (HANG_SECONDS), and was killed"
+        ]
+
+    play(scene)
+
+
+def test_during_setup_it_takes_ten_times_as_long():
+    async def scene(watched):
+        began = time.monotonic()
+        await until(lambda: watched.causes)
+        assert time.monotonic() - began >= 1.9
+        assert "for 2 s" in watched.causes[0]
+
+    play(scene)
+
+
+def test_whoever_speaks_does_not_hang():
+    async def scene(watched):
+        watched.watch.end_setup()
+        began = time.monotonic()
+        while time.monotonic() - began < 0.6:
+            watched.signs += 1
+            await asyncio.sleep(0.01)
+        assert watched.causes == []
+        await until(lambda: watched.causes)
+
+    play(scene)
+
+
+def test_a_pause_of_the_front_process_itself_is_no_silence():
+    async def scene(watched):
+        watched.watch.end_setup()
+        for _ in range(3):
+            time.sleep(0.5)  # the loop stands still
+            await asyncio.sleep(0)
+        assert watched.causes == []
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("beat", "cause"),
+    [
+        (Beat(), None),
+        (Beat(59.0), None),
+        (Beat(100.0, 600.0), None),
+        (
+            Beat(61.0),
+            "hung: its model thread ended no tick for 61 s, at most 60 s are allowed "
+            "(HANG_SECONDS), and it was killed",
+        ),
+        (
+            Beat(601.0, 600.0),
+            "hung: its model thread ended no tick for 601 s, at most 600 s are allowed "
+            "(it said), and it was killed",
+        ),
+    ],
+)
+def test_a_tick_may_take_the_seconds_or_what_it_said(beat, cause):
+    async def scene(watched):
+        watched.watch.on_beat(beat)
+        assert watched.causes == [cause] * (cause is not None)
+
+    play(scene, 60)
+
+
+def test_it_may_be_switched_off():
+    async def scene(watched):
+        watched.watch.on_beat(Beat(1e9))
+        await asyncio.sleep(0.05)
+        assert (watched.causes, watched.watch._timer) == ([], None)
+
+    play(scene, 0)
