@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 
 from cog_adapt.server.api.body import RequestBody, check_id, read_body, read_input
+from cog_adapt.server.api.ownership import key_of
 from cog_adapt.server.api.preferences import Preferences
 from cog_adapt.server.errors import (
     InvalidRequest,
@@ -15,7 +16,6 @@ from cog_adapt.server.errors import (
     NotStreamable,
     ShapeError,
 )
-from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import NOUNS, OWNER_KEY, Kind
 from cog_adapt.server.schema.validation import CheckedInputs
 from cog_adapt.server.service.prediction import PredictionRequest, digest_of, encode, new_id
@@ -143,6 +143,6 @@ class RequestParser:
 def _name_owner(context: dict[str, str], request: Request) -> None:
     """Put who asks into a context, in place of whatever the caller wrote there."""
     context.pop(OWNER_KEY, None)
-    key: Key | None = request.scope.get("state", {}).get("key")
+    key = key_of(request)
     if key is not None:
         context[OWNER_KEY] = key.owner

@@ -51,7 +51,7 @@ class Worker:
     Attributes:
         process: keeps it alive.
         slots: how many predictions it runs at once.
-        running: the predictions in it, by id.
+        running: the predictions in it, by the id of the run.
         beginning: those that have a slot and are being written down before they start.
         pending: what it was asked and has not answered yet.
         description: what the predictor's code says about itself; None before that is known.
@@ -99,15 +99,16 @@ class Worker:
     def run(self, prediction: Prediction) -> bool:
         """Start a prediction; return False where the process is gone and did not hear of it."""
         request = prediction.request
-        if not self.process.send(Run(request.id, request.input, request.context)):
+        run = Run(request.run_id, request.input, request.context, request.id)
+        if not self.process.send(run):
             return False
-        self.running[prediction.id] = prediction
+        self.running[prediction.run_id] = prediction
         return True
 
-    def cancel(self, prediction_id: str) -> None:
-        """Cancel a prediction, if it runs here."""
-        if prediction_id in self.running:
-            self.process.send(Cancel(prediction_id))
+    def cancel(self, run_id: str) -> None:
+        """Cancel a run, if it is here."""
+        if run_id in self.running:
+            self.process.send(Cancel(run_id))
 
     def on_report(self, report: Report) -> None:
         """Take a report of the process."""
