@@ -117,7 +117,7 @@ MUTANTS = (
     Mutant(
         "a slot is not freed",
         f"{_SERVER}/service/dispatcher.py",
-        "worker.running.pop(prediction.id, None)",
+        "worker.running.pop(prediction.run_id, None)",
         "pass",
     ),
     Mutant(

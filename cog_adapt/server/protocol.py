@@ -31,21 +31,28 @@ class Run(_Message, frozen=True):
     """Front to model: start a prediction or training; no more than there are slots.
 
     Attributes:
-        id: of the prediction.
+        id: of the run, which other messages name.
         input: the JSON object of its inputs, already validated; unknown ones are dropped.
         context: the request's; where API keys are set, it names the key's owner under OWNER_KEY.
+        prediction_id: what its client knows it by; two owners may choose the same. Empty: `id`.
     """
 
     id: str
     input: bytes
     context: dict[str, str]
+    prediction_id: str = ""
+
+    @property
+    def shown_id(self) -> str:
+        """The id for logs and for whoever gets its files."""
+        return self.prediction_id or self.id
 
 
 class Cancel(_Message, frozen=True):
     """Front to model: end a prediction early; it answers with `Finished` all the same.
 
     Attributes:
-        id: of the prediction, whose `Run` was sent before.
+        id: of the run, whose `Run` was sent before.
     """
 
     id: str

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BeforeValidator
 from starlette.responses import Response
 
-from cog_adapt.server.api.dependencies import PredictionIdDep, ServiceDep, WebhooksDep
+from cog_adapt.server.api.dependencies import ServiceDep, WebhooksDep
+from cog_adapt.server.api.ownership import AskerDep, Look, LookDep
 from cog_adapt.server.api.paging import NUMBER, Cursor, Limit
 from cog_adapt.server.api.past_events import past_events
-from cog_adapt.server.api.responses import json_response, record_body
+from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import (
     STREAM,
     Deliveries,
@@ -28,7 +29,6 @@ from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery as OwedDelivery
 from cog_adapt.server.service.mapping import to_record
-from cog_adapt.server.service.service import PredictionService
 
 _STATUSES = get_args(Status)
 
@@ -84,7 +84,7 @@ async def _last_event_id(last_event_id: _LastEventId = 0) -> int:
 
 
 _LastEventIdDep = Annotated[int, Depends(_last_event_id)]  # before the id in the path is read
-_LOOKS = refusals(400, 404, 503)
+_LOOKS = refusals(400, 404, 409, 503)
 _FOLLOWS: dict[str, Any] = {"response_class": Response, "responses": STREAM | _LOOKS}
 _KNOWN_ID = {"prediction_id": "$response.body#/id"}
 _CANCEL = {"operationId": "cancel_predictions__prediction_id__cancel_post", "parameters": _KNOWN_ID}
@@ -126,75 +126,72 @@ class HistoryRoutes:
         return router
 
     async def page(
-        self, service: ServiceDep, statuses: _Statuses, limit: Limit = 100, cursor: Cursor = None
+        self,
+        service: ServiceDep,
+        asker: AskerDep,
+        statuses: _Statuses,
+        limit: Limit = 100,
+        cursor: Cursor = None,
     ) -> Response:
         """Return some records, newest first."""
         try:
-            page = await service.records.page(self._kind, statuses, cursor, limit)
+            page = await service.records.page(self._kind, statuses, cursor, limit, asker.listed)
         except InputError as error:
             raise NotFound(f"there is no such page: {error}.") from error
-        results = [record_body(record) for record in page.records]
+        results = [asker.view(record) for record in page.records]
         return json_response({"results": results, "next": page.next_cursor})
 
-    async def show(self, service: ServiceDep, prediction_id: PredictionIdDep) -> Response:
+    async def show(self, look: LookDep) -> Response:
         """Return one record, finished or not."""
-        prediction = service.find(prediction_id, self._kind)
+        prediction = look.service.find(look.id, self._kind, await look.owner(self._kind))
         if prediction is None:
-            return json_response(record_body(await self._find(service, prediction_id)))
-        body = record_body(to_record(prediction))
-        position = service.dispatchers[self._kind].waiting.place(prediction)
+            return json_response(look.asker.view(await self._find(look)))
+        body = look.asker.view(to_record(prediction))
+        position = look.service.dispatchers[self._kind].waiting.place(prediction)
         return json_response(body | ({"queue_position": position} if position else {}))
 
-    async def events(
-        self, after: _LastEventIdDep, service: ServiceDep, prediction_id: PredictionIdDep
-    ) -> Response:
+    async def events(self, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream what happens, live; and what happened, from `Last-Event-ID` on."""
-        return EventStream(await self._portions(after, service, prediction_id))
+        return EventStream(await self._portions(after, look))
 
-    async def stream(
-        self, after: _LastEventIdDep, service: ServiceDep, prediction_id: PredictionIdDep
-    ) -> Response:
+    async def stream(self, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream the same for Replicate's clients, in the words of its platform."""
-        return EventStream(translated(await self._portions(after, service, prediction_id)))
+        return EventStream(translated(await self._portions(after, look)))
 
-    async def _portions(
-        self, after: int, service: PredictionService, prediction_id: str
-    ) -> AsyncGenerator[bytes]:
-        prediction = service.find(prediction_id, self._kind)
+    async def _portions(self, after: int, look: Look) -> AsyncGenerator[bytes]:
+        owner = await look.owner(self._kind)
+        prediction = look.service.find(look.id, self._kind, owner)
         if prediction is not None:
             return follow(prediction, after, numbered=True)
-        cached = service.find_cached(prediction_id, self._kind)
+        cached = look.service.find_cached(look.id, self._kind, owner)
         if cached is not None and not cached.events.missed(after):
             return follow(cached, after, numbered=True)
-        return past_events(await self._find(service, prediction_id), after)
+        return past_events(await self._find(look), after)
 
-    async def deliveries(self, service: ServiceDep, prediction_id: PredictionIdDep) -> Response:
+    async def deliveries(self, look: LookDep) -> Response:
         """Return the webhooks that were owed for it, and what became of them."""
-        await self._find(service, prediction_id)
-        found = await service.records.deliveries(prediction_id, self._kind)
+        found = await self._deliveries_of(look)
         return json_response({"results": [_delivery_body(delivery) for delivery in found]})
 
-    async def redeliver(
-        self,
-        service: ServiceDep,
-        webhooks: WebhooksDep,
-        prediction_id: PredictionIdDep,
-        delivery_id: str,
-    ) -> Response:
+    async def redeliver(self, webhooks: WebhooksDep, look: LookDep, delivery_id: str) -> Response:
         """Send a webhook once more."""
-        await self._find(service, prediction_id)
-        for each in await service.records.deliveries(prediction_id, self._kind):
+        for each in await self._deliveries_of(look):
             if each.id == delivery_id:
                 return json_response(_delivery_body(await webhooks.redeliver(each)))
-        raise NotFound(f"there is no delivery {delivery_id[:80]!r} of {prediction_id!r}.")
+        raise NotFound(f"there is no delivery {delivery_id[:80]!r} of {look.id!r}.")
 
-    async def _find(self, service: PredictionService, prediction_id: str) -> Record:
-        prediction = service.find(prediction_id, self._kind)
+    async def _deliveries_of(self, look: Look) -> list[OwedDelivery]:
+        record = await self._find(look)
+        return await look.service.records.deliveries(look.id, self._kind, record.owner)
+
+    async def _find(self, look: Look) -> Record:
+        owner = await look.owner(self._kind)
+        prediction = look.service.find(look.id, self._kind, owner)
         if prediction is not None:
             return to_record(prediction)
-        record = await service.records.get(prediction_id, self._kind)
+        record = await look.service.records.get(look.id, self._kind, owner)
         if record is None:
-            raise NotFound(f"there is no {NOUNS[self._kind]} {prediction_id[:80]!r}.")
+            raise look.unknown(self._kind)
         return record
 
 

@@ -87,7 +87,7 @@ async def once(prediction_id: PathId, headers: _Headers, body: PredictionOfId) -
 @_described.post(
     "/predictions/{prediction_id}/cancel",
     response_class=Response,
-    responses=refusals(400) | _NOT_THERE,
+    responses=refusals(400, 409) | _NOT_THERE,
 )
 async def cancel(prediction_id: PathId) -> None:
     """Cancel it; what has ended cannot be cancelled."""

@@ -10,13 +10,15 @@ from starlette.routing import Route
 
 from cog_adapt.server.api.body import RequestBody
 from cog_adapt.server.api.dependencies import parts_of, read_prediction_id
+from cog_adapt.server.api.ownership import Look, asker_of, key_of
 from cog_adapt.server.api.preferences import Preferences, read_preferences
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response, record_body
 from cog_adapt.server.api.sse import EventStream, follow
 from cog_adapt.server.errors import Forbidden, IdInUse, NotFound, TooManyReaders
-from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.protocol import NOUNS, Kind
+from cog_adapt.server.records import Record
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.prediction import Prediction
 
@@ -54,7 +56,8 @@ class PredictionRoutes:
         """Run under an id, unless it is running or has run."""
         call, prediction_id = _Call(request, self._kind), await read_prediction_id(request)
         body = await call.parser.body(request, prediction_id)
-        running = call.service.find(prediction_id, None if call.is_strict else call.dispatcher.kind)
+        kind = None if call.is_strict else call.dispatcher.kind
+        running = call.service.find(prediction_id, kind, call.asker.owner)
         if running is not None:
             _check_scope(request, running.request.kind)
             return _join(call, body, running)
@@ -73,7 +76,8 @@ class PredictionRoutes:
         dispatcher.start()
         prediction = await dispatcher.submit(prediction_request)
         if call.preferences.is_stream:
-            return EventStream(follow(prediction), partial(dispatcher.cancel, prediction.id))
+            leave = partial(dispatcher.cancel, prediction.id, call.asker.owner)
+            return EventStream(follow(prediction), leave)
         if call.preferences.is_async:
             return json_response({"id": prediction.id, "status": "starting"}, 202)
         return await self._outcome(call, prediction)
@@ -105,7 +109,7 @@ class _Call:
     def __init__(self, request: Request, kind: Kind) -> None:
         parts = parts_of(request)
         self.request, self.service = request, parts.service
-        self.is_strict = parts.settings.strict_cog
+        self.is_strict, self.asker = parts.settings.strict_cog, asker_of(request)
         dispatcher = self.service.dispatcher(kind)
         if dispatcher is None:
             raise NotFound(f"this server runs no {NOUNS[kind]}s; it has no code for them.")
@@ -119,11 +123,14 @@ class _Call:
 async def cancel(request: Request) -> Response:
     """Cancel a prediction or training."""
     service, prediction_id = parts_of(request).service, await read_prediction_id(request)
-    found = service.find(prediction_id)
+    asker = asker_of(request)
+    owner = Look(service, asker, prediction_id).owner_in_flight()
+    found = service.find(prediction_id, None, owner)
     if found is None:
+        asker.note_unknown()
         return json_response({}, 404)
     _check_scope(request, found.request.kind)
-    service.cancel(prediction_id)
+    service.cancel(prediction_id, owner)
     return json_response({})
 
 
@@ -133,15 +140,16 @@ def _check_scope(request: Request, kind: Kind) -> None:
     Raises:
         Forbidden: the key lacks the scope.
     """
-    key: Key | None = request.scope.get("state", {}).get("key")
+    key = key_of(request)
     if key is not None and not key.opens(kind):
+        note_refusal(request.scope, f"lacks the scope {kind}")
         raise Forbidden(f"The API key {key.name!r} lacks the scope {kind!r}.")
 
 
 async def _cancel_when_left(call: _Call, prediction: Prediction) -> None:
     while (await call.request.receive())["type"] != "http.disconnect":
         pass
-    call.dispatcher.cancel(prediction.id)
+    call.dispatcher.cancel(prediction.id, call.asker.owner)
 
 
 def _join(call: _Call, body: RequestBody, running: Prediction) -> Response:
@@ -160,11 +168,17 @@ def _join(call: _Call, body: RequestBody, running: Prediction) -> Response:
 
 async def _replay(call: _Call, body: RequestBody, prediction_id: str) -> Response | None:
     """Answer a PUT whose id has run, or runs elsewhere, from its record: nothing runs."""
-    record = await call.service.records.get(prediction_id, call.dispatcher.kind)
-    if record is None:
-        return None
+    records, kind = call.service.records, call.dispatcher.kind
+    for owner in call.asker.replayed:
+        record = await records.get(prediction_id, kind, owner)
+        if record is not None:
+            return _answer_again(call, body, record)
+    return None
+
+
+def _answer_again(call: _Call, body: RequestBody, record: Record) -> Response:
     if record.input_digest != call.parser.digest(body):
-        raise _other_input(prediction_id)
+        raise _other_input(record.id)
     if not record.is_finished:
         return json_response(record_body(record), 202)
     return json_response(record_body(record), 200, {"Idempotent-Replayed": "true"})

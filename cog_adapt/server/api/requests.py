@@ -16,6 +16,7 @@ from cog_adapt.server.api.body import (
     read_body,
 )
 from cog_adapt.server.api.large_bodies import LARGE_BYTES, Job, LargeBodies, LargeBody
+from cog_adapt.server.api.ownership import key_of
 from cog_adapt.server.api.preferences import Preferences
 from cog_adapt.server.errors import (
     InvalidRequest,
@@ -23,7 +24,6 @@ from cog_adapt.server.errors import (
     NotStreamable,
     ShapeError,
 )
-from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import NOUNS, OWNER_KEY, Kind
 from cog_adapt.server.schema.problems import InvalidInputs
 from cog_adapt.server.service.prediction import PredictionRequest, new_id
@@ -179,6 +179,6 @@ class RequestParser:
 def _name_owner(context: dict[str, str], request: Request) -> None:
     """Put the owner into a context, replacing whatever the caller wrote there."""
     context.pop(OWNER_KEY, None)
-    key: Key | None = request.scope.get("state", {}).get("key")
+    key = key_of(request)
     if key is not None:
         context[OWNER_KEY] = key.owner

@@ -53,6 +53,7 @@ class Run(BaseModel):
     created_at: _Left[datetime] = None
     started_at: _Left[datetime] = None
     completed_at: _Left[datetime] = None
+    owner: _Left[str] = Field(None, description="For a key with the scope `admin` only.")
     queue_position: _Left[Annotated[int, Field(ge=1)]] = None
 
 
@@ -167,7 +168,7 @@ _REASONS = {
     404: "There is none",
     406: "This model does not stream",
     408: "The body came too slowly",
-    409: "The id is in use with another input, or all slots are",
+    409: "The id is in use with another input or by several owners, or all slots are",
     413: "The body is too large",
     415: "The body is not declared as JSON",
     429: "The queue is full, or the caller too fast",

@@ -26,6 +26,7 @@ NEEDS: dict[str, Need] = {
     "GET /predictions/{id}/events": "predict",
     "GET /predictions/{id}/stream": "predict",
     "GET /predictions/{id}/deliveries": "predict",
+    "POST /predictions/{id}/deliveries/{id}/redeliver": "predict",
     "GET /adapters": "predict",
     "POST /adapters": "predict",
     "GET /adapters/{id}": "predict",
@@ -40,12 +41,14 @@ NEEDS: dict[str, Need] = {
     "GET /trainings/{id}/events": "train",
     "GET /trainings/{id}/stream": "train",
     "GET /trainings/{id}/deliveries": "train",
+    "POST /trainings/{id}/deliveries/{id}/redeliver": "train",
 }
 
 
 def need_of(method: str, path: str) -> Need:
     """Return the scope that a key needs for this request."""
     parts = path.split("/")
-    if len(parts) > 2 and parts[2]:
-        parts[2] = "{id}"
+    for place in (2, 4):
+        if len(parts) > place and parts[place]:
+            parts[place] = "{id}"
     return NEEDS.get(f"{'GET' if method == 'HEAD' else method} {'/'.join(parts)}", "admin")

@@ -28,25 +28,33 @@ class Announcer:
 
     def __init__(self, webhooks: Webhooks, observer: Observer, log_interval: float) -> None:
         self._webhooks, self._observer, self._log_interval = webhooks, observer, log_interval
-        self._tracking: dict[tuple[Kind, str], _Tracking] = {}
+        self._tracking: dict[tuple[Kind, str, str], _Tracking] = {}
 
     def follow(self, prediction: Prediction) -> None:
         """Start announcing an accepted prediction that has a webhook."""
         tracking = _Tracking(LogThrottle(self._log_interval))
-        self._tracking[prediction.request.kind, prediction.id] = tracking
+        self._tracking[prediction.key] = tracking
 
     def announce(self, prediction: Prediction, event: str) -> None:
         """Send an event that the prediction's webhook wants."""
         request = prediction.request
-        self._tracking[request.kind, request.id].throttle.note(time.monotonic())
+        self._tracking[prediction.key].throttle.note(time.monotonic())
         body, headers = encode(prediction.account()), self._observer.headers(prediction)
         self._webhooks.announce(
-            Announcement(request.kind, request.id, event, request.webhook or "", body, headers)
+            Announcement(
+                request.kind,
+                request.id,
+                event,
+                request.webhook or "",
+                body,
+                headers,
+                request.owner,
+            )
         )
 
     def announce_logs(self, prediction: Prediction) -> None:
         """Send `logs`, now or when the interval since the last event is over."""
-        tracking = self._tracking.get((prediction.request.kind, prediction.id))
+        tracking = self._tracking.get(prediction.key)
         if tracking is None or tracking.late_logs is not None:
             return
         if tracking.throttle.is_due(time.monotonic()):
@@ -57,8 +65,8 @@ class Announcer:
             )
 
     def forget(self, prediction: Prediction) -> None:
-        """Stop announcing a prediction; nothing more is sent for it here."""
-        tracking = self._tracking.pop((prediction.request.kind, prediction.id), None)
+        """End with a prediction: nothing more is sent for it here."""
+        tracking = self._tracking.pop(prediction.key, None)
         if tracking is not None and tracking.late_logs is not None:
             tracking.late_logs.cancel()
 

@@ -32,9 +32,9 @@ class Dispatcher:
         settings: limits.
 
     Attributes:
-        workers: only one today.
-        predictions: the predictions that have not ended, by id.
-        event_cache: events of the predictions that ended last.
+        workers: today one.
+        predictions: that have not ended, by kind, id and owner.
+        event_cache: events of those that ended last.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Dispatcher:
         self.slots = Slots(most_waiting, recorder, observer, self.end)
         events = RunEvents(self.slots, recorder, observer, self.end)
         self.workers = self.slots.workers = [Worker(config, events, settings)]
-        self.predictions: dict[str, Prediction] = {}
+        self.predictions: dict[tuple[str, str, str], Prediction] = {}
         self.event_cache = EventCache(0 if settings.strict_cog else _CACHE_BYTES)
 
     @property
@@ -78,17 +78,17 @@ class Dispatcher:
             NotReady: the worker has been given up.
             NotRecorded: the database cannot store the prediction.
         """
-        if request.id in self.predictions:
+        if request.key in self.predictions:
             raise IdInUse(f"id {request.id!r} is in use by a prediction that has not ended.")
         if not is_recovered:
             self._refuse_if_full()
         prediction = Prediction(request, self._settings.cog_stream_history_capacity)
-        self.predictions[request.id] = prediction
+        self.predictions[request.key] = prediction
         try:
             await self._recorder.accept(prediction, is_recovered=is_recovered)
             self._observer.accepted(prediction)
         except BaseException:
-            del self.predictions[request.id]
+            del self.predictions[request.key]
             raise
         cancel_at_deadline(prediction, self.cancel)
         self._enqueue(prediction)
@@ -111,9 +111,13 @@ class Dispatcher:
         if self.waiting and self.waiting[-1] is prediction:
             self.waiting.publish_last_position()
 
-    def cancel(self, prediction_id: str) -> bool:
-        """Cancel a prediction. Return whether one was queued or running."""
-        prediction = self.predictions.get(prediction_id)
+    def find(self, prediction_id: str, owner: str = "") -> Prediction | None:
+        """Return what is in flight under an owner's id."""
+        return self.predictions.get((self.kind, prediction_id, owner))
+
+    def cancel(self, prediction_id: str, owner: str = "") -> bool:
+        """Cancel an owner's prediction. Return whether one was queued or running."""
+        prediction = self.find(prediction_id, owner)
         if prediction is None:
             return False
         if prediction in self.waiting:
@@ -122,14 +126,14 @@ class Dispatcher:
         elif not prediction.is_cancelled:  # where no worker has it, it is being written down
             prediction.is_cancelled = True
             for worker in self.workers:
-                worker.cancel(prediction_id)
+                worker.cancel(prediction.run_id)
         return True
 
     def end(self, prediction: Prediction, end: Finished) -> None:
         """Free the slot, record the end, and then release the request that waits for the answer."""
         for worker in self.workers:
-            worker.running.pop(prediction.id, None)
-        self.predictions.pop(prediction.id, None)
+            worker.running.pop(prediction.run_id, None)
+        self.predictions.pop(prediction.key, None)
         prediction.finish(end)
         self._recorder.finished(prediction)
         self._observer.finished(prediction)
@@ -138,7 +142,7 @@ class Dispatcher:
         self.slots.advance()
 
 
-def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str], object]) -> None:
+def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str, str], object]) -> None:
     """Cancel a prediction when its time is over, unless it has ended before.
 
     The time, `Cancel-After`, counts from its acceptance by whatever server.
@@ -147,5 +151,5 @@ def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str], object]) 
         return
     left = prediction.request.timeout - (now() - prediction.created_at).total_seconds()
     loop = asyncio.get_running_loop()
-    timer = loop.call_later(max(0.0, left), cancel, prediction.id)
+    timer = loop.call_later(max(0.0, left), cancel, prediction.id, prediction.request.owner)
     prediction.done.add_done_callback(lambda _: timer.cancel())

@@ -42,12 +42,12 @@ class EventCache:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._ended: OrderedDict[str, CachedEvents] = OrderedDict()
+        self._ended: OrderedDict[tuple[str, str], CachedEvents] = OrderedDict()
 
     def add(self, prediction: Prediction) -> None:
-        """Cache its events, unless the id was first sent with the final answer: no one can ask."""
-        self._forget(prediction.id)
+        """Keep one; nobody can have followed one whose id was told with its end."""
         request, events = prediction.request, prediction.events
+        self.forget(request.id, request.owner)
         if (
             not (request.durable or request.has_client_id or events.was_followed)
             or not self._most_bytes
@@ -56,15 +56,16 @@ class EventCache:
         ended = CachedEvents(events, prediction.completed())
         if ended.size * _LARGEST_SHARE > self._most_bytes:
             return
-        self._ended[prediction.id] = ended
+        self._ended[request.id, request.owner] = ended
         self._bytes += ended.size
         while self._bytes > self._most_bytes:
-            self._forget(next(iter(self._ended)))
+            self.forget(*next(iter(self._ended)))
 
-    def get(self, name: str) -> CachedEvents | None:
-        """Return the events of this id, or None."""
-        return self._ended.get(name)
+    def get(self, name: str, owner: str = "") -> CachedEvents | None:
+        """Return the events of this owner's id, or None."""
+        return self._ended.get((name, owner))
 
-    def _forget(self, name: str) -> None:
-        ended = self._ended.pop(name, None)
+    def forget(self, name: str, owner: str = "") -> None:
+        """Drop the events of this owner's id."""
+        ended = self._ended.pop((name, owner), None)
         self._bytes -= ended.size if ended else 0

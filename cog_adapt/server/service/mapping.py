@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from cog_adapt.server.protocol import Kind
+from cog_adapt.server.protocol import OWNER_KEY, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode, now
@@ -19,17 +19,20 @@ class Payload(msgspec.Struct):
     headers: dict[str, str]
 
 
-def _delivery_id(kind: Kind, name: str, created_at: datetime) -> str:
-    """Return the id of a run's last webhook, the same on every server, so that it is sent once."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name} {created_at.timestamp():.6f}"))
+def _delivery_id(key: tuple[Kind, str, str], created_at: datetime) -> str:
+    """Return one id for the end of a run on every server, so that it is announced once."""
+    kind, name, owner = key
+    whole = f"{kind} {name} {created_at.timestamp():.6f}{f' {owner}' if owner else ''}"
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, whole))
 
 
 def completed_delivery(prediction: Prediction, headers: dict[str, str]) -> Delivery:
     """Make the delivery of a prediction's last webhook."""
     return Delivery(
-        id=_delivery_id(prediction.request.kind, prediction.id, prediction.created_at),
+        id=_delivery_id(prediction.key, prediction.created_at),
         record_id=prediction.id,
         kind=prediction.request.kind,
+        owner=prediction.request.owner,
         event="completed",
         url=prediction.request.webhook or "",
         body=encode(prediction.account()).decode(),
@@ -46,9 +49,10 @@ def orphan_delivery(record: Record) -> Delivery:
     if record.output is not None:
         body["output"] = msgspec.Raw(record.output.encode())
     return Delivery(
-        id=_delivery_id(record.kind, record.id, record.created_at),
+        id=_delivery_id((record.kind, record.id, record.owner), record.created_at),
         record_id=record.id,
         kind=record.kind,
+        owner=record.owner,
         event="completed",
         url=record.webhook or "",
         body=encode(body).decode(),
@@ -83,6 +87,7 @@ def to_record(prediction: Prediction) -> Record:
         webhook_events=tuple(sorted(request.events)) if request.webhook else None,
         retries_left=prediction.retries_left,
         deadline=deadline,
+        owner=request.owner,
     )
 
 
@@ -91,6 +96,12 @@ def _payload(request: PredictionRequest) -> str | None:
         return None
     content = Payload(msgspec.Raw(request.input), request.context, dict(request.headers))
     return msgspec.json.encode(content).decode()
+
+
+def _owned(context: dict[str, str], owner: str) -> dict[str, str]:
+    """Return a context that names this owner, or none."""
+    others = {name: value for name, value in context.items() if name != OWNER_KEY}
+    return others | ({OWNER_KEY: owner} if owner else {})
 
 
 def to_request(record: Record) -> PredictionRequest | None:
@@ -106,7 +117,7 @@ def to_request(record: Record) -> PredictionRequest | None:
         record.kind,
         bytes(payload.input),
         (record.input or "{}").encode(),
-        payload.context,
+        _owned(payload.context, record.owner),
         record.webhook,
         frozenset(record.webhook_events or ()),
         durable=True,

@@ -24,13 +24,13 @@ class Observer:
 
     def __init__(self, metrics: Metrics, traces: Traces) -> None:
         self._metrics, self._traces = metrics, traces
-        self._open: dict[tuple[Kind, str], Trace] = {}
+        self._open: dict[tuple[Kind, str, str], Trace] = {}
 
     def accepted(self, prediction: Prediction) -> None:
         """Note that a prediction waits for a slot."""
         request = prediction.request
         trace = self._traces.begin(request.headers, request.kind, request.id, request.context)
-        self._open[request.kind, request.id] = trace
+        self._open[request.key] = trace
         trace.queued()
         self._metrics.accepted(request.kind)
 
@@ -55,7 +55,7 @@ class Observer:
     def finished(self, prediction: Prediction) -> None:
         """Note that a prediction has ended."""
         request = prediction.request
-        self._open.pop((request.kind, request.id)).ended(prediction.status, prediction.error)
+        self._open.pop(request.key).ended(prediction.status, prediction.error)
         run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
         durations = run | {"total": prediction.age}
         self._metrics.finished(request.kind, prediction.status, durations)
@@ -87,4 +87,4 @@ class Observer:
         self._metrics.record_error()
 
     def _trace_of(self, prediction: Prediction) -> Trace:
-        return self._open[prediction.request.kind, prediction.id]
+        return self._open[prediction.key]

@@ -84,6 +84,17 @@ class PredictionRequest(msgspec.Struct, frozen=True):
         return self.context.get(OWNER_KEY, "")
 
     @property
+    def key(self) -> tuple[Kind, str, str]:
+        """Kind, id and owner: of its record too. Two owners may choose the same id."""
+        return self.kind, self.id, self.owner
+
+    @property
+    def run_id(self) -> str:
+        """What its worker calls it: the id alone would not do where two owners choose the same."""
+        is_alone = not self.owner and "/" not in self.id  # no owner's name has a slash
+        return self.id if is_alone else f"{self.owner}/{self.id}"
+
+    @property
     def recoverable(self) -> bool:
         """Whether the record holds all that another server needs to run the request."""
         return self.durable and self.repeatable
@@ -107,7 +118,7 @@ class Prediction:
 
     def __init__(self, request: PredictionRequest, history: int) -> None:
         self.request = request
-        self.id = request.id
+        self.id, self.key, self.run_id = request.id, request.key, request.run_id
         self.status: State = "starting"
         self.created_at = request.created_at or now()
         self.started_at: datetime | None = None

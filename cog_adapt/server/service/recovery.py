@@ -67,7 +67,7 @@ class Recovery:
         dispatcher, request = self._dispatchers.get(record.kind), to_request(record)
         was_running = record.status == "processing"
         log.info("taken over", prediction_id=record.id, status=record.status)
-        if dispatcher is not None and record.id in dispatcher.predictions:
+        if dispatcher is not None and record.key in dispatcher.predictions:
             return  # its end replaces this record
         if dispatcher is None or request is None or (was_running and not record.retries_left):
             why = "while it ran" if was_running else "before it ran, and cannot be repeated"

@@ -70,7 +70,7 @@ class RunEvents:
         if prediction.is_cancelled:
             self._end(prediction, Finished(prediction.id, "canceled"))
         elif prediction.retries_left:
-            del worker.running[prediction.id]
+            del worker.running[prediction.run_id]
             prediction.begin_again()
             self._slots.requeue(prediction)
         else:

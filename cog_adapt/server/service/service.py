@@ -94,21 +94,24 @@ class PredictionService:
             return self.main  # Cog's server in this mode trains, whatever the path
         return self.dispatchers.get(kind)
 
-    def find(self, prediction_id: str, kind: Kind | None = None) -> Prediction | None:
-        """Return the prediction in flight with this id; of any kind, unless one is given."""
+    def find(
+        self, prediction_id: str, kind: Kind | None = None, owner: str = ""
+    ) -> Prediction | None:
+        """Return what is in flight under an owner's id; of any kind, unless one is given."""
         for each, dispatcher in self.dispatchers.items():
-            if kind in (None, each) and prediction_id in dispatcher.predictions:
-                return dispatcher.predictions[prediction_id]
+            found = dispatcher.find(prediction_id, owner) if kind in (None, each) else None
+            if found is not None:
+                return found
         return None
 
-    def find_cached(self, prediction_id: str, kind: Kind) -> CachedEvents | None:
-        """Return the events of a prediction that ended lately."""
+    def find_cached(self, prediction_id: str, kind: Kind, owner: str = "") -> CachedEvents | None:
+        """Return the events of what ended lately under an owner's id."""
         dispatcher = self.dispatchers.get(kind)
-        return dispatcher.event_cache.get(prediction_id) if dispatcher else None
+        return dispatcher.event_cache.get(prediction_id, owner) if dispatcher else None
 
-    def cancel(self, prediction_id: str) -> bool:
-        """Cancel the prediction with this id. Return whether one was queued or running."""
-        return any([each.cancel(prediction_id) for each in self.dispatchers.values()])
+    def cancel(self, prediction_id: str, owner: str = "") -> bool:
+        """Cancel what has this owner's id. Return whether something was queued or running."""
+        return any([each.cancel(prediction_id, owner) for each in self.dispatchers.values()])
 
     def schema(self) -> dict[str, Any]:
         """Return the predictor's OpenAPI document; an empty one before the predictor is loaded."""

@@ -113,13 +113,13 @@ class Slots:
         """Start a prediction, now or once its start is on disk; return whether it left."""
         if not prediction.request.recoverable:
             return self._start(prediction, worker)
-        worker.beginning[prediction.id] = prediction
+        worker.beginning[prediction.run_id] = prediction
         self._recorder.begin(prediction, partial(self._start, prediction, worker))
         return True
 
     def _start(self, prediction: Prediction, worker: Worker, *, is_ours: bool = True) -> bool:
-        """Start a prediction; if its worker is gone, the prediction waits for the next one."""
-        worker.beginning.pop(prediction.id, None)
+        """Start a prediction; where the worker does not hear of it, it waits for the next one."""
+        worker.beginning.pop(prediction.run_id, None)
         if not is_ours:
             self._fail(prediction, "Another server has taken it over.")
         elif prediction.is_cancelled:
@@ -154,7 +154,7 @@ class Slots:
         self._is_closed = True
         for worker in self.workers:
             for prediction in list(worker.running.values()):
-                worker.cancel(prediction.id)
+                worker.cancel(prediction.run_id)
                 self._fail(prediction, error)
         for prediction in [each for each in self.waiting if not each.request.recoverable]:
             self.waiting.remove(prediction)

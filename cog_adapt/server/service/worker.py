@@ -53,7 +53,7 @@ class Worker:
     Attributes:
         process: keeps the worker alive.
         slots: how many predictions run at once.
-        running: the predictions in the worker, by id.
+        running: the predictions in the worker, by the id of the run.
         beginning: predictions with a slot whose start is being recorded.
         pending: questions that the worker has not answered yet.
         adapters: questions about adapters, and their answers.
@@ -103,15 +103,16 @@ class Worker:
     def run(self, prediction: Prediction) -> bool:
         """Start a prediction. Return False if the process is gone and cannot have read it."""
         request = prediction.request
-        if not self.process.send(Run(request.id, request.input, request.context)):
+        run = Run(request.run_id, request.input, request.context, request.id)
+        if not self.process.send(run):
             return False
-        self.running[prediction.id] = prediction
+        self.running[prediction.run_id] = prediction
         return True
 
-    def cancel(self, prediction_id: str) -> None:
-        """Cancel a prediction, if it runs here."""
-        if prediction_id in self.running:
-            self.process.send(Cancel(prediction_id))
+    def cancel(self, run_id: str) -> None:
+        """Cancel a run, if it is here."""
+        if run_id in self.running:
+            self.process.send(Cancel(run_id))
 
     def on_report(self, report: Report) -> None:
         """Handle a report of the process."""

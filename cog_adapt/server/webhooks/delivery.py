@@ -83,7 +83,7 @@ class Deliverer:
 
     async def announce(self, announcement: Announcement) -> None:
         """Send an announcement once."""
-        _, record_id, event, url, body, headers = announcement
+        _, record_id, event, url, body, headers, _ = announcement
         outcome = await self._post(str(uuid.uuid4()), url, body, headers)
         is_received = isinstance(outcome, Answer) and 200 <= outcome.status < 300
         self._count(event, "delivered" if is_received else "failed")

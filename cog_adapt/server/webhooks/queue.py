@@ -19,6 +19,7 @@ class Announcement(NamedTuple):
     Attributes:
         event: start, output or logs.
         headers: additional request headers.
+        owner: of the record that it is about.
     """
 
     kind: Kind
@@ -27,6 +28,12 @@ class Announcement(NamedTuple):
     url: str
     body: bytes
     headers: Mapping[str, str] = {}
+    owner: str = ""
+
+    @property
+    def key_of_record(self) -> tuple[str, str, str]:
+        """The key of the record that it is about."""
+        return self.kind, self.record_id, self.owner
 
 
 class WebhookQueue:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.delivery import DELAYS, Count, Deliverer, DeliveryRecords
 from cog_adapt.server.webhooks.queue import Announcement, WebhookQueue
@@ -40,7 +39,7 @@ class Webhooks:
         self._deliverer = Deliverer(records, egress, signer, timeout, count)
         self._retries = Retries(self._deliverer, delays)
         self._timeout, self._delays = timeout, delays
-        self._queues: dict[tuple[Kind, str], WebhookQueue] = {}
+        self._queues: dict[tuple[str, str, str], WebhookQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def find_fault(self, url: str) -> str | None:
@@ -53,7 +52,7 @@ class Webhooks:
 
     def announce(self, announcement: Announcement) -> None:
         """Queue a webhook to be sent once, after the earlier ones of its prediction."""
-        self._queue_of(announcement.kind, announcement.record_id).put(announcement)
+        self._queue_of(announcement.key_of_record).put(announcement)
 
     def complete(self, delivery: Delivery) -> None:
         """Queue a saved delivery behind the announcements.
@@ -62,7 +61,7 @@ class Webhooks:
         """
         if self._deliverer.claim(delivery):
             end = time.monotonic() + self._timeout
-            self._queue_of(delivery.kind, delivery.record_id).finish(delivery, end)
+            self._queue_of(delivery.key_of_record).finish(delivery, end)
 
     async def redeliver(self, delivery: Delivery) -> Delivery:
         """Attempt a delivery once more now, whatever its state.
@@ -98,8 +97,7 @@ class Webhooks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _queue_of(self, kind: Kind, record_id: str) -> WebhookQueue:
-        key = (kind, record_id)
+    def _queue_of(self, key: tuple[str, str, str]) -> WebhookQueue:
         if key not in self._queues:
             self._queues[key] = WebhookQueue()
             task = asyncio.create_task(self._send(key))
@@ -107,7 +105,7 @@ class Webhooks:
             task.add_done_callback(self._tasks.discard)
         return self._queues[key]
 
-    async def _send(self, key: tuple[Kind, str]) -> None:
+    async def _send(self, key: tuple[str, str, str]) -> None:
         queue = self._queues[key]
         try:
             await self._announce_all(queue)

@@ -114,7 +114,7 @@ def is_callers(error: BaseException) -> bool:
 def _tell_operator(error: BaseException, active: ActivePrediction) -> None:
     """Write the message to the prediction's logs, the traceback to the server's own log."""
     active.lines.write("stderr", f"{describe_error(error)}\n")
-    head = f"prediction {active.request.id} fails by a mistake of its caller:\n"
+    head = f"prediction {active.request.shown_id} fails by a mistake of its caller:\n"
     text = head + _traceback_of(error)
     context = contextvars.copy_context()
     context.run(current.set, NO_PREDICTION)

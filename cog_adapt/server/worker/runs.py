@@ -48,7 +48,7 @@ class RunContext:
     def output_files(self, active: ActivePrediction) -> OutputFiles:
         """Make the object that takes the files that the prediction returns."""
         url = self.config.upload_url
-        destination = DataUrls() if url is None else Uploads(url, active.request.id)
+        destination = DataUrls() if url is None else Uploads(url, active.request.shown_id)
         return OutputFiles(destination, self.kept_folders)
 
 

@@ -147,7 +147,7 @@ def test_events_are_numbered_live_from_the_cache_and_from_the_record(play):
         site.put_out("a", b'"x"')
         await site.harness.flush()
         cached = await site.ask("GET", "/predictions/a/events", last_event_id="1")
-        site.service.main.event_cache._forget("a")
+        site.service.main.event_cache.forget("a")
         recorded = await site.ask("GET", "/predictions/a/events", last_event_id="1")
         names = ["log", "log", "output", "completed"]
         for answer in (await live, cached):

@@ -156,9 +156,10 @@ def test_streams_are_listed_exactly_where_the_model_streams():
             assert "application/json" in content
 
 
-LOOK = "200 400 404 422 503"
+LOOK = "200 400 404 409 422 503"
 RUN = "200 202 400 404 406 408 409 413 415 422 429 503"
 OF_ONE = ("prediction_id",)
+OF_OWNER = ("prediction_id", "owner")
 OPERATIONS_BEYOND_COG = {
     "GET /openapi.json": ("200 503", ()),
     "GET /docs": ("200", ()),
@@ -168,17 +169,17 @@ OPERATIONS_BEYOND_COG = {
     "POST /selftest": ("200 404 500 503 504", ()),
     "GET /metrics": ("200", ()),
     "POST /shutdown": ("200", ()),
-    "GET /predictions": ("200 404 422 503", ("status", "limit", "cursor")),
+    "GET /predictions": ("200 404 422 503", ("status", "limit", "cursor", "owner")),
     "POST /predictions": (RUN, ("Prefer", "Cancel-After")),
-    "GET /predictions/{prediction_id}": (LOOK, OF_ONE),
+    "GET /predictions/{prediction_id}": (LOOK, OF_OWNER),
     "PUT /predictions/{prediction_id}": (RUN, (*OF_ONE, "Prefer", "Cancel-After")),
-    "POST /predictions/{prediction_id}/cancel": ("200 400 404 422", OF_ONE),
-    "GET /predictions/{prediction_id}/events": (LOOK, (*OF_ONE, "Last-Event-ID")),
-    "GET /predictions/{prediction_id}/stream": (LOOK, (*OF_ONE, "Last-Event-ID")),
-    "GET /predictions/{prediction_id}/deliveries": (LOOK, OF_ONE),
+    "POST /predictions/{prediction_id}/cancel": ("200 400 404 409 422", OF_ONE),
+    "GET /predictions/{prediction_id}/events": (LOOK, (*OF_OWNER, "Last-Event-ID")),
+    "GET /predictions/{prediction_id}/stream": (LOOK, (*OF_OWNER, "Last-Event-ID")),
+    "GET /predictions/{prediction_id}/deliveries": (LOOK, OF_OWNER),
     "POST /predictions/{prediction_id}/deliveries/{delivery_id}/redeliver": (
         LOOK,
-        ("delivery_id", *OF_ONE),
+        ("delivery_id", *OF_OWNER),
     ),
     "GET /adapters": (
         "200 404 422 501 503",

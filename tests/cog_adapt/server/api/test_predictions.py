@@ -8,7 +8,7 @@ import pytest
 
 from cog_adapt.server.api import predictions
 from cog_adapt.server.middleware.keys import Key
-from cog_adapt.server.protocol import Finished
+from cog_adapt.server.protocol import OWNER_KEY, Finished
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 BODY = {"input": {"text": "a"}}
@@ -189,7 +189,7 @@ def test_a_put_of_what_runs_elsewhere_is_told_how_far_it_is(play):
     async def scene(site):
         await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")
         await site.harness.flush()
-        del site.harness.dispatcher.predictions["a"]
+        del site.harness.dispatcher.predictions["predict", "a", ""]
         again = await site.ask("PUT", "/predictions/a", BODY)
         assert (again.status, read(again)["status"]) == (202, "processing")
         assert "idempotent-replayed" not in again.headers
@@ -215,14 +215,15 @@ def test_a_key_for_predictions_reaches_no_training_by_their_paths(play):
     key = Key("ci", frozenset({"predict"}), "", 0.0)
 
     async def scene(site):
-        training = await site.harness.submit("t", "train", durable=False)
+        own = {"durable": False, "context": {OWNER_KEY: "ci"}}
+        training = await site.harness.submit("t", "train", **own)
         refused = await site.ask("POST", "/predictions/t/cancel", key=key)
         assert refused.status == 403
         assert refused.error == "The API key 'ci' lacks the scope 'train'."
         assert not training.is_cancelled
         put = await site.ask("PUT", "/trainings/t", {}, key=key)
         assert put.status == 403
-        await site.harness.submit("p", durable=False)
+        await site.harness.submit("p", **own)
         assert (await site.ask("POST", "/predictions/p/cancel", key=key)).status == 200
 
     play(scene)

@@ -15,7 +15,7 @@ from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.records import Records, database
 from cog_adapt.server.records.database import open_database
 from cog_adapt.server.records.tables import metadata
-from tests.cog_adapt.server.records.home import make_record
+from tests.cog_adapt.server.records.home import make_delivery, make_record
 
 
 def test_migrations_make_the_tables_that_the_code_describes(home):
@@ -41,6 +41,27 @@ def test_a_database_of_before_loses_the_columns_that_nothing_read_and_no_record(
             assert await records.get("r1", "predict") == before
         with home.connected() as connection:
             assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+    asyncio.run(story())
+
+
+def test_what_was_there_before_owners_is_nobodys_with_its_deliveries(home):
+    """And two owners may have its id beside it."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
+
+    async def story():
+        async with home.opened() as records:
+            await records.save_durably(make_record(1, input="x"), [make_delivery(1)])
+        with home.connected() as connection:
+            config.attributes["connection"] = connection
+            command.downgrade(config, "0002")
+        async with home.opened() as records:
+            for name in ("ann", "bob"):
+                await records.save_durably(make_record(1, owner=name))
+            assert (await records.get("r1", "predict")).input == "x"
+            assert [each.id for each in await records.deliveries("r1", "predict")] == ["d1"]
+            assert sorted(await records.owners_of("r1", "predict")) == ["", "ann", "bob"]
 
     asyncio.run(story())
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import msgspec
 
+from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.service.dispatcher import cancel_at_deadline
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
 
@@ -23,10 +24,12 @@ def run(scene, timeout, *, age=0.0):
     async def story():
         cancelled = []
         created_at = now() - timedelta(seconds=age)
-        request = PredictionRequest("p", "predict", b"{}", b"{}", timeout=timeout)
+        request = PredictionRequest(
+            "p", "predict", b"{}", b"{}", {OWNER_KEY: "ann"}, timeout=timeout
+        )
         request = msgspec.structs.replace(request, created_at=created_at)
         prediction = Prediction(request, history=0)
-        cancel_at_deadline(prediction, cancelled.append)
+        cancel_at_deadline(prediction, lambda *who: cancelled.append(who))
         await scene(prediction)
         return cancelled
 
@@ -38,13 +41,13 @@ async def wait(_prediction):
 
 
 def test_it_is_cancelled_by_its_id_and_not_before_its_time():
-    assert run(wait, 0.05) == ["p"]
+    assert run(wait, 0.05) == [("p", "ann")]
     assert run(wait, 60.0) == []
 
 
 def test_the_time_before_this_server_counts():
-    assert run(wait, 60.0, age=59.99) == ["p"]
-    assert run(wait, 60.0, age=100.0) == ["p"]
+    assert run(wait, 60.0, age=59.99) == [("p", "ann")]
+    assert run(wait, 60.0, age=100.0) == [("p", "ann")]
 
 
 def test_without_a_deadline_nothing_happens():

@@ -9,7 +9,7 @@ import pytest
 
 from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.errors import AtCapacity, IdInUse, NotReady, QueueFull
-from cog_adapt.server.protocol import Cancel, Finished, Metric
+from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Metric, Output
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.service.harness import Harness
@@ -221,3 +221,39 @@ def test_starting_starts_every_worker_of_its_kind(play):
         assert harness.model.starts == 1
 
     play(scene)
+
+
+def test_one_id_of_two_owners_is_two_runs(play):
+    async def scene(harness):
+        harness.dispatcher.lead.slots = 2
+        mine, theirs = [
+            await harness.submit("a", durable=False, context={OWNER_KEY: name})
+            for name in ("ann", "bob")
+        ]
+        assert harness.model.runs == ["ann/a", "bob/a"]
+        assert {run.prediction_id for run in harness.model.said} == {"a"}
+        assert not harness.dispatcher.cancel("a")
+        assert harness.dispatcher.cancel("a", "bob")
+        assert harness.model.said[2:] == [Cancel("bob/a")]
+        harness.dispatcher.lead.on_report(Output("ann/a", b"1"))
+        harness.dispatcher.lead.on_report(Finished("bob/a", "canceled"))
+        assert (mine.is_cancelled, len(mine.outputs), theirs.outputs) == (False, 1, [])
+        assert harness.dispatcher.event_cache.get("a", "ann") is None
+        with pytest.raises(IdInUse):
+            await harness.submit("a", context={OWNER_KEY: "ann"})
+        harness.dispatcher.lead.on_report(Finished("ann/a", "succeeded"))
+        await harness.flush()
+        found = [await harness.records.get("a", "predict", name) for name in ("ann", "bob")]
+        assert [record.status for record in found] == ["succeeded", "canceled"]
+
+    play(scene)
+
+
+def test_no_two_runs_have_one_id():
+    """Without keys, ids of plain Cog may have slashes."""
+    asked = [("a/b", ""), ("b", "a"), ("/b", "a"), ("b", ""), ("/a/b", "")]
+    requests = [
+        PredictionRequest(name, "predict", b"{}", b"{}", {OWNER_KEY: owner} if owner else {})
+        for name, owner in asked
+    ]
+    assert len({request.run_id for request in requests}) == len(asked)

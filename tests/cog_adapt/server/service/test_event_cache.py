@@ -70,6 +70,6 @@ def test_what_is_forgotten_leaves_no_weight():
     for _ in range(3):
         event_cache.add(ended("a", durable=True))
     assert event_cache._bytes == event_cache.get("a").size
-    event_cache._forget("a")
-    event_cache._forget("a")
+    event_cache.forget("a")
+    event_cache.forget("a")
     assert event_cache._bytes == 0

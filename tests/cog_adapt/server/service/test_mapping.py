@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from cog_adapt.server.protocol import Finished
+from cog_adapt.server.protocol import OWNER_KEY, Finished
 from cog_adapt.server.service.mapping import (
     completed_delivery,
     orphan_delivery,
@@ -135,3 +135,23 @@ def test_every_server_names_the_end_of_one_run_alike():
     assert one == str(uuid.uuid5(uuid.NAMESPACE_OID, f"train p {CREATED.timestamp():.6f}"))
     later = CREATED + timedelta(microseconds=1)
     assert one != completed_delivery(predicted(created_at=later, end=end), {}).id
+
+
+def test_the_owner_is_the_records_and_comes_back_from_it():
+    mine = predicted(context={"a": "b", OWNER_KEY: "ann"})
+    record = to_record(mine)
+    assert record.owner == "ann"
+    again = to_request(record)
+    assert again is not None
+    assert (again.owner, again.context) == ("ann", {"a": "b", OWNER_KEY: "ann"})
+    nobodys = to_request(msgspec.structs.replace(record, owner=""))
+    assert nobodys is not None
+    assert nobodys.key == ("train", "p", "")  # of before there were owners: as its record
+
+
+def test_a_webhook_is_the_owners_and_has_an_id_of_its_own():
+    made = [predicted(context={OWNER_KEY: name} if name else {}) for name in ("", "ann", "bob")]
+    owed = [completed_delivery(each, {}) for each in made]
+    assert [each.owner for each in owed] == ["", "ann", "bob"]
+    assert len({each.id for each in owed}) == 3
+    assert [orphan_delivery(to_record(each)).id for each in made] == [each.id for each in owed]

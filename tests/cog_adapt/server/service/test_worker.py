@@ -89,7 +89,7 @@ def test_a_run_is_handed_over_with_its_input_and_context():
     worker, _ = made()
     one = prediction("a")
     assert worker.run(one) is True
-    assert worker.process.said == [Run("a", b'{"a":1}', {"c": "d"})]
+    assert worker.process.said == [Run("a", b'{"a":1}', {"c": "d"}, "a")]
     assert worker.running == {"a": one}
 
 
