@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -148,8 +148,13 @@ def _named(reference: str) -> ColumnElement[bool]:
 
 
 def _may_use(asker: Asker) -> ColumnElement[bool]:
-    if asker.sees_all:
-        return true()
+    """Whether it is not expired, and the asker's or shared with the asker."""
+    table = adapters.c
+    is_there = or_(table.expires_at.is_(None), table.expires_at > datetime.now(UTC))
+    return is_there if asker.sees_all else and_(is_there, _is_open_to(asker))
+
+
+def _is_open_to(asker: Asker) -> ColumnElement[bool]:
     # A set, not a look for each row: so a page of few among many takes an index to each.
     shared = select(adapter_readers.c.owner, adapter_readers.c.adapter_id).where(
         adapter_readers.c.reader.in_((asker.owner, EVERYBODY))

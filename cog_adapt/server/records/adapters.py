@@ -108,15 +108,16 @@ def _to_row(metadata: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "name": metadata.get("name"),
         "version": metadata.get("version"),
         "method": recipe.get("method"),
-        "created_at": _to_moment(metadata.get("created_at")),
+        "created_at": _to_moment(metadata.get("created_at")) or _UNDATED,
+        "expires_at": _to_moment(metadata.get("expires_at")),
         "metadata": msgspec.json.encode(metadata).decode(),
         "indexed_at": now,
     }
 
 
-def _to_moment(text: str | None) -> datetime:
+def _to_moment(text: str | None) -> datetime | None:
     if text is None:
-        return _UNDATED
+        return None
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

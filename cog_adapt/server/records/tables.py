@@ -141,6 +141,7 @@ adapters = Table(
     Column("version", Integer),
     Column("method", Text),
     Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment),
     Column("metadata", Text, nullable=False),
     Column("indexed_at", Moment, nullable=False),
     Index("adapters_by_time", "created_at", "id", "owner"),

@@ -110,3 +110,15 @@ def test_old_metadata_has_a_date_without_a_zone_or_none(home):
         assert await ids(index, ADA) == ["a", "b"]
 
     play(home, scene)
+
+
+@pytest.mark.parametrize(("seconds", "is_there"), [(-1, False), (60, True)])
+def test_what_has_expired_is_there_for_nobody(home, seconds, is_there):
+    async def scene(index):
+        end = datetime.now(UTC) + timedelta(seconds=seconds)
+        await index.write(changed(expires_at=end.isoformat()))
+        for asker in (ADA, ADMIN):
+            assert await ids(index, asker) == (["a"] if is_there else [])
+            assert (await index.find(asker, "a", None) is not None) is is_there
+
+    play(home, scene)

@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("version", sa.Integer),
         sa.Column("method", sa.Text),
         sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("expires_at", MOMENT),
         sa.Column("metadata", sa.Text, nullable=False),
         sa.Column("indexed_at", MOMENT, nullable=False),
     )
