@@ -19,6 +19,9 @@ ServerError
     ├── IdInUse               its id belongs to another prediction
     ├── AtCapacity            no slot is free, and nothing may wait
     ├── QueueFull             no slot is free, and the queue is full
+    ├── TooLarge              it alone is more than one caller may have held
+    ├── BudgetSpent           too much is held for this caller, or for all
+    ├── DiskFull              nothing more may be kept on the disk
     ├── TooManyReaders        too many follow the same prediction
     ├── NotReady              the predictor does not serve now
     ├── NotRecorded           it cannot be kept in the database
@@ -56,7 +59,14 @@ class TakenOverError(StorageError):
 
 
 class RequestError(ServerError):
-    """A request is not accepted."""
+    """A request is not accepted.
+
+    Attributes:
+        retry_after: seconds after which another try makes sense; None: it never does, or nobody
+            knows when.
+    """
+
+    retry_after: int | None = None
 
 
 class _Located(RequestError):
@@ -130,16 +140,44 @@ class QueueFull(RequestError):
         self.retry_after = retry_after
 
 
+class TooLarge(RequestError):
+    """It alone is more than one caller may have held."""
+
+
+class BudgetSpent(RequestError):
+    """Too much is held for this caller, or for all.
+
+    Attributes:
+        retry_after: seconds after which another try makes sense.
+    """
+
+    retry_after: int
+
+    def __init__(self, reason: str, retry_after: int) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class DiskFull(RequestError):
+    """Nothing more may be kept on the disk."""
+
+
 class TooManyReaders(RequestError):
     """Too many follow the same prediction."""
+
+    retry_after = 1
 
 
 class NotReady(RequestError):
     """The predictor does not serve now."""
 
+    retry_after = 5
+
 
 class NotRecorded(RequestError):
     """The request cannot be kept in the database."""
+
+    retry_after = 1
 
 
 class SelfTestError(RequestError):

@@ -23,15 +23,18 @@ STATUSES: dict[type[errors.RequestError], int] = {
     errors.NotStreamable: 406,
     errors.AtCapacity: 409,
     errors.IdInUse: 409,
+    errors.TooLarge: 413,
     errors.MediaTypeError: 415,
     errors.InvalidRequest: 422,
     errors.ShapeError: 422,
+    errors.BudgetSpent: 429,
     errors.QueueFull: 429,
     errors.TooManyReaders: 429,
     errors.SelfTestError: 500,
     errors.NotReady: 503,
     errors.NotRecorded: 503,
     errors.SelfTestTimeout: 504,
+    errors.DiskFull: 507,
 }
 _GONE = 499  # nobody reads it; nginx writes it so
 _REASONS = {404: "there is no such page", 405: "this method is not allowed here"}
@@ -85,7 +88,7 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
     if isinstance(error, errors.NotStreamable):
         return json_response({"error": reason}, status)  # Cog has no status here
     headers = {}
-    if isinstance(error, errors.QueueFull):
+    if error.retry_after is not None and not strict:
         headers["Retry-After"] = str(error.retry_after)
     return json_response({"error": reason, "status": "failed"}, status, headers)
 

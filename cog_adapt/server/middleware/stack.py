@@ -5,6 +5,7 @@ All of them are plain ASGI, so that a route added later is behind them too.
 
 from starlette.types import ASGIApp
 
+from cog_adapt.server.budget import Budget, body_budget
 from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.cors import allow_origins
@@ -22,11 +23,19 @@ def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIAp
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
     """
-    return MetricsMiddleware(RawPathMiddleware(add_access_control(app, settings)), metrics)
+    bodies = body_budget(settings)
+    metrics.watch(bodies)
+    guarded = add_access_control(app, settings, bodies)
+    return MetricsMiddleware(RawPathMiddleware(guarded), metrics)
 
 
-def add_access_control(app: ASGIApp, settings: Settings) -> ASGIApp:
+def add_access_control(app: ASGIApp, settings: Settings, bodies: Budget | None = None) -> ASGIApp:
     """Return the application behind the middlewares that are set, body limits always.
+
+    Args:
+        app: the application.
+        settings: of the operator.
+        bodies: the budget of all bodies; None: one by the settings.
 
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
@@ -35,6 +44,7 @@ def add_access_control(app: ASGIApp, settings: Settings) -> ASGIApp:
         app,
         max_bytes=settings.max_body_bytes,
         pause_seconds=settings.body_seconds,
+        budget=bodies or body_budget(settings),
         in_text=settings.strict_cog,
     )
     if settings.rate_limit:

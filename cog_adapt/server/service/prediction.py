@@ -82,6 +82,12 @@ class PredictionRequest(msgspec.Struct, frozen=True):
         return self.context.get(OWNER_KEY, "")
 
     @property
+    def size(self) -> int:
+        """Bytes of its input in memory."""
+        shares = self.redacted_input is self.input
+        return len(self.input) + (0 if shares else len(self.redacted_input))
+
+    @property
     def recoverable(self) -> bool:
         """Whether its record holds all that another server needs to run it."""
         return self.durable and self.repeatable
@@ -101,6 +107,8 @@ class Prediction:
 
     Attributes:
         done: resolved when it has ended and its slot is free.
+        answer_bytes: of what it has put out, printed and recorded.
+        overflow: why it is given up; None unless its answer takes too much memory.
     """
 
     def __init__(self, request: PredictionRequest, history: int) -> None:
@@ -115,6 +123,8 @@ class Prediction:
         self.events = EventLog(history)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
+        self.answer_bytes = 0
+        self.overflow: str | None = None
         self.written: asyncio.Task[None] | None = None
         self._history = history
         self._accepted = time.monotonic()
@@ -153,6 +163,7 @@ class Prediction:
         """Reset a prediction that a crash cut short, so that it runs once more."""
         self.status, self.started_at = "starting", None
         self.retries_left -= 1
+        self.answer_bytes = 0
         self._begin()
 
     def add_log(self, source: str, data: str) -> None:
