@@ -15,6 +15,7 @@ from cog_adapt.server.api.dependencies import Parts
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
+from cog_adapt.server.budget import Budgets
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.protocol import NOUNS, Kind
@@ -105,8 +106,11 @@ def _put_together(settings: Settings, started: Launch, webhooks: Webhooks, trace
     observer = Observer(started.metrics, traces)
     announcer = Announcer(webhooks, observer, settings.cog_throttle_response_interval)
     recorder = Recorder(started.records, webhooks, announcer, observer)
+    budgets = Budgets.of(settings)
+    for budget in budgets:
+        started.metrics.watch(budget)
     dispatchers = {
-        kind: Dispatcher(config, recorder, observer, settings)
+        kind: Dispatcher(config, recorder, observer, settings, budgets)
         for kind, config in started.configs.items()
     }
     service = PredictionService(dispatchers, started.mode, started.records, recorder, settings)

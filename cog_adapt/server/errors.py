@@ -19,12 +19,15 @@ ServerError
     ├── IdInUse               its id belongs to another prediction
     ├── AtCapacity            no slot is free, and nothing may wait
     ├── QueueFull             no slot is free, and the queue is full
+    ├── TooLarge              it alone is more than one caller may have held
+    ├── BudgetSpent           too much is held for this caller, or for all
+    ├── DiskFull              nothing more may be kept on the disk
     ├── TooManyReaders        too many follow the same prediction
     ├── NotReady              the predictor does not serve now
     ├── NotRecorded           it cannot be kept in the database
     ├── TooLarge              its body has more bytes than this route takes
     ├── NoAdapters            the predictor keeps no adapters
-    ├── NoRoom                what it brings, or asks for, finds no room on the disk
+    ├── DiskFull                what it brings, or asks for, finds no room on the disk
     ├── AdapterError          the predictor's adapters failed
     ├── AdapterTimeout        the predictor's adapters did not answer in time
     ├── SelfTestError         the self-test could not be run
@@ -61,7 +64,14 @@ class TakenOverError(StorageError):
 
 
 class RequestError(ServerError):
-    """A request is not accepted."""
+    """A request is not accepted.
+
+    Attributes:
+        retry_after: seconds after which another try makes sense; None: it never does, or nobody
+            knows when.
+    """
+
+    retry_after: int | None = None
 
 
 class _Located(RequestError):
@@ -135,28 +145,48 @@ class QueueFull(RequestError):
         self.retry_after = retry_after
 
 
+class TooLarge(RequestError):
+    """One request has more bytes than this route takes, or than one caller may have held."""
+
+
+class BudgetSpent(RequestError):
+    """Too much is held for this caller, or for all.
+
+    Attributes:
+        retry_after: seconds after which another try makes sense.
+    """
+
+    retry_after: int
+
+    def __init__(self, reason: str, retry_after: int) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class DiskFull(RequestError):
+    """Nothing more may be kept on the disk."""
+
+
 class TooManyReaders(RequestError):
     """Too many follow the same prediction."""
+
+    retry_after = 1
 
 
 class NotReady(RequestError):
     """The predictor does not serve now."""
 
+    retry_after = 5
+
 
 class NotRecorded(RequestError):
     """The request cannot be kept in the database."""
 
-
-class TooLarge(RequestError):
-    """The body of a request has more bytes than this route takes."""
+    retry_after = 1
 
 
 class NoAdapters(RequestError):
     """The predictor keeps no adapters."""
-
-
-class NoRoom(RequestError):
-    """What a request brings, or asks for, finds no room on the disk."""
 
 
 class AdapterError(RequestError):

@@ -137,6 +137,30 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         default=100 * 2**20, ge=1, description="bytes of a request's body; more is 413"
     )
+    body_bytes: int | None = Field(
+        default=None, ge=1, description="bytes of all bodies; more is 429; unset: memory / 8"
+    )
+    queue_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="bytes of inputs that wait or run; more is 429; unset: memory / 8",
+    )
+    answer_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="bytes of outputs and logs of what runs; more fails; unset: memory / 8",
+    )
+    event_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="bytes of events kept; the oldest go first; unset: memory / 64",
+    )
+    owner_share: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="share of each budget of bytes that one owner of API keys may use",
+    )
     max_file_bytes: int = Field(
         default=2**30, ge=1, description="bytes of one input file, decompressed too"
     )

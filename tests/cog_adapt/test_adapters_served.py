@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import safetensors
 
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for
 from tests.cog_adapt.contract.serving import serving
 
 ROOT = Path(__file__).parents[2]

@@ -52,7 +52,7 @@ _LINKS = {
     }
 }
 _ACCEPTED: Responses = {202: {"model": Run, "description": "Accepted: not finished yet"} | _LINKS}
-_REFUSED = refusals(400, 404, 406, 408, 409, 413, 415, 429, 503)
+_REFUSED = refusals(400, 404, 406, 408, 409, 413, 415, 429, 503, 507)
 _DONE: Responses = {200: _LINKS}
 _NOT_THERE: Responses = {404: {"model": Nothing, "description": "There is none"}}
 _REPLAYED: Responses = {

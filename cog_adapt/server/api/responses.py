@@ -27,6 +27,7 @@ STATUSES: dict[type[errors.RequestError], int] = {
     errors.MediaTypeError: 415,
     errors.InvalidRequest: 422,
     errors.ShapeError: 422,
+    errors.BudgetSpent: 429,
     errors.QueueFull: 429,
     errors.TooManyReaders: 429,
     errors.SelfTestError: 500,
@@ -36,7 +37,7 @@ STATUSES: dict[type[errors.RequestError], int] = {
     errors.NotRecorded: 503,
     errors.SelfTestTimeout: 504,
     errors.AdapterTimeout: 504,
-    errors.NoRoom: 507,
+    errors.DiskFull: 507,
 }
 _GONE = 499  # nobody reads it; nginx writes it so
 _REASONS = {404: "there is no such page", 405: "this method is not allowed here"}
@@ -90,7 +91,7 @@ def error_response(error: errors.RequestError, *, strict: bool) -> Response:
     if isinstance(error, errors.NotStreamable):
         return json_response({"error": reason}, status)  # Cog has no status here
     headers = {}
-    if isinstance(error, errors.QueueFull):
+    if error.retry_after is not None and not strict:
         headers["Retry-After"] = str(error.retry_after)
     return json_response({"error": reason, "status": "failed"}, status, headers)
 

@@ -171,10 +171,11 @@ _REASONS = {
     409: "The id is in use with another input or by several owners, or all slots are",
     413: "The body is too large",
     415: "The body is not declared as JSON",
-    429: "The queue is full, or the caller too fast",
+    429: "The queue or the memory is full, or the caller too fast",
     500: "The self-test could not be run",
     503: "Not ready, or the records cannot be used",
     504: "No self-test in time",
+    507: "The disk is full",
 }
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 STREAM: Responses = {

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from cog_adapt.server.errors import NoRoom, QueueFull, TooLarge
+from cog_adapt.server.errors import DiskFull, QueueFull, TooLarge
 
 MOST_AT_ONCE: Final = 16
 MOST_OF_AN_OWNER: Final = 2
@@ -48,7 +48,7 @@ async def receive_file(request: Request, path: Path, most_bytes: int) -> None:
 
     Raises:
         TooLarge: the body has more bytes.
-        NoRoom: the file cannot be written.
+        DiskFull: the file cannot be written.
         ClientDisconnect: the client has left before the end.
     """
     size, portion = 0, bytearray()
@@ -68,4 +68,4 @@ def _append(path: Path, portion: bytes) -> None:
         with path.open("ab") as file:
             file.write(portion)
     except OSError as error:
-        raise NoRoom(f"the file cannot be kept: {error.strerror}. Try later.") from error
+        raise DiskFull(f"the file cannot be kept: {error.strerror}. Try later.") from error

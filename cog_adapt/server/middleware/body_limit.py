@@ -1,4 +1,4 @@
-"""Limits on a request's body: its size, and how slowly it may come."""
+"""Limits on a request's body: its size, that of all bodies, and how slowly it may come."""
 
 import asyncio
 import time
@@ -9,23 +9,26 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cog_adapt.server.budget import Budget
+from cog_adapt.server.errors import BudgetSpent, TooLarge
+from cog_adapt.server.limits import MIN_BYTES_PER_SECOND, Pace
 from cog_adapt.server.middleware.responses import CLOSE, AsgiResponse
 
-_MIN_BYTES_PER_SECOND = 1024
 _LINGER_SECONDS = 5.0
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _COGS_TEXT = "Failed to buffer the request body: length limit exceeded"
 
 
 class BodyLimitMiddleware:
-    """Answers 413 to a body that is too large and 408 to one that is too slow.
+    """Answers 413 to a body that is too large, 408 to one that is too slow, 429 to one too many.
 
     The connection is closed then. Only the time that the application waits for the client counts.
 
     Args:
-        app: behind it.
-        max_bytes: of a body.
-        pause_seconds: a body that pauses for longer is refused.
+        app: the application.
+        max_bytes: of one body.
+        pause_seconds: of the longest silence; a body that drips is cut off as soon.
+        budget: of all bodies, each from its first byte to the end of its answer.
         in_text: refuses in Cog's words.
         remedy: for whose body is too large.
         uploads: limits the bodies that are files, by method and path.
@@ -37,6 +40,7 @@ class BodyLimitMiddleware:
         *,
         max_bytes: int,
         pause_seconds: float,
+        budget: Budget,
         in_text: bool = False,
         remedy: str = "Send large files as URLs.",
         uploads: "Mapping[tuple[str, str], BodyLimitMiddleware] | None" = None,
@@ -44,6 +48,7 @@ class BodyLimitMiddleware:
         self._app, self._uploads = app, uploads or {}
         self.max_bytes = max_bytes
         self.pause_seconds = pause_seconds
+        self.budget = budget
         self.too_large = (
             AsgiResponse.in_text(413, _COGS_TEXT, CLOSE)
             if in_text
@@ -56,7 +61,7 @@ class BodyLimitMiddleware:
         self.too_slow = AsgiResponse.in_json(
             408,
             f"The request's body paused for more than {pause_seconds:g} s, or came at less than "
-            f"{_MIN_BYTES_PER_SECOND} bytes a second. Send it again.",
+            f"{MIN_BYTES_PER_SECOND} bytes a second. Send it again.",
             CLOSE,
         )
 
@@ -67,7 +72,7 @@ class BodyLimitMiddleware:
             await self._app(scope, receive, send)
             return
         limits = self._uploads.get((scope["method"], scope["path"]), self)
-        body = _Body(limits, receive, send)
+        body = _Body(limits, _owner_of(scope), receive, send)
         if length is not None and length > limits.max_bytes:
             await body.refuse_large()
             return
@@ -76,6 +81,8 @@ class BodyLimitMiddleware:
         except ClientDisconnect:
             if not body.refused:  # else it is the way in which the application heard of it
                 raise
+        finally:
+            body.free()
 
 
 def _announced(scope: Scope) -> int | None:
@@ -91,15 +98,23 @@ def _announced(scope: Scope) -> int | None:
     return length
 
 
+def _owner_of(scope: Scope) -> str:
+    """Name whose body it is; empty where no keys are set."""
+    name: str = scope.get("state", {}).get("caller", "")
+    return name
+
+
 class _Body:
     """One request's body on its way in; after a refusal the application is cut off."""
 
-    def __init__(self, limits: BodyLimitMiddleware, receive: Receive, send: Send) -> None:
-        self._limits = limits
+    def __init__(
+        self, limits: BodyLimitMiddleware, owner: str, receive: Receive, send: Send
+    ) -> None:
+        self._limits, self._owner = limits, owner
+        self._pace = Pace(limits.pause_seconds)
         self._receive = receive
         self._send = send
-        self._size = 0
-        self._waited = 0.0
+        self._size = self._held = 0
         self._more = True
         self._answered = False
         self.refused = False
@@ -110,23 +125,32 @@ class _Body:
         message = await self._next_part()
         if message is None:
             return await self._refuse(self._limits.too_slow)
-        self._size += len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        self._size += size
         self._more = message.get("more_body", False)
         if self._size > self._limits.max_bytes:
             return await self.refuse_large()
+        try:
+            self._limits.budget.take(self._owner, size, self._held)
+        except (TooLarge, BudgetSpent) as error:
+            return await self._refuse(_refusal(error), _LINGER_SECONDS)
+        self._held += size
         return message
 
+    def free(self) -> None:
+        """Take notice that nobody needs its bytes any more."""
+        self._limits.budget.free(self._owner, self._held)
+        self._held = 0
+
     async def _next_part(self) -> Message | None:
-        pause = self._limits.pause_seconds
-        budget = pause + self._size / _MIN_BYTES_PER_SECOND - self._waited
         began = time.monotonic()
         try:
-            async with asyncio.timeout(min(pause, budget)):
-                return await self._receive()
+            async with asyncio.timeout(self._pace.left):
+                message = await self._receive()
         except TimeoutError:
             return None
-        finally:
-            self._waited += time.monotonic() - began
+        self._pace.note(time.monotonic() - began, len(message.get("body", b"")))
+        return message
 
     async def send(self, message: Any) -> None:  # noqa: ANN401 - ASGI's
         if not self.refused:
@@ -140,6 +164,7 @@ class _Body:
     async def _refuse(self, refusal: AsgiResponse, linger_seconds: float = 0) -> Message:
         self.refused = True
         self._more = False
+        self.free()
         if not self._answered:
             await refusal.begin(self._send)
             await self._drain(linger_seconds)
@@ -154,3 +179,10 @@ class _Body:
     async def _read_to_end(self) -> None:
         while (await self._receive()).get("more_body", False):
             pass
+
+
+def _refusal(error: TooLarge | BudgetSpent) -> AsgiResponse:
+    if isinstance(error, TooLarge):
+        return AsgiResponse.in_json(413, str(error), CLOSE)
+    later = (b"retry-after", b"%d" % error.retry_after)
+    return AsgiResponse.in_json(429, str(error), (*CLOSE, later))

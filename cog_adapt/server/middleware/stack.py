@@ -3,8 +3,11 @@
 All of them are plain ASGI, so that a route added later is behind them too.
 """
 
+import math
+
 from starlette.types import ASGIApp
 
+from cog_adapt.server.budget import Budget, body_budget
 from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.cors import allow_origins
@@ -25,11 +28,19 @@ def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIAp
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
     """
-    return MetricsMiddleware(RawPathMiddleware(add_access_control(app, settings)), metrics)
+    bodies = body_budget(settings)
+    metrics.watch(bodies)
+    guarded = add_access_control(app, settings, bodies)
+    return MetricsMiddleware(RawPathMiddleware(guarded), metrics)
 
 
-def add_access_control(app: ASGIApp, settings: Settings) -> ASGIApp:
+def add_access_control(app: ASGIApp, settings: Settings, bodies: Budget | None = None) -> ASGIApp:
     """Return the application behind the middlewares that are set, body limits always.
+
+    Args:
+        app: the application.
+        settings: of the operator.
+        bodies: the budget of all bodies; None: one by the settings.
 
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
@@ -38,12 +49,14 @@ def add_access_control(app: ASGIApp, settings: Settings) -> ASGIApp:
         app,
         max_bytes=settings.max_file_bytes,
         pause_seconds=settings.body_seconds,
+        budget=Budget("uploads", "MAX_FILE_BYTES", math.inf),  # they go to the disk as they come
         remedy="MAX_FILE_BYTES is the limit of a file.",
     )
     app = BodyLimitMiddleware(
         app,
         max_bytes=settings.max_body_bytes,
         pause_seconds=settings.body_seconds,
+        budget=bodies or body_budget(settings),
         in_text=settings.strict_cog,
         uploads={} if settings.strict_cog else {_UPLOAD: files},
     )

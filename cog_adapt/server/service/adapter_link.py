@@ -19,8 +19,8 @@ from cog_adapt.server.adapter_messages import (
 from cog_adapt.server.errors import (
     AdapterError,
     AdapterTimeout,
+    DiskFull,
     InvalidRequest,
-    NoRoom,
     NotFound,
     NotReady,
     QueueFull,
@@ -128,4 +128,4 @@ def _refusal(fault: AdapterFault, text: str) -> RequestError:
         return NotFound(text)
     if fault == "input":
         return InvalidRequest(text, ("body",))
-    return NoRoom(text) if fault == "storage" else AdapterError(text)
+    return DiskFull(text) if fault == "storage" else AdapterError(text)

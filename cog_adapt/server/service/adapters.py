@@ -23,7 +23,7 @@ from cog_adapt.server.adapter_messages import (
     AdapterFormat,
     AdaptersListed,
 )
-from cog_adapt.server.errors import NoAdapters, NoRoom, NotFound, NotReady, StorageError
+from cog_adapt.server.errors import DiskFull, NoAdapters, NotFound, NotReady, StorageError
 from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker
 from cog_adapt.server.records.adapters import Place
 from cog_adapt.server.service.service import PredictionService
@@ -129,13 +129,13 @@ class Adapters:
         """Make a folder for the time of a block; what a dead worker leaves goes with its files.
 
         Raises:
-            NoRoom: the disk is full.
+            DiskFull: the disk is full.
         """
         prefix = self._service.worker.process.prefix
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix))
         except OSError as error:
-            raise NoRoom(f"no file can be made: {error.strerror}. Try later.") from error
+            raise DiskFull(f"no file can be made: {error.strerror}. Try later.") from error
         try:
             yield folder
         finally:

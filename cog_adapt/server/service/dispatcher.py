@@ -7,7 +7,8 @@ it. A slot is free before its answer goes out.
 import asyncio
 from collections.abc import Callable
 
-from cog_adapt.server.errors import IdInUse, NotReady
+from cog_adapt.server.budget import Budgets
+from cog_adapt.server.errors import BudgetSpent, IdInUse, NotReady, TooLarge
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.event_cache import EventCache
 from cog_adapt.server.service.observer import Observer
@@ -30,6 +31,7 @@ class Dispatcher:
         recorder: writes down every change.
         observer: counts and traces every change.
         settings: limits.
+        budgets: bytes of memory.
 
     Attributes:
         workers: today one.
@@ -38,13 +40,19 @@ class Dispatcher:
     """
 
     def __init__(
-        self, config: WorkerConfig, recorder: Recorder, observer: Observer, settings: Settings
+        self,
+        config: WorkerConfig,
+        recorder: Recorder,
+        observer: Observer,
+        settings: Settings,
+        budgets: Budgets,
     ) -> None:
         self.kind = config.kind
         self._recorder, self._observer, self._settings = recorder, observer, settings
+        self._budgets = budgets
         most_waiting = 0 if settings.strict_cog else settings.max_queue
         self.slots = Slots(most_waiting, recorder, observer, self.end)
-        events = RunEvents(self.slots, recorder, observer, self.end)
+        events = RunEvents(self.slots, recorder, observer, self.end, budgets.answers)
         self.workers = self.slots.workers = [Worker(config, events, settings)]
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
         self.event_cache = EventCache(0 if settings.strict_cog else _CACHE_BYTES)
@@ -75,13 +83,17 @@ class Dispatcher:
             IdInUse: a prediction with this id has not ended, here or at another server.
             AtCapacity: all slots are taken, and the settings allow no queue.
             QueueFull: the queue is full.
+            TooLarge: its input alone is more than its owner may have waiting.
+            BudgetSpent: too many bytes wait, of its owner or of all.
             NotReady: the worker has been given up.
             NotRecorded: the database cannot store the prediction.
         """
         if request.key in self.predictions:
             raise IdInUse(f"id {request.id!r} is in use by a prediction that has not ended.")
-        if not is_recovered:
-            self._refuse_if_full()
+        if is_recovered:
+            self._budgets.queue.add(request.owner, request.size)
+        else:
+            self._refuse_if_full(request)
         prediction = Prediction(request, self._settings.cog_stream_history_capacity)
         self.predictions[request.key] = prediction
         try:
@@ -89,18 +101,24 @@ class Dispatcher:
             self._observer.accepted(prediction)
         except BaseException:
             del self.predictions[request.key]
+            self._budgets.queue.free(request.owner, request.size)
             raise
         cancel_at_deadline(prediction, self.cancel)
         self._enqueue(prediction)
         return prediction
 
-    def _refuse_if_full(self) -> None:
+    def _refuse_if_full(self, request: PredictionRequest) -> None:
         if self.slots.given_up is not None:
             raise NotReady(self.slots.given_up)
         excess = len(self.predictions) - self.slots.count
         if not self.waiting.has_room(excess):
             self._observer.rejected("queue full" if self.waiting.most else "busy")
             raise self.waiting.refusal(excess)
+        try:
+            self._budgets.queue.take(request.owner, request.size)
+        except (TooLarge, BudgetSpent):
+            self._observer.rejected("queue bytes")
+            raise
 
     def _enqueue(self, prediction: Prediction) -> None:
         if prediction.is_cancelled:
@@ -133,7 +151,10 @@ class Dispatcher:
         """Free the slot, record the end, and then release the request that waits for the answer."""
         for worker in self.workers:
             worker.running.pop(prediction.run_id, None)
-        self.predictions.pop(prediction.key, None)
+        if self.predictions.pop(prediction.key, None) is not None:
+            owner = prediction.request.owner
+            self._budgets.queue.free(owner, prediction.request.size)
+            self._budgets.answers.free(owner, prediction.answer_bytes)
         prediction.finish(end)
         self._recorder.finished(prediction)
         self._observer.finished(prediction)

@@ -95,6 +95,12 @@ class PredictionRequest(msgspec.Struct, frozen=True):
         return self.id if is_alone else f"{self.owner}/{self.id}"
 
     @property
+    def size(self) -> int:
+        """Bytes of its input in memory."""
+        shares = self.redacted_input is self.input
+        return len(self.input) + (0 if shares else len(self.redacted_input))
+
+    @property
     def recoverable(self) -> bool:
         """Whether the record holds all that another server needs to run the request."""
         return self.durable and self.repeatable
@@ -114,6 +120,8 @@ class Prediction:
 
     Attributes:
         done: resolved when the prediction has ended and its slot is free.
+        answer_bytes: of what it has put out, printed and recorded.
+        overflow: why it is given up; None unless its answer takes too much memory.
     """
 
     def __init__(self, request: PredictionRequest, history: int) -> None:
@@ -128,6 +136,8 @@ class Prediction:
         self.events = EventLog(history)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
+        self.answer_bytes = 0
+        self.overflow: str | None = None
         self.written: asyncio.Task[None] | None = None
         self._history = history
         self._accepted = time.monotonic()
@@ -166,6 +176,7 @@ class Prediction:
         """Reset the prediction after a crash, so that it runs once more."""
         self.status, self.started_at = "starting", None
         self.retries_left -= 1
+        self.answer_bytes = 0
         self._begin()
 
     def add_log(self, source: str, data: str) -> None:

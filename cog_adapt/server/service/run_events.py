@@ -2,6 +2,10 @@
 
 from collections.abc import Callable
 
+import msgspec
+
+from cog_adapt.server.budget import Budget
+from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction
@@ -18,6 +22,7 @@ class RunEvents:
         recorder: writes down every change.
         observer: counts and traces every change.
         end: ends a prediction.
+        answers: bytes that what runs may put out.
     """
 
     def __init__(
@@ -26,8 +31,10 @@ class RunEvents:
         recorder: Recorder,
         observer: Observer,
         end: Callable[[Prediction, Finished], None],
+        answers: Budget,
     ) -> None:
         self._slots, self._recorder, self._observer, self._end = slots, recorder, observer, end
+        self._answers = answers
 
     def on_ready(self, report: Ready, *, is_again: bool) -> None:
         """Fill the slots of a worker."""
@@ -43,18 +50,40 @@ class RunEvents:
         prediction = worker.running.get(report.id)
         if prediction is None:
             return
+        if isinstance(report, Finished):
+            worker.process.crashes.forgive()
+            if prediction.overflow is not None:
+                report = msgspec.structs.replace(report, status="failed", error=prediction.overflow)
+            self._end(prediction, report)
+        elif self._has_room(worker, prediction, report):
+            self._add(prediction, report)
+
+    def _add(self, prediction: Prediction, report: Output | Log | Metric) -> None:
         if isinstance(report, Output):
             prediction.add_output(report.chunk)
             self._recorder.on_output(prediction)
         elif isinstance(report, Log):
             prediction.add_log(report.source, report.data)
             self._recorder.on_log(prediction)
-        elif isinstance(report, Metric):
+        else:
             value = prediction.add_metric(report.name, report.value, report.mode)
             self._observer.on_metric(prediction, report.name, value)
-        else:
-            worker.process.crashes.forgive()
-            self._end(prediction, report)
+
+    def _has_room(
+        self, worker: Worker, prediction: Prediction, report: Output | Log | Metric
+    ) -> bool:
+        """Count what a run has put out; one that puts out too much is ended."""
+        if prediction.overflow is not None:
+            return False
+        size, owner = _size_of(report), prediction.request.owner
+        try:
+            self._answers.take(owner, size, prediction.answer_bytes)
+        except (TooLarge, BudgetSpent) as refusal:
+            prediction.overflow = f"It puts out too much. {refusal}"
+            worker.cancel(prediction.id)
+            return False
+        prediction.answer_bytes += size
+        return True
 
     def on_exit(self, worker: Worker, cause: str) -> None:
         """Fail the predictions of a worker that is gone, unless they may run again."""
@@ -69,10 +98,19 @@ class RunEvents:
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
         if prediction.is_cancelled:
             self._end(prediction, Finished(prediction.id, "canceled"))
+        elif prediction.overflow is not None:
+            self._end(prediction, Finished(prediction.id, "failed", error=prediction.overflow))
         elif prediction.retries_left:
             del worker.running[prediction.run_id]
+            self._answers.free(prediction.request.owner, prediction.answer_bytes)
             prediction.begin_again()
             self._slots.requeue(prediction)
         else:
             error = f"Worker crashed: the model process {cause}"
             self._end(prediction, Finished(prediction.id, "failed", error=error))
+
+
+def _size_of(report: Output | Log | Metric) -> int:
+    if isinstance(report, Output):
+        return len(report.chunk)
+    return len(report.data) if isinstance(report, Log) else len(report.value)

@@ -7,6 +7,7 @@ routes are the server's own, so the number of time series is bounded whatever cl
 import math
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Protocol
 
 from prometheus_client import (
     CollectorRegistry,
@@ -43,6 +44,35 @@ class _ModelGauges(Collector):
             yield GaugeMetricFamily(f"cog_model_{name}", text, value=value)
 
 
+class Used(Protocol):
+    """A budget of bytes.
+
+    Attributes:
+        name: what it is for.
+        used: bytes now.
+        most: bytes allowed.
+    """
+
+    name: str
+    used: int
+    most: float
+
+
+class _BudgetGauges(Collector):
+    """Budgets of bytes, as they are when they are asked for."""
+
+    def __init__(self) -> None:
+        self.budgets: dict[str, Used] = {}
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        used = GaugeMetricFamily("cog_budget_used_bytes", "Bytes held.", labels=["budget"])
+        most = GaugeMetricFamily("cog_budget_limit_bytes", "Bytes allowed.", labels=["budget"])
+        for name, budget in self.budgets.items():
+            used.add_metric([name], budget.used)
+            most.add_metric([name], budget.most)
+        return used, most
+
+
 class Metrics:
     """The server's counters, gauges and histograms, on a registry of their own.
 
@@ -54,6 +84,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._of_model = _ModelGauges()
         self.registry.register(self._of_model)
+        self._budgets = _BudgetGauges()
+        self.registry.register(self._budgets)
         ProcessCollector(registry=self.registry)
         self._count_predictions()
         self._count_model()
@@ -102,6 +134,10 @@ class Metrics:
             "Time from a request's headers to the last byte of its answer.",
             ["method", "route"],
         )
+
+    def watch(self, budget: Used) -> None:
+        """Show a budget from now on."""
+        self._budgets.budgets[budget.name] = budget
 
     def accepted(self, kind: str) -> None:
         """Count a prediction that will run, now or after waiting."""

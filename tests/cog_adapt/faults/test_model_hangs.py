@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.cog_adapt.contract.servers import wait_for
+from tests.cog_adapt.waiting import wait_for
 from tests.cog_adapt.faults.cluster import (
     SECONDS,
     full,

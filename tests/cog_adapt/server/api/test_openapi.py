@@ -157,7 +157,7 @@ def test_streams_are_listed_exactly_where_the_model_streams():
 
 
 LOOK = "200 400 404 409 422 503"
-RUN = "200 202 400 404 406 408 409 413 415 422 429 503"
+RUN = "200 202 400 404 406 408 409 413 415 422 429 503 507"
 OF_ONE = ("prediction_id",)
 OF_OWNER = ("prediction_id", "owner")
 OPERATIONS_BEYOND_COG = {

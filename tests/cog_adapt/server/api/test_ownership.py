@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from cog_adapt.server.middleware.keys import Key, Scope
 from cog_adapt.server.protocol import OWNER_KEY, Finished
-from tests.cog_adapt.server.api.site import until
+from tests.cog_adapt.waiting import until
 
 BOTH: frozenset[Scope] = frozenset({"predict", "train"})
 ANN, BOB = Key("ann", BOTH, "a"), Key("bob-laptop", BOTH, "b", owner="bob")

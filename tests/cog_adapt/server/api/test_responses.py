@@ -45,19 +45,23 @@ def test_every_leaf_of_the_tree_has_a_status():
         (errors.NotStreamable, 406),
         (errors.AtCapacity, 409),
         (errors.IdInUse, 409),
+        (errors.TooLarge, 413),
         (errors.MediaTypeError, 415),
         (errors.InvalidRequest, 422),
         (errors.ShapeError, 422),
+        (errors.BudgetSpent, 429),
         (errors.QueueFull, 429),
         (errors.TooManyReaders, 429),
         (errors.SelfTestError, 500),
         (errors.NotReady, 503),
         (errors.NotRecorded, 503),
         (errors.SelfTestTimeout, 504),
+        (errors.DiskFull, 507),
     ],
 )
 def test_each_error_has_its_status_and_says_why(error, status):
-    made = error("why", 7) if error is errors.QueueFull else error("why")
+    has_time = error in (errors.QueueFull, errors.BudgetSpent)
+    made = error("why", 7) if has_time else error("why")
     answer = error_response(made, strict=False)
     assert answer.status_code == status
     body = json.loads(bytes(answer.body))
@@ -65,7 +69,14 @@ def test_each_error_has_its_status_and_says_why(error, status):
         assert body == {"detail": [{"loc": ["body"], "msg": "why", "type": "value_error"}]}
     else:
         assert body == {"error": "why"} | ({"status": "failed"} if status != 406 else {})
-    assert answer.headers.get("retry-after") == ("7" if error is errors.QueueFull else None)
+    later = {errors.NotReady: "5", errors.NotRecorded: "1", errors.TooManyReaders: "1"}
+    assert answer.headers.get("retry-after") == ("7" if has_time else later.get(error))
+    assert (status in (429, 503)) is ("retry-after" in answer.headers)
+
+
+def test_cog_does_not_say_when_to_try_again():
+    answer = error_response(errors.NotReady("why"), strict=True)
+    assert "retry-after" not in answer.headers
 
 
 @pytest.mark.parametrize("error", [errors.MediaTypeError, errors.JsonError, errors.ShapeError])

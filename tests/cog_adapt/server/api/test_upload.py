@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from cog_adapt.server.api.upload import MOST_AT_ONCE, MOST_OF_AN_OWNER, Uploads, receive_file
-from cog_adapt.server.errors import NoRoom, QueueFull, TooLarge
+from cog_adapt.server.errors import DiskFull, QueueFull, TooLarge
 
 
 def request(*parts, ends=True):
@@ -39,7 +39,7 @@ def test_a_byte_too_many_is_refused_before_it_is_written(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_refused_with_the_cause(tmp_path):
-    with pytest.raises(NoRoom, match=r"No such file or directory\. Try later\."):
+    with pytest.raises(DiskFull, match=r"No such file or directory\. Try later\."):
         asyncio.run(receive_file(request(b"x"), tmp_path / "none" / "a", 10))
 
 

@@ -10,6 +10,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 
+from cog_adapt.server.budget import Budget
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from tests.cog_adapt.server.asgi_client import served
@@ -42,7 +43,13 @@ async def app(scope, receive, send):
 @pytest.fixture(scope="module")
 def address():
     with served(
-        BodyLimitMiddleware(app, max_bytes=100_000, pause_seconds=0.4), ShortDeadlines
+        BodyLimitMiddleware(
+            app,
+            max_bytes=100_000,
+            pause_seconds=0.4,
+            budget=Budget("bodies", "BODY_BYTES", 10**9),
+        ),
+        ShortDeadlines,
     ) as address:
         yield address
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cog_adapt.server.budget import Budgets
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.protocol import Kind, Run
 from cog_adapt.server.records import Records
@@ -54,6 +55,7 @@ class Harness:
 
     def __init__(self, folder, **settings):
         self.settings = Settings(**{"data_dir": folder, "max_queue": 5, **settings})
+        self.budgets = Budgets.of(self.settings)
         self.records = Records.open(None, folder)
         self.webhooks = Webhooks(self.records, Egress(()), WebhookSigner("test", None, None))
         self.observer = Observer(Metrics(), Traces.from_environment())
@@ -75,6 +77,7 @@ class Harness:
             self.recorder,
             self.observer,
             self.settings,
+            self.budgets,
         )
         dispatcher.lead.process = PlayedProcess()
         return dispatcher
@@ -82,7 +85,8 @@ class Harness:
     async def submit(self, name, kind="predict", **more):
         inputs = b'{"name": "x"}'
         dispatcher = self.dispatcher if kind == "predict" else self.trainings
-        request = PredictionRequest(name, kind, inputs, inputs, **{"durable": True, **more})
+        given: dict[str, Any] = {"input": inputs, "redacted_input": inputs, "durable": True}
+        request = PredictionRequest(name, kind, **(given | more))
         return await dispatcher.submit(request)
 
     async def status(self, name):

@@ -8,8 +8,8 @@ from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersAnswered, 
 from cog_adapt.server.errors import (
     AdapterError,
     AdapterTimeout,
+    DiskFull,
     InvalidRequest,
-    NoRoom,
     NotFound,
     NotReady,
     QueueFull,
@@ -59,7 +59,7 @@ def test_each_answer_reaches_the_one_who_asked():
     [
         ("not found", NotFound),
         ("input", InvalidRequest),
-        ("storage", NoRoom),
+        ("storage", DiskFull),
         ("unknown", AdapterError),
     ],
 )

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from cog_adapt.server.api.responses import STATUSES
-from cog_adapt.server.errors import AtCapacity, IdInUse, NotReady, QueueFull
-from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Metric, Output
+from cog_adapt.server.budget import Budgets
+from cog_adapt.server.errors import AtCapacity, BudgetSpent, IdInUse, NotReady, QueueFull, TooLarge
+from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Metric, Output
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.service.harness import Harness
@@ -249,6 +250,34 @@ def test_one_id_of_two_owners_is_two_runs(play):
     play(scene)
 
 
+def test_waiting_inputs_are_limited_in_bytes(play):
+    async def scene(harness):
+        harness.settings, counted = Settings(max_queue=9, queue_bytes=40), []
+        harness.budgets = Budgets.of(harness.settings)
+        harness.dispatcher = harness.open_dispatcher("predict")
+        harness.observer.rejected = counted.append
+        inputs = b'{"name": "x"}'  # 13 bytes
+        for number in range(3):
+            await harness.submit(f"p{number}")
+        with pytest.raises(BudgetSpent, match="QUEUE_BYTES") as refused:
+            await harness.submit("more")
+        assert STATUSES[type(refused.value)] == 429
+        with pytest.raises(TooLarge):
+            await harness.submit("large", input=b"x" * 41)
+        assert (counted, harness.budgets.queue.used) == (["queue bytes"] * 2, 39)
+        assert harness.dispatcher.cancel("p2")
+        await harness.submit("again")
+        recovered = PredictionRequest("old", "predict", inputs, inputs)
+        await harness.dispatcher.submit(recovered, is_recovered=True)
+        for name in ("p0", "p1", "again", "old"):
+            harness.dispatcher.cancel(name)
+            harness.dispatcher.lead.on_report(Finished(name, "canceled"))
+            await harness.flush()
+        assert harness.budgets.queue.used == 0
+
+    play(scene)
+
+
 def test_no_two_runs_have_one_id():
     """Without keys, ids of plain Cog may have slashes."""
     asked = [("a/b", ""), ("b", "a"), ("/b", "a"), ("b", ""), ("/a/b", "")]
@@ -257,3 +286,36 @@ def test_no_two_runs_have_one_id():
         for name, owner in asked
     ]
     assert len({request.run_id for request in requests}) == len(asked)
+
+
+def test_one_owner_cannot_fill_the_queue(play):
+    async def scene(harness):
+        harness.settings = Settings(max_queue=9, queue_bytes=60)
+        harness.budgets = Budgets.of(harness.settings)
+        harness.dispatcher = harness.open_dispatcher("predict")
+        await harness.submit("a", context={OWNER_KEY: "ann"})
+        await harness.submit("b", context={OWNER_KEY: "ann"})
+        with pytest.raises(BudgetSpent, match="your 26 bytes"):
+            await harness.submit("c", context={OWNER_KEY: "ann"})
+        await harness.submit("d", context={OWNER_KEY: "bob"})
+
+    play(scene)
+
+
+def test_what_puts_out_too_much_is_ended_with_the_reason(play):
+    async def scene(harness):
+        harness.settings = Settings(answer_bytes=10)
+        harness.budgets = Budgets.of(harness.settings)
+        harness.dispatcher = harness.open_dispatcher("predict")
+        lead, prediction = harness.dispatcher.lead, await harness.submit("a", durable=False)
+        lead.on_report(Output("a", b'"12345"'))
+        lead.on_report(Log("a", "stdout", "abcd"))
+        lead.on_report(Output("a", b'"6"'))
+        assert lead.process.said[-1] == Cancel("a")
+        lead.on_report(Finished("a", "canceled"))
+        assert (prediction.status, bytes(prediction.output)) == ("failed", b'"12345"')
+        assert "11 bytes are more than the 10" in prediction.error
+        assert "ANSWER_BYTES" in prediction.error
+        assert harness.budgets.answers.used == harness.budgets.queue.used == 0
+
+    play(scene)

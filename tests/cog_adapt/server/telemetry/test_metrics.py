@@ -4,6 +4,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from cog_adapt.server.budget import Budget
 from cog_adapt.server.telemetry.metrics import SECONDS, Metrics
 
 
@@ -140,6 +141,8 @@ histogram cog_http_request_duration_seconds: \
 Time from a request's headers to the last byte of its answer.
 gauge cog_model_device_memory_bytes: Memory that the model process holds on its device.
 gauge cog_model_process_memory_bytes: Resident memory of the model process.
+gauge cog_budget_limit_bytes: Bytes allowed.
+gauge cog_budget_used_bytes: Bytes held.
 gauge cog_model_adapter_cache_entries: Adapters held ready by the model process.
 gauge cog_model_mine: A number reported by the model process.
 """
@@ -168,3 +171,11 @@ def test_buckets_rise_from_a_millisecond_to_an_hour():
     assert SECONDS == (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
                        1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
     # fmt: on
+
+
+def test_a_budget_is_shown_as_it_is_when_it_is_asked_for(metrics):
+    budget = Budget("events", "EVENT_BYTES", 100)
+    metrics.watch(budget)
+    budget.take("ann", 30)
+    assert read(metrics, "cog_budget_used_bytes", budget="events") == 30
+    assert read(metrics, "cog_budget_limit_bytes", budget="events") == 100

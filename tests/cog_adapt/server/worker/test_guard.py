@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.worker import guard
-from tests.cog_adapt.server.worker.conftest import SECONDS, is_alive, wait_until
+from tests.cog_adapt.server.worker.conftest import SECONDS, is_alive
+from tests.cog_adapt.waiting import wait_until
 
 FRONT = """
 import os, signal, subprocess, sys, time

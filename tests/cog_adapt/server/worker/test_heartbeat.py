@@ -8,7 +8,8 @@ import pytest
 from cog_adapt.server.protocol import Beat
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.heartbeat import Heartbeat
-from tests.cog_adapt.server.worker.conftest import SECONDS, wait_until
+from tests.cog_adapt.server.worker.conftest import SECONDS
+from tests.cog_adapt.waiting import wait_until
 
 SOURCE = """
     import ctypes, time

@@ -1,0 +1,177 @@
+"""How many bytes may be held at once: in all, and by each owner.
+
+What is not set is a part of the machine's memory or disk, of the cgroup's where that has less; it
+is computed once, at the start.
+"""
+
+import functools
+import math
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cog_adapt.server.errors import BudgetSpent, TooLarge
+from cog_adapt.server.settings import Settings
+
+_RETRY_AFTER: Final = 1
+_CGROUP = Path("/sys/fs/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")
+
+
+class Budget:
+    """Bytes of one use of memory or disk. Belongs to one thread.
+
+    Args:
+        name: of the use, for metrics and words.
+        setting: that the operator changes it by.
+        most: bytes in all.
+        share: of them that one owner may use; who asks without a key has no name, and may use all.
+
+    Attributes:
+        used: bytes now.
+    """
+
+    def __init__(self, name: str, setting: str, most: float, share: float = 1.0) -> None:
+        self.name, self.setting, self.most = name, setting, most
+        self.used = 0
+        self._most_of_owner = most * share
+        self._by_owner: dict[str, int] = {}
+
+    def limit_of(self, owner: str) -> float:
+        """Return how many bytes an owner may use."""
+        return self._most_of_owner if owner else self.most
+
+    def used_by(self, owner: str) -> int:
+        """Return how many bytes an owner uses now."""
+        return self._by_owner.get(owner, 0)
+
+    def take(self, owner: str, size: int, held: int = 0) -> None:
+        """Use so many bytes more.
+
+        Args:
+            owner: who uses them; empty where no keys are set.
+            size: of what is added.
+            held: of the same body, input or answer before.
+
+        Raises:
+            TooLarge: one alone is more than its owner may use.
+            BudgetSpent: together with others it is too much now.
+        """
+        used, limit = self._by_owner.get(owner, 0), self.limit_of(owner)
+        if used + size > limit or self.used + size > self.most:
+            raise self._refusal(owner, size, held)
+        self.add(owner, size)
+
+    def add(self, owner: str, size: int) -> None:
+        """Count what cannot be refused."""
+        self.used += size
+        self._by_owner[owner] = self._by_owner.get(owner, 0) + size
+
+    def free(self, owner: str, size: int) -> None:
+        """Use so many bytes no longer."""
+        self.used -= size
+        left = self._by_owner.get(owner, 0) - size
+        if left:
+            self._by_owner[owner] = left
+        else:
+            self._by_owner.pop(owner, None)
+
+    def is_over(self, owner: str) -> bool:
+        """Return whether more is used than may be, in all or by this owner."""
+        return self.used > self.most or self._by_owner.get(owner, 0) > self.limit_of(owner)
+
+    def _refusal(self, owner: str, size: int, held: int) -> TooLarge | BudgetSpent:
+        limit = self.limit_of(owner)
+        by = f"{self.setting} and OWNER_SHARE" if owner else self.setting
+        if held + size > limit:
+            return TooLarge(
+                f"{self.name}: {held + size} bytes are more than the {limit:.0f} that one caller "
+                f"may use ({by}). Send less, or files as URLs."
+            )
+        if self.used_by(owner) + size > limit:
+            return BudgetSpent(
+                f"{self.name}: your {self.used_by(owner)} bytes and {size} more exceed the "
+                f"{limit:.0f} that one caller may use ({by}). Try again when others have ended.",
+                _RETRY_AFTER,
+            )
+        return BudgetSpent(
+            f"{self.name}: {self.used} bytes are in use and {size} more exceed {self.most:.0f} "
+            f"({self.setting}). Try again later.",
+            _RETRY_AFTER,
+        )
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The budgets of a server's memory.
+
+    Attributes:
+        queue: inputs of predictions that wait or run.
+        events: kept for those who follow, live or late.
+        answers: outputs, logs and metrics of predictions that run.
+    """
+
+    queue: Budget
+    events: Budget
+    answers: Budget
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Budgets":
+        """Make them by the settings; Cog has none."""
+        return cls(
+            queue=_in_memory("waiting inputs", "QUEUE_BYTES", settings.queue_bytes, 8, settings),
+            events=_in_memory("events", "EVENT_BYTES", settings.event_bytes, 64, settings),
+            answers=_in_memory("answers", "ANSWER_BYTES", settings.answer_bytes, 8, settings),
+        )
+
+    def __iter__(self) -> Iterator[Budget]:
+        return iter((self.queue, self.events, self.answers))
+
+
+def body_budget(settings: Settings) -> Budget:
+    """Make the budget of bodies that are being received and served."""
+    return _in_memory("request bodies", "BODY_BYTES", settings.body_bytes, 8, settings)
+
+
+def _in_memory(name: str, setting: str, most: int | None, part: int, settings: Settings) -> Budget:
+    if settings.strict_cog:
+        return Budget(name, setting, math.inf)
+    return Budget(name, setting, most or memory_bytes() // part, settings.owner_share)
+
+
+@functools.cache
+def memory_bytes() -> int:
+    """Return the machine's memory, or the least limit of the cgroups that this process is in."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _limit_files():
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        if text.isdecimal():  # `max` is none
+            limits.append(int(text))
+    return min(limits)
+
+
+def _limit_files() -> Iterator[Path]:
+    """Yield the files of cgroup's limits, of either version, those of every level."""
+    yield _CGROUP / "memory" / "memory.limit_in_bytes"
+    yield _CGROUP / "memory.max"
+    try:
+        lines = _OWN_CGROUP.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, _, path = line.split(":", 2)
+        own = _CGROUP / path.lstrip("/")
+        yield from (level / "memory.max" for level in (own, *own.parents) if level != _CGROUP)
+
+
+def free_disk_bytes(folder: Path) -> int:
+    """Return the free space of the disk that a folder lies on, or will."""
+    whole = folder.absolute()
+    existing = next(each for each in (whole, *whole.parents) if each.exists())
+    return shutil.disk_usage(existing).free

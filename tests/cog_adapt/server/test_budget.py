@@ -1,0 +1,106 @@
+"""How many bytes may be held, in all and by each owner."""
+
+import math
+import shutil
+
+import pytest
+
+from cog_adapt.server import budget as module
+from cog_adapt.server.budget import Budget, Budgets, body_budget, free_disk_bytes, memory_bytes
+from cog_adapt.server.errors import BudgetSpent, TooLarge
+from cog_adapt.server.settings import Settings
+
+
+@pytest.fixture
+def budget():
+    return Budget("inputs", "QUEUE_BYTES", 100, 0.5)
+
+
+def test_what_is_taken_is_used_until_it_is_freed(budget):
+    budget.take("ann", 30)
+    budget.take("bob", 20)
+    assert (budget.used, budget.used_by("ann"), budget.used_by("bob")) == (50, 30, 20)
+    budget.free("ann", 30)
+    assert (budget.used, budget.used_by("ann"), list(budget._by_owner)) == (20, 0, ["bob"])
+
+
+def test_one_owner_may_use_a_share_and_who_has_no_name_all(budget):
+    budget.take("ann", 50)
+    with pytest.raises(BudgetSpent, match=r"your 50 bytes and 1 more exceed the 50 .*OWNER_SHARE"):
+        budget.take("ann", 1)
+    budget.take("bob", 50)
+    budget.free("ann", 50)
+    budget.free("bob", 50)
+    budget.take("", 100)
+
+
+def test_all_together_may_use_no_more_than_the_limit(budget):
+    budget.take("ann", 40)
+    budget.take("bob", 40)
+    with pytest.raises(BudgetSpent, match=r"80 bytes are in use and 30 more exceed 100 \(QUEUE_"):
+        budget.take("cid", 30)
+    assert (budget.used, budget.used_by("cid")) == (80, 0)
+
+
+def test_what_alone_is_too_large_is_told_so(budget):
+    with pytest.raises(TooLarge, match=r"inputs: 51 bytes are more than the 50 .*OWNER_SHARE"):
+        budget.take("ann", 51)
+    budget.take("ann", 40)
+    with pytest.raises(TooLarge, match="inputs: 51 bytes"):
+        budget.take("ann", 11, held=40)
+    with pytest.raises(TooLarge, match=r"101 bytes are more than the 100 .*\(QUEUE_BYTES\)"):
+        budget.take("", 101)
+
+
+def test_what_cannot_be_refused_is_counted(budget):
+    budget.add("ann", 60)
+    assert (budget.used, budget.is_over("ann"), budget.is_over("bob")) == (60, True, False)
+    budget.add("", 41)
+    assert budget.is_over("bob")
+
+
+def test_the_limits_are_what_is_set_or_a_part_of_the_memory(monkeypatch):
+    monkeypatch.setattr(module, "memory_bytes", lambda: 6400)
+    budgets = Budgets.of(Settings(queue_bytes=10, owner_share=0.1))
+    assert [each.most for each in budgets] == [10, 100, 800]
+    assert [each.setting for each in budgets] == ["QUEUE_BYTES", "EVENT_BYTES", "ANSWER_BYTES"]
+    assert budgets.queue.limit_of("ann") == 1
+    assert body_budget(Settings()).most == 800
+    assert body_budget(Settings(body_bytes=7)).most == 7
+
+
+def test_cog_has_no_budgets():
+    budgets = Budgets.of(Settings(strict_cog=True, queue_bytes=1))
+    assert {each.most for each in (*budgets, body_budget(Settings(strict_cog=True)))} == {math.inf}
+
+
+@pytest.mark.parametrize(
+    ("files", "least"),
+    [
+        ({}, 4000),
+        ({"memory.max": "max"}, 4000),
+        ({"memory.max": "3000\n"}, 3000),
+        ({"memory/memory.limit_in_bytes": "2000"}, 2000),
+        ({"a/memory.max": "1000", "a/b/memory.max": "max", "memory.max": "3000"}, 1000),
+        ({"memory.max": "9000"}, 4000),
+    ],
+)
+def test_the_memory_is_the_machines_or_the_least_of_its_cgroups(
+    files, least, tmp_path, monkeypatch
+):
+    (tmp_path / "own").write_text("0::/a/b\n")
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(module, "_CGROUP", tmp_path)
+    monkeypatch.setattr(module, "_OWN_CGROUP", tmp_path / "own")
+    pages = {"SC_PAGE_SIZE": 4, "SC_PHYS_PAGES": 1000}
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    assert memory_bytes.__wrapped__() == least
+    monkeypatch.setattr(module, "_OWN_CGROUP", tmp_path / "none")
+    assert memory_bytes.__wrapped__() >= least
+
+
+def test_the_disk_is_asked_for_a_folder_that_is_not_there_yet(tmp_path):
+    free = shutil.disk_usage(tmp_path).free
+    assert free_disk_bytes(tmp_path / "a" / "b") == pytest.approx(free, rel=0.1)
