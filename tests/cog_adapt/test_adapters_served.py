@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import safetensors
 
-from tests.cog_adapt.waiting import wait_for
 from tests.cog_adapt.contract.serving import serving
+from tests.cog_adapt.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 TICKETS = ROOT / "examples" / "tickets.jsonl"

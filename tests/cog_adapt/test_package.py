@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import cog_adapt
+from tests.cog_adapt.present import present
 
 ROOT = Path(__file__).parents[2]
 DOORS = [
@@ -66,10 +67,10 @@ def test_a_type_checker_sees_the_same_names_in_the_same_modules():
         node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0
     ]
     seen = {
-        name.asname: node.module.removeprefix("cog_adapt.")
+        name.asname: present(node.module).removeprefix("cog_adapt.")
         for node in imports
         for name in node.names
-        if node.module.startswith("cog_adapt.")
+        if present(node.module).startswith("cog_adapt.")
     }
     assert seen == cog_adapt._MODULES
 
@@ -101,7 +102,7 @@ def parts_of_the_package(text):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name.startswith("cog_adapt.")}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cog_adapt."):
-            found.add(node.module)
+            found.add(present(node.module))
         elif isinstance(node, ast.ImportFrom) and node.module == "cog_adapt":
             found |= {alias.name for alias in node.names} - {*cog_adapt.__all__}
     return found

@@ -5,12 +5,13 @@ import random
 import pytest
 
 from bench.house.planted import modules, plant
+from tests.cog_adapt.present import present
 
 
 def planted(source):
     """All mistakes that some draws plant, without white space."""
     found = (plant(source, random.Random(seed)) for seed in range(40))
-    return {"".join(each[0].split()) for each in found}
+    return {"".join(present(each)[0].split()) for each in found}
 
 
 @pytest.mark.parametrize(

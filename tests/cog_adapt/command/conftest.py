@@ -20,6 +20,7 @@ from cog_adapt.command.app import app
 from cog_adapt.command.client import Client
 from cog_adapt.command.local_server import local_server
 from cog_adapt.server.schema.openapi import openapi_schema
+from tests.cog_adapt.present import present
 from tests.cog_adapt.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -179,7 +180,7 @@ class Command:
 
     def wait_for(self, line: str) -> None:
         """Read standard error up to a line."""
-        for found in self.process.stderr:
+        for found in present(self.process.stderr):
             if found.startswith(line):
                 return
         raise AssertionError(f"ended without {line!r}")

@@ -9,6 +9,7 @@ import pytest
 
 from cog_adapt.command import cog_server as module
 from cog_adapt.command.cog_server import CogServer, ServerStartError, cog_server
+from tests.cog_adapt.present import NOT_USED, present
 from tests.cog_adapt.server.schema.test_openapi_enforced import PREDICT, write_project
 
 
@@ -37,7 +38,7 @@ def test_a_busy_server_is_asked_again_a_bounded_number_of_times(tmp_path, monkey
     answers = iter([409, 409, 200, 409, 409, 409])
     transport = httpx2.MockTransport(lambda _: httpx2.Response(next(answers)))
     with httpx2.Client(transport=transport) as client:
-        server = CogServer("http://coglet", tmp_path / "log", None, client)
+        server = CogServer("http://coglet", tmp_path / "log", NOT_USED, client)
         assert server.post("/predictions", {}).status_code == 200
         assert server.post("/predictions", {}, busy_attempts=1).status_code == 409
         assert server.post("/predictions", {}, busy_attempts=2).status_code == 409
@@ -48,7 +49,7 @@ def test_it_is_asked_to_end_before_it_is_killed():
     code = "import signal, sys\nsignal.signal(15, lambda *_: sys.exit(7))\nprint()\nsignal.pause()"
     command = [sys.executable, "-u", "-c", code]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-    process.stdout.readline()
+    present(process.stdout).readline()
     module._stop(process)
-    process.stdout.close()
+    present(process.stdout).close()
     assert process.returncode == 7

@@ -70,7 +70,7 @@ def press_ctrl_c():
 
 def test_without_ctrl_c_nothing_is_canceled_and_the_handler_is_put_back():
     before, said = signal.getsignal(signal.SIGINT), []
-    with canceling(lambda: said.append("cancel"), said.append) as state:
+    with canceling(lambda: bool(said.append("cancel")), said.append) as state:
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
     assert (state.once, said) == (False, [])

@@ -15,6 +15,7 @@ from cog_adapt.command.local_server import local_server
 from cog_adapt.server.errors import UnavailableError
 from cog_adapt.server.middleware.keys import read_keys
 from tests.cog_adapt.command.conftest import ROOT, make_folder, wait_until_gone
+from tests.cog_adapt.present import present
 from tests.cog_adapt.waiting import wait_until
 
 
@@ -106,7 +107,7 @@ def test_it_is_started_in_a_session_of_its_own_on_the_loopback_interface(stand_i
     assert options["env"]["PORT"] == "1"  # a variable that is given wins
     (known,) = read_keys(line)
     assert known.scopes == {"predict", "train"}
-    assert known.digest == hashlib.sha256(key.encode()).hexdigest()
+    assert known.digest == hashlib.sha256(present(key).encode()).hexdigest()
     assert re.fullmatch(r"http://127.0.0.1:\d+", url)
     assert not Path(options["env"]["API_KEYS_FILE"]).parent.exists()
 

@@ -14,6 +14,7 @@ import pytest
 from cog_adapt.command.cog_server import write_schema
 from tests.cog_adapt.container.base_image import ROOT
 from tests.cog_adapt.container.containers import example_file, running
+from tests.cog_adapt.present import present
 
 OPTIONS = ("--shm-size", "6g", "-e", "LOG_FORMAT=console")
 TRAIN = ("python", "-m", "cog.server.http", "--x-mode", "train")
@@ -45,7 +46,7 @@ def cog_image(build, tmp_path_factory) -> str:
     write_schema(context, predict="predict.py:Predictor", train="train.py:Trainer")
     dockerfile = (ROOT / "Dockerfile").read_text()
     installed = re.match(r"(?s).*?\n(?=COPY cog\.yaml )", dockerfile)
-    return build("cog-adapt-test-cog", installed[0] + LIKE_COG, context)
+    return build("cog-adapt-test-cog", present(installed)[0] + LIKE_COG, context)
 
 
 @pytest.fixture(scope="module")

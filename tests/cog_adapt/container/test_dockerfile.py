@@ -12,6 +12,7 @@ import pytest
 
 from cog_adapt.server.cogfile import read_cogfile
 from tests.cog_adapt.container.base_image import ROOT
+from tests.cog_adapt.present import present
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 IMPORTED_BY_NAME = ("predict.py", "train.py")  # COG_PREDICT_TYPE_STUB, COG_TRAIN_TYPE_STUB
@@ -98,11 +99,12 @@ def test_the_environment_says_what_cog_build_would_write():
     assert variables()["COG_PREDICT_TYPE_STUB"] == cogfile.predict_reference
     assert variables()["COG_TRAIN_TYPE_STUB"] == cogfile.train
     concurrency = re.search(r"@concurrent\(max=(\d+)\)", (ROOT / "predict.py").read_text())
-    assert variables()["COG_MAX_CONCURRENCY"] == concurrency[1]
+    assert variables()["COG_MAX_CONCURRENCY"] == present(concurrency)[1]
 
 
 def test_the_base_has_the_python_of_cog_yaml():
-    version = re.search(r'python_version: "([\d.]+)"', (ROOT / "cog.yaml").read_text())[1]
+    found = re.search(r'python_version: "([\d.]+)"', (ROOT / "cog.yaml").read_text())
+    version = present(found)[1]
     assert instructions("FROM") == [f"python:{version}-slim"]
 
 

@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-from tests.cog_adapt.waiting import wait_for
 from tests.cog_adapt.faults.cluster import (
     SECONDS,
     full,
@@ -15,6 +14,7 @@ from tests.cog_adapt.faults.cluster import (
     submit,
     until_gone,
 )
+from tests.cog_adapt.waiting import wait_for
 
 HUNG = "hung: it sent no heartbeat for 2 s (HANG_SECONDS), and was killed"
 PATIENT = {"HANG_SECONDS": "2"}

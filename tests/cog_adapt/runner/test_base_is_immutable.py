@@ -21,6 +21,7 @@ from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.inference import Query
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import SHAPES, Cancelled, examples, inputs, labels
+from tests.cog_adapt.present import present
 
 CYCLES = 200
 RUNS = [*((shape, "fp32") for shape in SHAPES), ("letters", "bf16"), ("images", "fp16")]
@@ -146,7 +147,7 @@ def inject_into_caller(runner, draw, shape):
     thread.start()
     time.sleep(draw.uniform(0, 0.012))
     reached = ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread.ident), ctypes.py_object(Cancelled)
+        ctypes.c_ulong(present(thread.ident)), ctypes.py_object(Cancelled)
     )
     injected.set()
     thread.join()

@@ -110,9 +110,7 @@ def test_values_are_frozen():
             value.rank = value.device = 2
 
 
-@pytest.mark.parametrize(
-    "name", ["BATCH_SIZE", "SERVED_ADAPTERS", "CHECKPOINT_DAYS"]
-)
+@pytest.mark.parametrize("name", ["BATCH_SIZE", "SERVED_ADAPTERS", "CHECKPOINT_DAYS"])
 def test_one_is_the_least_of_what_is_counted(name):
     settings = RunnerSettings.from_environment({name: "1"})
     assert getattr(settings, name.lower()) == 1

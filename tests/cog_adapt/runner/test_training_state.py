@@ -18,6 +18,7 @@ from cog_adapt.runner.training_state import (
     save_state,
 )
 from tests.cog_adapt.models import SHAPES, examples
+from tests.cog_adapt.present import NOT_USED
 
 
 def states_of(shape="caching", precision="fp32", **changes):
@@ -107,7 +108,7 @@ def test_the_float16_scale_goes_on_where_it_was():
     precision = Precision(torch.device("cpu"), torch.float16)
 
     def step():
-        return GradientStep(module, None, torch.optim.AdamW, precision, frozenset())
+        return GradientStep(module, NOT_USED, torch.optim.AdamW, precision, frozenset())
 
     first, again = step(), step()
     first.scaler.load_state_dict(

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from cog_adapt.server.cogfile import Cogfile, read_cogfile
 from cog_adapt.server.errors import ConfigError
+from tests.cog_adapt.present import present
 
 WHOLE = """\
 build:
@@ -46,9 +47,9 @@ def test_reads_what_the_server_needs_and_leaves_the_rest_to_cog(tmp_path):
     cogfile = read(tmp_path, WHOLE)
     assert cogfile.predict_reference == "predict.py:Predictor"
     assert cogfile.train == "train.py:train"
-    assert cogfile.concurrency.max == 2
+    assert present(cogfile.concurrency).max == 2
     assert cogfile.environment == ["HF_HOME=/cache", "EMPTY=", "LINES=a\nb"]
-    assert cogfile.observability.traces.trace_header_format == "w3c"
+    assert present(present(cogfile.observability).traces).trace_header_format == "w3c"
     assert "build" not in Cogfile.model_fields
 
 
@@ -127,7 +128,7 @@ def test_every_mistake_has_a_line_of_its_own(tmp_path):
 
 def test_names_like_reserved_ones_are_allowed(tmp_path):
     text = "environment: [PATHS=1, MY_PATH=1, CUDA=1, XCUDA_HOME=1]"
-    assert len(read(tmp_path, text).environment) == 4
+    assert len(present(read(tmp_path, text).environment)) == 4
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path):

@@ -176,7 +176,7 @@ def test_a_signal_ends_the_server_unless_it_awaits_its_shutdown(server, flags, n
 
 
 def test_the_end_drains_and_a_second_interrupt_gives_up(server, monkeypatch):
-    calls = []
+    calls: list[object] = []
     monkeypatch.setattr(uvicorn.Server, "shutdown", lambda *_: asyncio.sleep(0))
     one = server(drain_seconds=7)
     service = SimpleNamespace(drain=calls.append, give_up=lambda: calls.append("give up"))

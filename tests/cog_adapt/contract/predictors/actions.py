@@ -210,7 +210,7 @@ class Predictor(BaseRunner):
 
     def metric(self, text, seconds, file):
         """Record metrics given as Python text, and return what was raised."""
-        raised = []
+        raised: list[list[str] | None] = []
         for name, value, *mode in eval(text):
             try:
                 self.record_metric(name, value, **({"mode": mode[0]} if mode else {}))

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tests.cog_adapt.present import present
+
 
 def squares(output: Tensor) -> Tensor:
     return (output - 0.3).pow(2).flatten(1).mean(1)
@@ -96,7 +98,7 @@ class Faults(list[Fault]):
         module = rest.pop("module", self.place)
 
         def register(kind: Any) -> Any:
-            make = hosted(kind, self.host)
+            make = hosted(kind, present(self.host))
             self.append(Fault(make, code, module, token, **{**self.defaults, **rest}))
             return kind
 
@@ -124,7 +126,7 @@ class HealthyModels(list[Healthy]):
 
     def part(self, kind: Any) -> Any:
         """Register the class of the host's part."""
-        self.append(Healthy(hosted(kind, self.host), **self.defaults))
+        self.append(Healthy(hosted(kind, present(self.host)), **self.defaults))
         return kind
 
 

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
 from cog_adapt.runner.gradients.report import NOWHERE
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import Block, Tower
 from tests.cog_adapt.runner.gradients.flows import ran, tower
 from tests.cog_adapt.runner.gradients.test_backward_trace import Silent
@@ -121,7 +122,7 @@ def test_comparisons_count_as_steps_where_the_loss_is_flat() -> None:
 
 def test_an_error_of_backward_is_placed_where_it_was_raised() -> None:
     flow = ran(tower(lambda self, h: Raising.apply(h)))
-    assert "raise ValueError" in flow.diagnosis.backward_raised(flow.backward_error).line
+    assert "raise ValueError" in flow.diagnosis.backward_raised(present(flow.backward_error)).line
 
 
 def test_a_write_to_a_saved_tensor_is_placed_at_the_write() -> None:
@@ -132,7 +133,7 @@ def test_a_write_to_a_saved_tensor_is_placed_at_the_write() -> None:
         return product
 
     flow = ran(tower(overwriting))
-    place = flow.diagnosis.backward_raised(flow.backward_error)
+    place = flow.diagnosis.backward_raised(present(flow.backward_error))
     assert place.module == "blocks.1 (Spoilt)"
     assert "kept.add_(1)" in place.line
 
@@ -157,7 +158,7 @@ def test_a_backward_of_too_few_gradients_is_placed_at_its_definition() -> None:
             return TooFew.apply(h, self.scale)
 
     flow = ran(Tower(Scaled()))
-    place = flow.diagnosis.backward_raised(flow.backward_error)
+    place = flow.diagnosis.backward_raised(present(flow.backward_error))
     assert "def backward(ctx, gradient: Tensor) -> Tensor:" in place.line
 
 
@@ -168,5 +169,5 @@ def test_a_backward_inside_the_loss_is_placed() -> None:
         return losses
 
     flow = ran(tower(), loss=inside)
-    place = flow.diagnosis.backward_raised(flow.backward_error)
+    place = flow.diagnosis.backward_raised(present(flow.backward_error))
     assert "losses.mean().backward()" in place.line

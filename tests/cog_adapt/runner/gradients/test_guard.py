@@ -57,7 +57,7 @@ def hook(module: nn.Module) -> None:
 
 
 def lose_table(module: nn.Module) -> None:
-    module._table = None
+    module._table = None  # type: ignore[assignment]
 
 
 CHANGES = {

@@ -10,6 +10,7 @@ from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.differences import SIXTEEN_BIT
 from cog_adapt.runner.gradients.operation import Operation, apart, close
 from tests.cog_adapt.models import SpectralNet, seeded_module
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import rows
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, tower
 
@@ -30,7 +31,7 @@ def trained(module: nn.Module, **rest) -> Operation:
 def test_inference_that_repeats_lays_the_ground() -> None:
     operation = served(tower())
     subject = operation.subject
-    assert torch.equal(operation.served, subject.serve(subject.base, subject.seed))
+    assert torch.equal(present(operation.served), subject.serve(subject.base, subject.seed))
     assert operation.exam.grounds == {"served"}
     assert found(operation.flow) == []
 

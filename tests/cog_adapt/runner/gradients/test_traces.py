@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.traces import Traces, keeper_of
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, tower
 
@@ -64,7 +65,7 @@ def test_keepers_are_found_in_attributes_lists_and_dicts() -> None:
 
 def test_a_base_that_answers_otherwise_has_changed() -> None:
     traces = traces_of(tower())
-    traces.operation.served = traces.operation.served + 1
+    traces.operation.served = present(traces.operation.served) + 1
     traces.judge_base()
     finding = only(traces.operation.flow)
     assert (finding.code, finding.level) == ("base-changed", "FAIL")
@@ -73,7 +74,7 @@ def test_a_base_that_answers_otherwise_has_changed() -> None:
 
 def test_answers_are_not_compared_where_inference_did_not_repeat() -> None:
     traces = traces_of(tower())
-    traces.operation.served = traces.operation.served + 1
+    traces.operation.served = present(traces.operation.served) + 1
     traces.exam.grounds.clear()
     traces.judge_base()
     assert found(traces.operation.flow) == []

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.update import Update, _entries, _largest
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, sgd, tower
 
@@ -138,7 +139,7 @@ def test_serving_during_a_step_answers_as_before() -> None:
 
 def test_serving_that_a_step_disturbs_is_a_race() -> None:
     update = update_of(tower())
-    update.operation.served = update.operation.served + 1
+    update.operation.served = present(update.operation.served) + 1
     update.serve_meanwhile()
     finding = only(update.flow)
     assert (finding.code, finding.level) == ("race", "FAIL")

@@ -1,5 +1,7 @@
 """What the document says of adapters is what is answered and taken."""
 
+from typing import Any
+
 import jsonschema
 import pytest
 
@@ -7,7 +9,7 @@ from cog_adapt.server.api.adapter_shapes import CHANGES, Adapter, refusals
 from cog_adapt.server.api.responses import STATUSES
 from tests.cog_adapt.server.kept_adapters import SLOTS, KeptAdapters
 
-SCHEMA = CHANGES["requestBody"]["content"]["application/json"]["schema"]
+SCHEMA: Any = CHANGES["requestBody"]["content"]["application/json"]["schema"]
 
 
 def test_an_adapter_of_a_predictor_is_one_of_the_document():

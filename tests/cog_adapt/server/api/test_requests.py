@@ -21,6 +21,7 @@ from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.problems import InvalidInputs
 from cog_adapt.server.schema.validation import REDACTED, InputValidator
 from cog_adapt.server.service.service import NOT_SET_UP
+from tests.cog_adapt.present import NOT_USED
 
 
 def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_reason():
@@ -32,7 +33,7 @@ def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_re
 
     service: Any = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
     with pytest.raises(NotReady, match="trainings does not load.*setup.logs") as caught:
-        RequestParser(service, None, "train", "train", None).digest(RequestBody())
+        RequestParser(service, NOT_USED, "train", "train", NOT_USED).digest(RequestBody())
     assert STATUSES[type(caught.value)] == 503
 
 

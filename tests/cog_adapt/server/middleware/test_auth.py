@@ -8,6 +8,7 @@ import pytest
 from cog_adapt.server.middleware.access import NEEDS
 from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
+from tests.cog_adapt.present import NOT_USED
 from tests.cog_adapt.server.asgi_client import ask
 from tests.cog_adapt.server.middleware.applications import caller
 
@@ -97,7 +98,7 @@ def test_the_application_gets_the_key_beside_whatever_state_there_was(key_file, 
     scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/trainings"}
     scope["state"] = {"more": 1}
     scope["headers"] = [(b"x-api-key", made["train"][0].encode())]
-    asyncio.run(AuthMiddleware(app, KeyRing(key_file))(scope, None, None))
+    asyncio.run(AuthMiddleware(app, KeyRing(key_file))(scope, NOT_USED, NOT_USED))
     assert (seen[0]["key"].name, seen[0]["caller"], seen[0]["more"]) == (
         "train-user",
         "train-user",

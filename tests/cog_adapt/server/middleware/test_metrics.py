@@ -7,6 +7,7 @@ from starlette.responses import PlainTextResponse
 
 from cog_adapt.server.middleware.metrics import MetricsMiddleware
 from cog_adapt.server.telemetry.metrics import Metrics
+from tests.cog_adapt.present import NOT_USED
 
 
 @pytest.fixture
@@ -88,7 +89,9 @@ def test_what_the_application_raises_passes_through(metrics):
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        asyncio.run(MetricsMiddleware(app, metrics)({"type": "http", "method": "GET"}, None, None))
+        asyncio.run(
+            MetricsMiddleware(app, metrics)({"type": "http", "method": "GET"}, NOT_USED, NOT_USED)
+        )
     assert count(metrics, "GET", "other", "500") == 1
 
 
@@ -96,7 +99,9 @@ def test_a_client_that_left_before_its_answer_counts_as_499(metrics):
     async def app(scope, receive, send):
         pass
 
-    asyncio.run(MetricsMiddleware(app, metrics)({"type": "http", "method": "GET"}, None, None))
+    asyncio.run(
+        MetricsMiddleware(app, metrics)({"type": "http", "method": "GET"}, NOT_USED, NOT_USED)
+    )
     assert count(metrics, "GET", "other", "499") == 1
 
 
@@ -106,7 +111,7 @@ def test_the_lifespan_is_not_a_request(metrics):
     async def app(scope, receive, send):
         seen.append(scope["type"])
 
-    asyncio.run(MetricsMiddleware(app, metrics)({"type": "lifespan"}, None, None))
+    asyncio.run(MetricsMiddleware(app, metrics)({"type": "lifespan"}, NOT_USED, NOT_USED))
     assert seen == ["lifespan"]
 
 

@@ -252,7 +252,7 @@ def defaults(
     c: str = Input(description="text"),
     d: str = helper("text"),
     e: str = SHARED,
-    f: str = None,
+    f: str = None,  # type: ignore[assignment]
     g: str = "x",
     h: str = Input(default=None),
     i: str = Input(None),

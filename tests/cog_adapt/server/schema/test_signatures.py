@@ -164,7 +164,7 @@ def with_defaults(
     plain: int,
     optional_plain: int | None,
     described: int = Input(description="text"),
-    none: int = None,
+    none: int = None,  # type: ignore[assignment]
     input_none: int = Input(default=None),
     union: int | str = Input(),
     secret: cog.Secret = Input(),

@@ -18,6 +18,7 @@ from cog_adapt.server.schema.types import (
     title,
     union_members,
 )
+from tests.cog_adapt.present import present
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_other_types_are_no_scalars(annotation):
 def test_a_schema_may_be_changed_by_who_asked_for_it():
     for annotation, kept in ((cog.Path, FILE), (dict, OBJECT), (cog.Secret, SECRET)):
         before = dict(kept)
-        scalar_schema(annotation)["title"] = "x"
+        present(scalar_schema(annotation))["title"] = "x"
         assert kept == before
 
 

@@ -3,6 +3,7 @@ import asyncio
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.event_cache import CachedEvents, EventCache
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from tests.cog_adapt.present import present
 
 SIZE = 3400  # of what is kept of one below
 
@@ -31,7 +32,7 @@ def test_one_id_is_kept_once():
     event_cache = EventCache(most_bytes=10 * SIZE)
     for name in ("b", *"a" * 30):
         event_cache.add(ended(name, durable=True))
-    assert event_cache.get("a").data == ended("a", durable=True).completed()
+    assert present(event_cache.get("a")).data == ended("a", durable=True).completed()
     assert event_cache.get("b")
 
 
@@ -69,7 +70,7 @@ def test_what_is_forgotten_leaves_no_weight():
     event_cache = EventCache(most_bytes=20 * SIZE)
     for _ in range(3):
         event_cache.add(ended("a", durable=True))
-    assert event_cache._bytes == event_cache.get("a").size
+    assert event_cache._bytes == present(event_cache.get("a")).size
     event_cache.forget("a")
     event_cache.forget("a")
     assert event_cache._bytes == 0

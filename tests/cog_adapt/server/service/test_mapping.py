@@ -15,6 +15,7 @@ from cog_adapt.server.service.mapping import (
     to_request,
 )
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
+from tests.cog_adapt.present import present
 
 CREATED = datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC)
 REQUEST = PredictionRequest(
@@ -64,7 +65,7 @@ def test_a_record_of_what_has_ended_cannot_be_run():
     record = to_record(predicted(end=end))
     assert (record.status, record.error, record.payload) == ("failed", "boom", None)
     assert record.metrics == '{"predict_time":2.5}'
-    assert record.completed_at >= CREATED
+    assert present(record.completed_at) >= CREATED
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_secrets_and_what_a_client_waits_for_are_not_kept_to_be_run_again(change
 
 
 def test_a_record_without_webhook_and_deadline_gives_a_request_without():
-    request = to_request(to_record(predicted(webhook=None, timeout=None)))
+    request = present(to_request(to_record(predicted(webhook=None, timeout=None))))
     assert (request.webhook, request.events, request.timeout) == (None, frozenset(), None)
 
 
@@ -111,7 +112,7 @@ def test_the_webhook_of_an_end_holds_the_whole_account():
     assert (delivery.record_id, delivery.kind, delivery.event) == ("p", "train", "completed")
     assert (delivery.url, delivery.headers) == (REQUEST.webhook, '{"traceparent":"t"}')
     assert delivery.body.encode() == prediction.completed()
-    assert before <= delivery.created_at <= delivery.next_attempt_at <= now()
+    assert before <= delivery.created_at <= present(delivery.next_attempt_at) <= now()
 
 
 @pytest.mark.parametrize("output", [None, '["a"]'])
@@ -124,7 +125,7 @@ def test_the_webhook_of_an_orphan_holds_what_its_record_does(output):
     assert msgspec.json.decode(delivery.body) == body | ({"output": ["a"]} if output else {})
     assert (delivery.record_id, delivery.kind, delivery.event) == ("p", "train", "completed")
     assert (delivery.url, delivery.headers) == (REQUEST.webhook, "{}")
-    assert delivery.created_at <= delivery.next_attempt_at <= now()
+    assert delivery.created_at <= present(delivery.next_attempt_at) <= now()
     assert now() - delivery.created_at < timedelta(seconds=60)
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from cog_adapt.server.service.setup_progress import SetupProgress
+from tests.cog_adapt.present import present
 
 
 def test_a_setup_that_has_begun_has_a_start_and_nothing_else():
@@ -30,4 +31,4 @@ def test_the_reason_of_a_failure_ends_the_logs():
 def test_its_end_has_a_time():
     progress = SetupProgress()
     progress.complete()
-    assert progress.started_at <= progress.completed_at <= datetime.now(UTC)
+    assert progress.started_at <= present(progress.completed_at) <= datetime.now(UTC)

@@ -17,6 +17,7 @@ from cog_adapt.server.worker.active import (
     find_active,
     running_predictions,
 )
+from tests.cog_adapt.present import present
 
 
 class Sent:
@@ -72,7 +73,7 @@ def test_code_belongs_to_the_prediction_of_its_context(sent):
     context = contextvars.copy_context()
     context.run(current.set, two)
     assert context.run(find_active) is two
-    two.end("succeeded")
+    present(two).end("succeeded")
     assert context.run(find_active) is None
 
 

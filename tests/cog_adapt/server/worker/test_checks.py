@@ -28,6 +28,7 @@ from cog_adapt.server.worker.checks import (
     read_gauges,
     run_self_test,
 )
+from tests.cog_adapt.present import NOT_USED, present
 from tests.cog_adapt.server.worker.conftest import Reports
 
 SOURCE = """
@@ -129,7 +130,7 @@ def test_a_model_runners_self_test_is_told(launch):
     )
     ready = front.set_up()
     assert isinstance(ready, Ready), front.setup_logs
-    report = json.loads(ready.self_test)
+    report = json.loads(present(ready.self_test))
     assert report["passed"] is True
     again = ask(front, AskSelfTest(), SelfTested)
     assert json.loads(again.report)["passed"] is True
@@ -172,7 +173,8 @@ def test_the_predictors_own_gauges_do_not_replace_the_servers():
     values = read_gauges(SelfTesting()).values
     assert values.keys() == {"rows", "process_memory_bytes"} | device_gauges()
     assert values["rows"] == 3.0
-    resident = int(re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    resident = int(present(found)[1])
     assert values["process_memory_bytes"] == pytest.approx(resident * 1024, rel=0.2)
 
 
@@ -199,7 +201,7 @@ def test_the_devices_memory_is_told_once_it_is_used(monkeypatch, is_initialized)
 
 def health_check(function):
     predictor: Any = SimpleNamespace(healthcheck=function)
-    return HealthCheck(predictor, None)
+    return HealthCheck(predictor, NOT_USED)
 
 
 def test_a_healthcheck_that_hangs_is_not_called_again(monkeypatch):

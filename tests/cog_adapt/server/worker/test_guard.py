@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.worker import guard
+from tests.cog_adapt.present import present
 from tests.cog_adapt.server.worker.conftest import SECONDS, is_alive
 from tests.cog_adapt.waiting import wait_until
 
@@ -49,14 +50,14 @@ def start():
             [sys.executable, "-c", source], stdout=subprocess.PIPE, text=True, cwd=os.getcwd()
         )
         fronts.append(process)
-        line = process.stdout.readline()
+        line = present(process.stdout).readline()
         return process, [int(each) for each in line.split()]
 
     yield begin
     for each in fronts:
         each.kill()
         each.wait(SECONDS)
-        each.stdout.close()
+        present(each.stdout).close()
 
 
 def guards_of(worker):

@@ -12,6 +12,7 @@ from cog_adapt.server.protocol import Log, Run, SetupLog
 from cog_adapt.server.worker.active import ActivePrediction, current
 from cog_adapt.server.worker.logs import CapturedStream, SetupOutput, capture_output
 from cog_adapt.server.worker.server_log import ServerLog
+from tests.cog_adapt.present import present
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def setup(sent, log):
 
 @pytest.fixture
 def stream(setup, log):
-    return CapturedStream("stdout", sys.__stdout__, setup, log)
+    return CapturedStream("stdout", present(sys.__stdout__), setup, log)
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_flush_hands_on_the_beginning_of_a_line(stream, sent):
 def test_in_json_the_servers_own_is_an_entry_for_each_line(sent, own):
     log = ServerLog(own, "json")
     setup = SetupOutput(sent.append, log)
-    stream = CapturedStream("stderr", sys.__stderr__, setup, log)
+    stream = CapturedStream("stderr", present(sys.__stderr__), setup, log)
     for text in ("a\nb\n", "\r 10%", "\r 20%"):
         stream.write(text)
         stream.flush()

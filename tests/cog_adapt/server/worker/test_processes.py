@@ -12,6 +12,7 @@ import pytest
 
 from cog_adapt.server.worker import processes
 from cog_adapt.server.worker.processes import descendants, end_newer_than
+from tests.cog_adapt.present import present
 from tests.cog_adapt.waiting import assert_stays, wait_until
 
 TREE = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True)"
@@ -31,7 +32,7 @@ def start():
     for process in started:
         process.kill()
         process.wait()
-        process.stdout.close()
+        present(process.stdout).close()
 
 
 def test_children_and_their_children_are_below_this_process(start):

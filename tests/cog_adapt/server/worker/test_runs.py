@@ -9,6 +9,7 @@ from cog_adapt.server.protocol import Run
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.runs import RunContext, stage_name
 from cog_adapt.server.worker.uploads import DataUrls, Uploads
+from tests.cog_adapt.present import NOT_USED
 
 RUN = Run("p", b"{}", {})
 
@@ -16,7 +17,7 @@ RUN = Run("p", b"{}", {})
 def context(**config):
     ends: Any = SimpleNamespace(send=print)
     downloads: Any = "downloads"
-    return RunContext(WorkerConfig("predict.py", **config), None, downloads, ends)
+    return RunContext(WorkerConfig("predict.py", **config), NOT_USED, downloads, ends)
 
 
 def test_a_prediction_reports_through_the_connection():
