@@ -118,7 +118,7 @@ async def _adapt(
     done = await runner.adapt_async(
         asked.examples.examples, request.recipe, progress.show_step, begin=asked.query.adapter
     )
-    stored = keep(runner, done.adapter, asked.owner)
+    stored = await asyncio.to_thread(keep, runner, done.adapter, asked.owner)
     report = done.report.to_json() | {"stored": stored, "warnings": [*asked.warnings]}
     return replace(asked.query, adapter=done.adapter, labels=()), report
 

@@ -49,12 +49,12 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
     warnings = await warnings_about(runner, request, examples)
-    key = _run_key(runner, examples.examples, request.recipe, owner)
+    key = await asyncio.to_thread(_run_key, runner, examples.examples, request.recipe, owner)
     checkpoint = runner.settings.weights_dir / "checkpoints" / f"{key}.safetensors"
     done = await runner.adapt_async(
         examples.examples, request.recipe, Progress(scope).show_step, checkpoint=checkpoint
     )
-    path = runner.store.put(done.adapter, owner)
+    path = await asyncio.to_thread(runner.store.put, done.adapter, owner)
     checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
     report = done.report.to_json() | {"adapter": done.adapter.id, "warnings": [*warnings]}
     return Trained(path, report)
