@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator
 
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.row import Fault, Row, Rows, brief
+from cog_adapt.runner.row import MOST_COLUMNS, Fault, Row, Rows, brief
 
 
 def csv_rows(text: str) -> Rows:
@@ -15,6 +15,11 @@ def csv_rows(text: str) -> Rows:
     if isinstance(header, Fault):
         raise InputError(f"{header.place}: {header.problem}") from header.cause
     names = [name.strip() for name in header[1]]
+    if len(names) > MOST_COLUMNS:
+        raise InputError(
+            f"{header[0]}, the header of the CSV: {len(names):,} columns, the limit is "
+            f"{MOST_COLUMNS:,}: leave out those that are not used"
+        )
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise InputError(

@@ -49,10 +49,22 @@ class ExampleSet:
 
 @dataclass(frozen=True)
 class ExampleLimits:
-    """The most that a set of examples may hold."""
+    """The most that a set of examples may hold.
+
+    Attributes:
+        max_examples: rows.
+        max_total_bytes: of the source.
+        max_marks: brackets, commas and the like; a JSON list of nothing else is read in one go,
+            and nobody else is answered meanwhile.
+        max_levels: of lists and objects in a row.
+        max_characters: of an input that is a text; a task may allow fewer.
+    """
 
     max_examples: int = 10_000
     max_total_bytes: int = 32 * 2**20
+    max_marks: int = 1_000_000
+    max_levels: int = 32
+    max_characters: int = 131_072
 
 
 DEFAULT_LIMITS = ExampleLimits()
@@ -129,7 +141,17 @@ def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
     text = (utf8(source) if isinstance(source, bytes) else source).removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"no examples, the source is empty: {ACCEPTED}")
+    _refuse_crowd(text, limits)
     return rows_of(text)
+
+
+def _refuse_crowd(text: str, limits: ExampleLimits) -> None:
+    for marks, name in (("{[", "brackets"), (",\t;", "commas"), ("\n", "lines")):
+        if sum(map(text.count, marks)) > limits.max_marks:
+            raise InputError(
+                f"the examples have more than {limits.max_marks:,} {name}: give fewer rows, "
+                "without the columns that are not used"
+            )
 
 
 def _read(
@@ -143,9 +165,30 @@ def _read(
             yield Row(row.place, {}), row
             continue
         try:
-            yield row, example_of(row)
+            yield row, _bounded(example_of(row), limits)
         except InputError as cause:
             yield row, Fault(row.place, str(cause))
+
+
+def _bounded(example: Example, limits: ExampleLimits) -> Example:
+    if not _is_flat(example.input, limits.max_levels) or not _is_flat(
+        example.target, limits.max_levels
+    ):
+        raise InputError(f"more than {limits.max_levels} levels of lists and objects: flatten it")
+    size = len(example.input) if isinstance(example.input, str) else 0
+    if size > limits.max_characters:
+        raise InputError(
+            f"the input has {size:,} characters, the limit is {limits.max_characters:,}: shorten it"
+        )
+    return example
+
+
+def _is_flat(value: object, levels: int) -> bool:
+    """Tell whether lists and objects nest at most so deep."""
+    if not isinstance(value, list | dict):
+        return True
+    parts = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_is_flat(part, levels - 1) for part in parts)
 
 
 def _value(row: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401 - any of JSON

@@ -203,9 +203,8 @@ class LoadedModel:
         if begin is not None:
             return _moved(self.checked(begin).tensors, self.precision.device)
         own = start_tensors(self.template, self.task, recipe)
-        return own | (
-            yield from label_tensors(self._phase, self.base, self.batch_size, labels, examples)
-        )
+        rows = yield from label_tensors(self._phase, self.base, self.batch_size, labels, examples)
+        return own | rows
 
     def _serving(self, query: Query) -> Generator[None, None, Served]:
         adapter, labels = query.adapter, query.labels

@@ -7,6 +7,7 @@ from typing import Any
 
 INPUT_NAMES = ("input", "text", "sentence")
 TARGET_NAMES = ("target", "label")
+MOST_COLUMNS = 1_000
 ACCEPTED = (
     'give a JSON list of {"input": ..., "target": ...}, a JSON object {target: [inputs]}, '
     "JSON Lines, or CSV whose first line is input,target"

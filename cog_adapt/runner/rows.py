@@ -12,7 +12,16 @@ from itertools import islice
 
 from cog_adapt.runner.csv_rows import csv_rows
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.row import ACCEPTED, INPUT_NAMES, TARGET_NAMES, Fault, Row, Rows, brief
+from cog_adapt.runner.row import (
+    ACCEPTED,
+    INPUT_NAMES,
+    MOST_COLUMNS,
+    TARGET_NAMES,
+    Fault,
+    Row,
+    Rows,
+    brief,
+)
 
 
 def rows_of(text: str) -> Rows:
@@ -91,6 +100,9 @@ def _item_row(place: str, item: object) -> Row | Fault:
     if not isinstance(item, Mapping):
         wanted = '{"input": ..., "target": ...}'
         return Fault(place, f"{brief(item)} is not an object: write {wanted}")
+    if len(item) > MOST_COLUMNS:
+        columns = f"{len(item):,} columns, the limit is {MOST_COLUMNS:,}"
+        return Fault(place, f"{columns}: leave out those that are not used")
     return Row(place, item)
 
 

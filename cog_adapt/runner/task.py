@@ -152,7 +152,7 @@ def _numbers(targets: Sequence[Any]) -> Tensor:
     try:
         values = [float(target) if isinstance(target, str) else target for target in targets]
         return torch.tensor(values, dtype=torch.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"the targets {brief([*targets])} are no numbers: {error}. Send numbers, all of one "
             "shape, or give the task `labels`."

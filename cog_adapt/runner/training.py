@@ -51,7 +51,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
     warnings = await warnings_about(runner, request, examples)
-    key = _run_key(runner, examples.examples, request.recipe, owner)
+    key = await asyncio.to_thread(_run_key, runner, examples.examples, request.recipe, owner)
     checkpoint = runner.checkpoints.file(key)
     try:
         done = await runner.adapt_async(

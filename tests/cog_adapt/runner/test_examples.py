@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -551,6 +552,60 @@ def test_any_string_gives_examples_or_an_input_error(source):
         assert parse_examples(source)
     except InputError as error:
         assert str(error).encode()  # noqa: PT017  (every refusal can be sent as UTF-8)
+
+
+# Bounds
+
+ROW = '{"text": "a", "label": "b"}'
+HOSTILE = {
+    "a list of nothing": ("[" + "[]," * 9_000_000 + "1]", "more than 1,000,000 brackets"),
+    "a list of numbers": ("[" + "1," * 9_000_000 + "1]", "more than 1,000,000 commas"),
+    "brackets alone": ("[" * 30_000_000, "more than 1,000,000 brackets"),
+    "lines alone": (f"{ROW}\n" + "\n" * 9_000_000, "more than 1,000,000 lines"),
+    "a header of commas": ("," * 900_000, "900,001 columns, the limit is 1,000"),
+    "a row of columns": (
+        '[{"text": "a", "label": "b"' + "".join(f',"{n}":1' for n in range(1_000)) + "}]",
+        "row 1: 1,002 columns, the limit is 1,000",
+    ),
+    "a nest": (f'[{{"text":{"[" * 33}{"]" * 33},"label":"b"}}]', "row 1: more than 32 levels"),
+    "a nest as target": (f'[{{"text":1,"label":{"[" * 900}{"]" * 900}}}]', "more than 32 levels"),
+    "a nest in a line": (f"{ROW}\n" + '{"text":' + "[" * 99_999, "row 2: JSON nested too deep"),
+    "a long text": (
+        f'[{{"text":"{"a" * 131_073}","label":"b"}}]',
+        "row 1: the input has 131,073 characters, the limit is 131,072: shorten it",
+    ),
+    "a long field": ("text,label\n" + "a" * 131_073 + ",b", "row 2: broken CSV"),
+    "an open quote": ('text,label\n"' + "a" * 9_000_000, "row 2: broken CSV"),
+    "a long number": ('[{"text":"a","label":' + "9" * 5_000 + "}]", "too many digits"),
+    "rows": (f"{ROW}\n" * 500_000, "more than 10000 examples"),
+    "targets": (json.dumps({str(n): ["a"] for n in range(200_000)}), "more than 10000 examples"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_source_is_refused_soon_and_in_few_words(name):
+    source, reason = HOSTILE[name]
+    begun = time.process_time()
+    with pytest.raises(InputError, match=reason) as caught:
+        parse_examples(source)
+    assert time.process_time() - begun < 4  # 29 MB of `[],` alone took 17 s, and 500 MB
+    assert len(str(caught.value)) < 1_000
+
+
+def test_a_row_just_within_the_bounds_is_taken():
+    nest = "[" * 32 + "]" * 32
+    assert parse_examples(f'[{{"text":{nest},"label":"b"}}]')
+    assert parse_examples(f'[{{"text":"{"a" * 131_072}","label":"b"}}]')
+
+
+def test_a_list_of_objects_is_bounded_as_its_text_is():
+    deep: Any = []
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(InputError, match="more than 32 levels"):
+        parse_examples([{"text": deep, "label": "b"}])
+    with pytest.raises(InputError, match="more than 10000 examples"):
+        parse_examples([{"text": "a", "label": "b"}] * 10_001)
 
 
 # The files of this project

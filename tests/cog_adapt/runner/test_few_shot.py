@@ -3,7 +3,10 @@
 import asyncio
 import json
 import logging
+import re
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -180,6 +183,36 @@ def test_a_full_disk_costs_the_adapters_survival_and_not_the_answer(runner, monk
     assert done.report["stored"] is False
     assert "is kept in memory only: full" in caplog.text
     assert ask(runner, adapter=done.adapter).predictions == done.predictions
+
+
+@pytest.mark.parametrize("name", ["_read_parts", "keep"])
+def test_files_are_read_and_written_off_the_event_loop(runner, monkeypatch, name):
+    """The patched function waits for the loop, for ever where it runs on the loop's own thread."""
+    own, ticked = getattr(few_shot, name), threading.Event()
+
+    def waits(*args):
+        assert ticked.wait(10), "the event loop stood still"
+        return own(*args)
+
+    async def asked():
+        asyncio.get_running_loop().call_later(0.01, ticked.set)
+        return await answer(runner, request_of(examples=EXAMPLES), scope_of())
+
+    monkeypatch.setattr(few_shot, name, waits)
+    assert asyncio.run(asked()).report["stored"]
+
+
+def _imports(source):
+    return "".join(re.findall(r"^ *(?:import|from) .*$", source.read_text(), re.MULTILINE))
+
+
+def test_the_runner_opens_no_address_of_a_caller():
+    """The operator's COG_WEIGHTS may be a URL; nothing that a request carries is opened."""
+    sources = Path(few_shot.__file__).parent.glob("**/*.py")
+    opening = {
+        path.name for path in sources if re.search("urllib|http.client|socket", path.read_text())
+    }
+    assert opening <= {"adapters.py"}
 
 
 def test_a_fixed_label_set_needs_no_labels_in_a_request(fixed):

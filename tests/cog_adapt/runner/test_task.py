@@ -37,9 +37,9 @@ def test_targets_are_places_in_the_label_set_or_numbers():
     assert numbers.dtype is torch.float32
     assert task.encode_targets(["1", " 2.5 "], ()).tolist() == [1.0, 2.5]
     assert task.encode_targets([[1, 2], [3, 4]], ()).shape == (2, 2)
-    with pytest.raises(InputError, match="label 'c' is not among a, b. Use these"):
+    with pytest.raises(InputError, match="label 'c' is not among 'a', 'b'. Use these"):
         task.encode_targets(["a", "c"], ("a", "b"))
-    with pytest.raises(InputError, match=r"label \['a'\] is not among a, b"):
+    with pytest.raises(InputError, match=r"label \['a'\] is not among 'a', 'b'"):
         task.encode_targets([["a"]], ("a", "b"))
 
 

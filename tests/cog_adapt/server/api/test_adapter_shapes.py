@@ -9,7 +9,8 @@ from cog_adapt.server.api.adapter_shapes import CHANGES, Adapter, refusals
 from cog_adapt.server.api.responses import STATUSES
 from tests.cog_adapt.server.kept_adapters import SLOTS, KeptAdapters
 
-SCHEMA: Any = CHANGES["requestBody"]["content"]["application/json"]["schema"]
+_CHANGES: Any = CHANGES
+SCHEMA = _CHANGES["requestBody"]["content"]["application/json"]["schema"]
 
 
 def test_an_adapter_of_a_predictor_is_one_of_the_document():
