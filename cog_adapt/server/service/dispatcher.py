@@ -123,7 +123,19 @@ class Dispatcher:
             prediction.is_cancelled = True
             for worker in self.workers:
                 worker.cancel(prediction_id)
+            self._insist_later(prediction)
         return True
+
+    def _insist_later(self, prediction: Prediction) -> None:
+        """End the worker of a cancelled prediction, unless that ends in time."""
+        seconds = self._settings.cancel_grace_seconds
+
+        def insist() -> None:
+            for worker in self.workers:
+                worker.end_cancelled(prediction.id, seconds)
+
+        timer = asyncio.get_running_loop().call_later(seconds, insist)
+        prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def end(self, prediction: Prediction, end: Finished) -> None:
         """Free the slot, write the end down, and then let whoever waits for it answer."""

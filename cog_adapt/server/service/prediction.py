@@ -101,6 +101,7 @@ class Prediction:
 
     Attributes:
         done: resolved when it has ended and its slot is free.
+        crashes: of the worker while it ran.
     """
 
     def __init__(self, request: PredictionRequest, history: int) -> None:
@@ -112,6 +113,7 @@ class Prediction:
         self.completed_at: datetime | None = None
         self.error: str | None = None
         self.retries_left = request.retries
+        self.crashes = 0
         self.events = EventLog(history)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False

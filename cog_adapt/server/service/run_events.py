@@ -2,12 +2,17 @@
 
 from collections.abc import Callable
 
+import structlog
+
 from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.service.slots import Slots
 from cog_adapt.server.service.worker import RunReport, Worker
+
+_MOST_CRASHES = 2
+log = structlog.get_logger()
 
 
 class RunEvents:
@@ -67,8 +72,16 @@ class RunEvents:
             worker.start()  # they came between its failure and its end
 
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
+        prediction.crashes += not worker.process.was_replaced
         if prediction.is_cancelled:
             self._end(prediction, Finished(prediction.id, "canceled"))
+        elif prediction.crashes >= _MOST_CRASHES:
+            log.error("prediction quarantined", prediction_id=prediction.id, cause=cause)
+            error = (
+                f"Worker crashed: the model process {cause}, {_MOST_CRASHES} times while this "
+                "prediction ran. It is quarantined: it does not run again, `retries` or not."
+            )
+            self._end(prediction, Finished(prediction.id, "failed", error=error))
         elif prediction.retries_left:
             del worker.running[prediction.id]
             prediction.begin_again()
