@@ -114,7 +114,9 @@ class Settings(BaseSettings):
         description="seconds on SIGTERM for what is in flight; unset: no limit",
     )
     max_crashes: int = Field(
-        default=5, ge=1, description="crashes in a row until health is DEFUNCT"
+        default=5,
+        ge=1,
+        description="crashes in a row until health is DEFUNCT, and the next try waits longer",
     )
     hang_seconds: float = Field(
         default=60,

@@ -145,7 +145,19 @@ class Dispatcher:
             prediction.is_cancelled = True
             for worker in self.workers:
                 worker.cancel(prediction.run_id)
+            self._insist_later(prediction)
         return True
+
+    def _insist_later(self, prediction: Prediction) -> None:
+        """End the worker of a cancelled prediction, unless that ends in time."""
+        seconds = self._settings.cancel_grace_seconds
+
+        def insist() -> None:
+            for worker in self.workers:
+                worker.end_cancelled(prediction.run_id, seconds)
+
+        timer = asyncio.get_running_loop().call_later(seconds, insist)
+        prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def end(self, prediction: Prediction, end: Finished) -> None:
         """Free the slot, record the end, and then release the request that waits for the answer."""

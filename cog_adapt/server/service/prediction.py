@@ -122,6 +122,7 @@ class Prediction:
         done: resolved when the prediction has ended and its slot is free.
         answer_bytes: of what it has put out, printed and recorded.
         overflow: why it is given up; None unless its answer takes too much memory.
+        crashes: of the worker while it ran.
     """
 
     def __init__(self, request: PredictionRequest, history: int) -> None:
@@ -133,6 +134,7 @@ class Prediction:
         self.completed_at: datetime | None = None
         self.error: str | None = None
         self.retries_left = request.retries
+        self.crashes = 0
         self.events = EventLog(history)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import msgspec
+import structlog
 
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.errors import BudgetSpent, TooLarge
@@ -12,6 +13,9 @@ from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.service.slots import Slots
 from cog_adapt.server.service.worker import RunReport, Worker
+
+_MOST_CRASHES = 2
+log = structlog.get_logger()
 
 
 class RunEvents:
@@ -96,10 +100,18 @@ class RunEvents:
             worker.start()  # they came between its failure and its end
 
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
+        prediction.crashes += not worker.process.was_replaced
         if prediction.is_cancelled:
             self._end(prediction, Finished(prediction.id, "canceled"))
         elif prediction.overflow is not None:
             self._end(prediction, Finished(prediction.id, "failed", error=prediction.overflow))
+        elif prediction.crashes >= _MOST_CRASHES:
+            log.error("prediction quarantined", prediction_id=prediction.id, cause=cause)
+            error = (
+                f"Worker crashed: the model process {cause}, {_MOST_CRASHES} times while this "
+                "prediction ran. It is quarantined: it does not run again, `retries` or not."
+            )
+            self._end(prediction, Finished(prediction.id, "failed", error=error))
         elif prediction.retries_left:
             del worker.running[prediction.run_id]
             self._answers.free(prediction.request.owner, prediction.answer_bytes)

@@ -92,7 +92,7 @@ class Slots:
 
     @property
     def given_up(self) -> str | None:
-        """The reason why no worker will be started again; None while one may be."""
+        """Why no worker will be started again soon; None while one may be."""
         reasons = [worker.given_up for worker in self.workers]
         return reasons[0] if all(reasons) else None
 
@@ -100,7 +100,7 @@ class Slots:
         """Start predictions until all slots are taken or nothing waits."""
         moved = False
         while self.waiting and not self._is_closed:
-            worker = next((each for each in self.workers if each.takes_work), None)
+            worker = next((each for each in self.workers if each.takes(self.waiting[0])), None)
             if worker is None:
                 break
             moved = True
@@ -145,9 +145,12 @@ class Slots:
             self._fail(self.waiting.popleft(), error)
 
     def fail_waiting_if_given_up(self) -> None:
-        """Fail every waiting prediction if no worker will be started again."""
+        """Fail what waits, and a client with it, where no worker will be started again soon.
+
+        What is written down waits until a worker is there again.
+        """
         if self.given_up is not None:
-            self.fail_waiting(self.given_up)
+            self._fail_waiting_clients(self.given_up)
 
     def close(self, error: str) -> None:
         """Fail running predictions. Waiting ones stay in the records, to run later, or fail too."""
@@ -156,6 +159,9 @@ class Slots:
             for prediction in list(worker.running.values()):
                 worker.cancel(prediction.run_id)
                 self._fail(prediction, error)
+        self._fail_waiting_clients(error)
+
+    def _fail_waiting_clients(self, error: str) -> None:
         for prediction in [each for each in self.waiting if not each.request.recoverable]:
             self.waiting.remove(prediction)
             self._fail(prediction, error)

@@ -29,8 +29,10 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 State = Literal["starting", "ready", "setup failed", "crashed", "defunct", "stopped"]
 _STEADY_SECONDS = 60.0
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 3.0
+_KILL_SECONDS = 1.0
 _OF_SETUP = (Ready, SetupFailed, Described)
+_SETTING_UP: tuple[State, ...] = ("starting", "defunct")  # a defunct one is tried now and then
 log = structlog.get_logger()
 
 
@@ -43,21 +45,25 @@ class WorkerListener(Protocol):
     def on_exit(self, cause: str) -> None:
         """Handle the process's exit, which ended every run in it."""
 
+    def explains_crash(self) -> bool:
+        """Whether what runs in the process is known to crash it."""
+
 
 class WorkerSupervisor:
     """Keeps one worker process alive.
 
     Args:
-        config: what the worker loads.
-        listener: receives every report of the worker.
-        setup_timeout: seconds for the worker's setup; 0: no limit.
-        max_crashes: crashes in a row, after which the worker is given up.
+        config: what it loads.
+        listener: receives everything it reports.
+        setup_timeout: seconds for its setup; 0: no limit.
+        max_crashes: in a row, until it is defunct: then it is tried again seldom.
 
     Attributes:
         state: of the worker.
-        setup: progress of the latest setup.
-        crashes: the crashes so far.
-        prefix: the beginning of its temporary files' names.
+        setup: the latest.
+        crashes: so far.
+        was_replaced: whether it ended for the sake of one prediction, which is no crash.
+        prefix: how the names of its temporary files begin.
     """
 
     def __init__(
@@ -72,11 +78,11 @@ class WorkerSupervisor:
         self._config, self._listener = replace(config, prefix=self.prefix), listener
         self._setup_timeout = setup_timeout
         self.state: State = "starting"
-        self.has_been_ready = False
+        self.has_been_ready = self.was_replaced = False
         self.setup = SetupProgress()
         self.crashes = CrashCounter(max_crashes)
         self._process: WorkerProcess | None = None
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timers = _Timers()
 
     @property
     def takes_work(self) -> bool:
@@ -93,11 +99,13 @@ class WorkerSupervisor:
         return self._process is not None and self._process.exited.is_set()
 
     def start(self) -> None:
-        """Start the worker; the listener hears the result."""
-        self.state, self.setup = "starting", SetupProgress()
+        """Start it; what comes of it is reported."""
+        if self.state != "defunct":
+            self.state = "starting"
+        self.setup, self.was_replaced = SetupProgress(), False
         process = self._process = WorkerProcess(self._config, self._on_report, self._on_exit)
         if self._setup_timeout:
-            self._call_later(self._setup_timeout, lambda: self._time_out(process))
+            self._timers.call_later(self._setup_timeout, lambda: self._time_out(process))
 
     def send(self, request: Request) -> bool:
         """Send a request. Return False if the worker is gone and cannot have read the request."""
@@ -108,37 +116,44 @@ class WorkerSupervisor:
         if self._process is not None:
             self._process.kill()
 
+    def replace(self, cause: str) -> None:
+        """End it at once for the sake of one prediction, and start another."""
+        if self._process is not None and not self._has_exited:
+            self.was_replaced = True
+            self._process.kill(cause)
+
     async def stop(self) -> None:
-        """Stop the worker: at once during its setup, else within ten seconds."""
-        if self.state == "starting":
+        """End it: at once during its setup, else within three seconds."""
+        if self.state in _SETTING_UP:
             self.kill()
         self.state = "stopped"
-        self._forget_timers()
+        self._timers.forget()
         if self._process is None or self._has_exited:
             return
         self._process.send(Stop())
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.exited.wait(), _STOP_SECONDS)
-        if not self._has_exited:
+        for seconds in (_STOP_SECONDS, _KILL_SECONDS):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.exited.wait(), seconds)
+                return
             self.kill()
-            await self._process.exited.wait()
+        log.error("model process cannot be ended", kind=self._config.kind)
 
     def _on_report(self, report: Report) -> None:
         if isinstance(report, SetupLog):
             self.setup.add_log(report.data)
-        elif isinstance(report, _OF_SETUP) and self.state != "starting":
+        elif isinstance(report, _OF_SETUP) and self.state not in _SETTING_UP:
             return  # too late: it has been stopped, or its time was over
         elif isinstance(report, Ready):
             self._end_setup("ready")
             self.has_been_ready = True
-            self._call_later(_STEADY_SECONDS, self.crashes.forgive)
+            self._timers.call_later(_STEADY_SECONDS, self.crashes.forgive)
         elif isinstance(report, SetupFailed):
             self._fail_setup(report.error)
             return
         self._listener.on_report(report)
 
     def _end_setup(self, state: State) -> None:
-        self._forget_timers()
+        self._timers.forget()
         self.state = state
         self.setup.complete()
 
@@ -152,11 +167,11 @@ class WorkerSupervisor:
         self.kill()
 
     def _time_out(self, process: WorkerProcess) -> None:
-        if process is self._process and self.state == "starting":
+        if process is self._process and self.state in _SETTING_UP:
             self._fail_setup(f"worker setup timed out after {self._setup_timeout:g} s")
 
     def _on_exit(self, cause: str) -> None:
-        self._forget_timers()
+        self._timers.forget()
         if self.state in ("stopped", "setup failed"):
             self._listener.on_exit("it was stopped")
             return
@@ -164,22 +179,31 @@ class WorkerSupervisor:
         self._crash(error or cause)
 
     def _crash(self, cause: str) -> None:
-        crashes = self.crashes
-        crashes.add(cause)
+        crashes, is_excused = self.crashes, self.was_replaced or self._listener.explains_crash()
+        (crashes.note if is_excused else crashes.add)(cause)
         log.error("model process ended", kind=self._config.kind, cause=cause, crashes=crashes.count)
         if not self.has_been_ready:
             self._fail_setup(f"worker crashed during setup: {cause}")
-        elif crashes.is_too_many:
-            self._end_setup("defunct")
-        else:
+            self._listener.on_exit(cause)
+            return
+        if is_excused or not crashes.is_too_many:
             self.state = "crashed"
-            self._call_later(crashes.pause, self.start)
+        else:
+            self._end_setup("defunct")
+        self._timers.call_later(crashes.pause, self.start)
         self._listener.on_exit(cause)
 
-    def _call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        self._timers.append(asyncio.get_running_loop().call_later(seconds, call))
 
-    def _forget_timers(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+class _Timers:
+    """Calls that come later, unless they are forgotten."""
+
+    def __init__(self) -> None:
+        self._handles: list[asyncio.TimerHandle] = []
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._handles.append(asyncio.get_running_loop().call_later(seconds, call))
+
+    def forget(self) -> None:
+        for handle in self._handles:
+            handle.cancel()
+        self._handles.clear()

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+import structlog
+
 from cog_adapt.server.adapter_messages import AdapterReport
 from cog_adapt.server.protocol import (
     Cancel,
@@ -22,6 +24,7 @@ from cog_adapt.server.service.supervisor import WorkerSupervisor
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
 
+log = structlog.get_logger()
 RunReport = Log | Output | Metric | Finished
 _OF_A_RUN = (Log, Output, Metric, Finished)
 
@@ -90,7 +93,7 @@ class Worker:
 
     @property
     def given_up(self) -> str | None:
-        """The reason why the worker is never started again; None while it may be."""
+        """Why it is not started again soon; None while it may be."""
         if self.process.state != "defunct":
             return None
         return f"the model process has given up: {self.process.crashes.last}"
@@ -99,6 +102,18 @@ class Worker:
         """Start the process, once; again if its setup has failed."""
         if self.process.may_start:
             self.process.start()
+
+    def takes(self, prediction: Prediction) -> bool:
+        """Whether it could run this now.
+
+        What ran in a crash runs alone the next time, so that another crash tells whose fault it is.
+        """
+        if not self.takes_work:
+            return False
+        if not self.running and not self.beginning:
+            return True
+        beside = (*self.running.values(), *self.beginning.values())
+        return not (prediction.crashes or any(each.crashes for each in beside))
 
     def run(self, prediction: Prediction) -> bool:
         """Start a prediction. Return False if the process is gone and cannot have read it."""
@@ -113,6 +128,19 @@ class Worker:
         """Cancel a run, if it is here."""
         if run_id in self.running:
             self.process.send(Cancel(run_id))
+
+    def end_cancelled(self, prediction_id: str, seconds: float) -> None:
+        """End the process where a cancelled prediction still runs in it."""
+        if prediction_id in self.running:
+            log.error("cancel had no effect", prediction_id=prediction_id, seconds=seconds)
+            self.process.replace(
+                "was killed, because a cancelled prediction in it did not end within "
+                f"{seconds:g} s (CANCEL_GRACE_SECONDS)"
+            )
+
+    def explains_crash(self) -> bool:
+        """Whether something runs here that was in a crash before: then it runs alone."""
+        return any(each.crashes for each in self.running.values())
 
     def on_report(self, report: Report) -> None:
         """Handle a report of the process."""

@@ -79,21 +79,59 @@ def test_every_way_to_die_has_its_name_and_what_has_retries_runs_again(cluster):
     cluster.assert_run(*names, "patient")
 
 
-def test_a_process_that_dies_again_and_again_is_given_up(cluster, receiver):
+def test_a_process_that_dies_again_and_again_is_defunct_and_comes_back(cluster, receiver):
     server = cluster.start(env={"MAX_CRASHES": "2"})
-    submit(server, "one", webhook=receiver.url, action="gate")
-    submit(server, "two", webhook=receiver.url, action="exit")
-    submit(server, "three", webhook=receiver.url)
-    cluster.until_begun("one")
-    kill(server.workers()[0])
-    assert_told_once(receiver, {"one": "failed", "two": "failed", "three": "failed"})
-    assert server.health()["status"] == "DEFUNCT"
-    assert server.get("/readyz").status_code == 503
-    assert server.get("/healthz").status_code == 200
-    answer = server.request("POST", "/predictions", {"input": {"name": "four"}})
-    assert answer.status_code == 503
-    cluster.assert_run("one", "two")
-    assert "given up" in record(server, "three")["error"]
+    with cluster.clients(1) as pool:
+        submit(server, "one", webhook=receiver.url, action="gate")
+        submit(server, "two", webhook=receiver.url, action="exit")
+        submit(server, "three", webhook=receiver.url)
+        cluster.until_begun("one")
+        client = pool.submit(post, server, "client")
+        wait_for(lambda: _waits(server, 3), SECONDS)
+        kill(server.workers()[0])
+        assert_told_once(receiver, {"one": "failed", "two": "failed"})
+        assert server.health()["status"] == "DEFUNCT"
+        assert server.get("/readyz").status_code == 503
+        assert server.get("/healthz").status_code == 200
+        answer = server.request("POST", "/predictions", {"input": {"name": "four"}})
+        assert answer.status_code == 503
+        assert "given up" in client.result(SECONDS)["error"]
+        assert record(server, "three")["status"] == "starting"
+        cluster.assert_run("one", "two")
+    assert_told_once(receiver, {"three": "succeeded"})
+    assert server.health()["status"] == "READY"
+    cluster.assert_run("one", "two", "three")
+
+
+def test_a_prediction_that_crashes_the_process_is_quarantined_and_others_do_not_suffer(cluster):
+    server = cluster.start(env={"MAX_CRASHES": "2"})
+    innocents = [f"innocent{number}" for number in range(10)]
+    submit(server, "pill", action="segfault", envelope={"retries": 10})
+    for name in innocents:
+        submit(server, name)
+    assert statuses(server, *innocents) == dict.fromkeys(innocents, "succeeded")
+    error = record(server, "pill")["error"]
+    assert "SIGSEGV), 2 times while this prediction ran. It is quarantined" in error
+    assert "prediction quarantined" in server.text()
+    assert (server.health()["status"], server.health()["crashes"]) == ("READY", 2)
+    cluster.assert_run("pill", "pill", *innocents)
+
+
+def test_a_cancel_without_effect_ends_the_process_after_the_grace(cluster):
+    server = cluster.start(env={"CANCEL_GRACE_SECONDS": "1", "MAX_CRASHES": "1"})
+    submit(server, "rude", action="ignore", seconds=600)
+    submit(server, "next")
+    submit(server, "late", action="ignore", seconds=600, headers={"Cancel-After": "2s"})
+    cluster.until_begun("rude")
+    assert server.request("POST", "/predictions/rude/cancel").status_code == 200
+    assert statuses(server, "rude", "next", "late") == {
+        "rude": "canceled",
+        "next": "succeeded",
+        "late": "canceled",
+    }
+    health = server.health()
+    assert "CANCEL_GRACE_SECONDS" in health["last_crash"]
+    wait_for(lambda: server.health()["status"] == "READY" or None, SECONDS)
 
 
 def test_a_second_setup_that_fails_is_tried_again(cluster):

@@ -11,9 +11,9 @@ from tests.cog_adapt.server.service.harness import Harness
 def play(tmp_path):
     """Runs a scene with dispatchers on a database of their own."""
 
-    def run(scene):
+    def run(scene, **settings):
         async def story():
-            harness = Harness(tmp_path)
+            harness = Harness(tmp_path, **settings)
             await harness.records.register()
             try:
                 await asyncio.wait_for(scene(harness), 30)

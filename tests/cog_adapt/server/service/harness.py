@@ -27,7 +27,7 @@ class PlayedProcess(Any):
     def __init__(self):
         self.state, self.takes_work, self.hears = "ready", True, True
         self.has_been_ready, self.may_start, self.crashes = True, False, CrashCounter(5)
-        self.setup = SetupProgress()
+        self.setup, self.was_replaced, self.replacements = SetupProgress(), False, []
         self.said, self.starts, self.steady = [], 0, 0
         self.crashes.forgive = self.forgive
 
@@ -35,6 +35,9 @@ class PlayedProcess(Any):
         if self.hears:
             self.said.append(request)
         return self.hears
+
+    def replace(self, cause):
+        self.replacements.append(cause)
 
     def start(self):
         self.starts += 1

@@ -319,3 +319,32 @@ def test_what_puts_out_too_much_is_ended_with_the_reason(play):
         assert harness.budgets.answers.used == harness.budgets.queue.used == 0
 
     play(scene)
+
+
+def test_a_cancel_without_effect_ends_the_worker_after_its_grace(play):
+    async def scene(harness):
+        await harness.submit("rude", durable=False)
+        harness.dispatcher.cancel("rude")
+        harness.dispatcher.cancel("rude")
+        assert harness.model.replacements == []
+        async with asyncio.timeout(5):
+            while not harness.model.replacements:
+                await asyncio.sleep(0.01)
+        assert harness.model.replacements == [
+            "was killed, because a cancelled prediction in it did not end within "
+            "0.1 s (CANCEL_GRACE_SECONDS)"
+        ]
+
+    play(scene, cancel_grace_seconds=0.1)
+
+
+def test_a_cancel_that_is_heeded_ends_no_worker(play):
+    async def scene(harness):
+        prediction = await harness.submit("a", durable=False)
+        harness.dispatcher.cancel("a")
+        harness.dispatcher.end(prediction, Finished("a", "canceled"))
+        again = await harness.submit("a", durable=False)
+        await asyncio.sleep(0.1)
+        assert (harness.model.replacements, again.status) == ([], "processing")
+
+    play(scene, cancel_grace_seconds=0.05)

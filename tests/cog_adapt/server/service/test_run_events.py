@@ -1,20 +1,22 @@
 """What becomes of predictions when their worker reports, is set up, or dies."""
 
 import pytest
+import structlog
 
 from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready, SetupFailed
 
 
 def test_several_that_run_again_keep_their_order(play):
     async def scene(harness):
-        harness.dispatcher.lead.slots = 2
+        harness.dispatcher.lead.slots = 3
         for name in "abc":
             await harness.submit(name, retries=1)
             await harness.flush()
         harness.model.takes_work, harness.model.state = False, "crashed"
         harness.dispatcher.lead.on_exit("was killed")
         assert [each.id for each in harness.dispatcher.waiting] == ["a", "b", "c"]
-        assert [each.retries_left for each in harness.dispatcher.waiting] == [0, 0, 1]
+        assert [each.retries_left for each in harness.dispatcher.waiting] == [0, 0, 0]
+        assert [each.crashes for each in harness.dispatcher.waiting] == [1, 1, 1]
         assert (await harness.records.get("a", "predict")).retries_left == 0
 
     play(scene)
@@ -145,5 +147,42 @@ def test_what_waits_for_a_worker_that_is_given_up_has_failed(play):
             "failed",
             "the model process has given up: died",
         )
+
+    play(scene)
+
+
+def test_what_was_in_two_crashes_is_quarantined_whatever_retries_are_left(play):
+    async def scene(harness):
+        pill = await harness.submit("pill", durable=False, retries=10)
+        lead = harness.dispatcher.lead
+        with structlog.testing.capture_logs() as logs:
+            for status in ("starting", "failed"):
+                harness.model.takes_work, harness.model.state = False, "crashed"
+                lead.on_exit("exited with code 3")
+                assert pill.status == status
+                harness.model.takes_work, harness.model.state = True, "ready"
+                harness.dispatcher.slots.advance()
+        assert (
+            "exited with code 3, 2 times while this prediction ran. It is quarantined" in pill.error
+        )
+        named = [
+            each["prediction_id"] for each in logs if each["event"] == "prediction quarantined"
+        ]
+        assert named == ["pill"]
+
+    play(scene)
+
+
+def test_what_ran_beside_a_prediction_that_was_ended_is_not_to_blame(play):
+    async def scene(harness):
+        harness.dispatcher.lead.slots = 2
+        beside = await harness.submit("beside", durable=False, retries=2)
+        rude = await harness.submit("rude", durable=False, retries=2)
+        harness.dispatcher.cancel("rude")
+        harness.model.takes_work, harness.model.state = False, "crashed"
+        harness.model.was_replaced = True
+        harness.dispatcher.lead.on_exit("was killed for it")
+        assert (rude.status, beside.status) == ("canceled", "starting")
+        assert (beside.crashes, list(harness.dispatcher.waiting)) == (0, [beside])
 
     play(scene)

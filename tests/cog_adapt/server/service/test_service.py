@@ -46,7 +46,7 @@ def test_a_crash_that_is_being_mended_is_no_unreadiness(play, state, has_been_re
     [
         ("starting", "Setup has not finished yet. Wait"),
         ("setup failed", "Setup has failed, so nothing can run. Why is in setup.logs of"),
-        ("defunct", "The model process has died too often, so nothing can run. Why is in last_c"),
+        ("defunct", "The model process has died too often, so nothing can run now; it is tr"),
     ],
 )
 def test_who_asks_too_early_or_too_late_is_told_which_and_where_to_read_more(play, state, words):

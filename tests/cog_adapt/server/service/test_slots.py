@@ -24,14 +24,20 @@ def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play)
     play(scene)
 
 
-def test_what_waits_is_ended_when_the_model_is_given_up_while_it_is_written_down(play):
+def test_what_is_written_down_waits_for_a_model_that_is_defunct_and_a_client_does_not(play):
     async def scene(harness):
-        prediction = await harness.submit("a")
+        kept = await harness.submit("a")
+        client = await harness.submit("b", durable=False)
         harness.model.hears, harness.model.state = False, "defunct"
         harness.model.crashes.last = "died"
         harness.dispatcher.lead.on_exit("died")
         await harness.flush()
-        assert (prediction.status, "died" in prediction.error) == ("failed", True)
+        assert (client.status, "died" in client.error) == ("failed", True)
+        assert (kept.status, list(harness.dispatcher.waiting)) == ("starting", [kept])
+        harness.model.hears, harness.model.state = True, "ready"
+        harness.dispatcher.slots.advance()
+        await harness.flush()
+        assert harness.model.runs == ["a"]
 
     play(scene)
 
@@ -176,5 +182,25 @@ def test_slots_are_filled_in_one_go_and_a_cancel_before_the_start_is_one(play):
         harness.dispatcher.cancel("a")
         await harness.flush()
         assert (durable[0].status, harness.model.runs) == ("canceled", ["b"])
+
+    play(scene)
+
+
+def test_what_was_in_a_crash_runs_alone_until_it_has_ended(play):
+    async def scene(harness):
+        lead, model = harness.dispatcher.lead, harness.model
+        lead.slots = 3
+        ran = [await harness.submit(name, durable=False, retries=5) for name in "ab"]
+        model.said.clear()
+        model.takes_work, model.state = False, "crashed"
+        lead.on_exit("was killed")
+        ran.append(await harness.submit("c", durable=False))
+        model.takes_work, model.state = True, "ready"
+        for alone in "ab":
+            harness.dispatcher.slots.advance()
+            assert (list(lead.running), lead.explains_crash()) == ([alone], True)
+            harness.dispatcher.end(lead.running[alone], Finished(alone, "succeeded"))
+        await harness.submit("d", durable=False)
+        assert (list(lead.running), lead.explains_crash()) == (["c", "d"], False)
 
     play(scene)

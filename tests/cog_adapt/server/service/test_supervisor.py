@@ -1,6 +1,8 @@
 """The states of a worker: started, watched, and started again after a crash."""
 
 import asyncio
+import os
+import signal
 import tempfile
 
 import pytest
@@ -24,13 +26,16 @@ class Listener:
     """Keeps all that is reported."""
 
     def __init__(self):
-        self.reports, self.exits = [], []
+        self.reports, self.exits, self.explains = [], [], False
 
     def on_report(self, report):
         self.reports.append(report)
 
     def on_exit(self, cause):
         self.exits.append(cause)
+
+    def explains_crash(self):
+        return self.explains
 
     def of_kind(self, kind):
         return [report for report in self.reports if isinstance(report, kind)]
@@ -141,3 +146,74 @@ def test_a_process_that_is_stopped_in_its_setup_stays_ended(play):
         assert listener.exits == ["it was stopped"]
 
     play(scene, "print('begun', flush=True); time.sleep(60)")
+
+
+def test_a_defunct_one_is_tried_again_and_comes_back_by_itself(play, monkeypatch, tmp_path):
+    monkeypatch.setattr("cog_adapt.server.service.crashes._REST", 0.3)
+
+    async def scene(process, listener):
+        process.start()
+        await until(lambda: process.takes_work)
+        (tmp_path / "broken").touch()
+        process.kill()
+        await until(lambda: process.crashes.count == 3)  # the second and third time in setup()
+        assert (process.state, process.takes_work, process.has_been_ready) == (
+            "defunct",
+            False,
+            True,
+        )
+        assert "RuntimeError" in process.crashes.last
+        (tmp_path / "broken").unlink()
+        seen = set()
+        await until(lambda: seen.add(process.state) or process.takes_work)
+        assert seen == {"defunct", "ready"}
+        assert listener.of_kind(SetupFailed) == []
+
+    setup = "if os.path.exists('broken'): raise RuntimeError('no device')"
+    play(scene, setup, max_crashes=1)
+
+
+def test_a_defunct_one_can_be_stopped_while_it_is_tried_again(play, monkeypatch, tmp_path):
+    monkeypatch.setattr("cog_adapt.server.service.crashes._REST", 0.1)
+
+    async def scene(process, listener):
+        process.start()
+        await until(lambda: process.takes_work)
+        (tmp_path / "broken").touch()
+        process.kill()
+        await until(lambda: "begun" in process.setup.logs)
+        assert process.state == "defunct"
+        await asyncio.wait_for(process.stop(), 2)
+        assert process.state == "stopped"
+
+    setup = "if os.path.exists('broken'): print('begun', flush=True); time.sleep(60)"
+    play(scene, setup, max_crashes=1)
+
+
+@pytest.mark.parametrize("how", ["explained", "replaced"])
+def test_what_one_prediction_does_is_no_crash_in_a_row(play, how):
+    async def scene(process, listener):
+        listener.explains = how == "explained"
+        process.start()
+        for count in (1, 2, 3):
+            await until(lambda: process.takes_work)
+            assert not process.was_replaced
+            process.kill() if listener.explains else process.replace("for one")
+            await until(lambda count=count: process.crashes.count == count)
+            assert process.state == "crashed"
+            assert process.was_replaced is (how == "replaced")
+        assert listener.exits == [process.crashes.last] * 3
+        assert ("SIGKILL" in process.crashes.last) is listener.explains
+
+    play(scene, max_crashes=1)
+
+
+def test_one_that_is_stopped_by_a_signal_is_ended_all_the_same(play):
+    async def scene(process, listener):
+        process.start()
+        await until(lambda: process.takes_work)
+        os.kill(process._process._process.pid, signal.SIGSTOP)
+        await asyncio.wait_for(process.stop(), 4)
+        assert listener.exits == ["it was stopped"]
+
+    play(scene)
