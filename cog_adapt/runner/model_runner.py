@@ -184,16 +184,9 @@ class ModelRunner:
         begin: Adapter | None,
         checkpoint: Path | None,
     ) -> Ticket[Adaptation]:
-        checkpoints = None if checkpoint is None else self._checkpoints_in(checkpoint)
+        checkpoints = None if checkpoint is None else _checkpoints_in(self.checkpoints, checkpoint)
         work = self._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
         return self._scheduler.submit_long(work)
-
-    def _checkpoints_in(self, file: Path) -> Checkpoints:
-        def save(state: TrainingState) -> None:
-            save_state(state, file)
-            self.checkpoints.tidy(keep=file)
-
-        return Checkpoints(load=lambda: load_state(file), save=save, every=_KEEP_EVERY)
 
 
 def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:
@@ -203,6 +196,14 @@ def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedM
     except BaseException:
         scheduler.close()
         raise
+
+
+def _checkpoints_in(folder: CheckpointFolder, file: Path) -> Checkpoints:
+    def save(state: TrainingState) -> None:
+        save_state(state, file)
+        folder.tidy(keep=file)
+
+    return Checkpoints(load=lambda: load_state(file), save=save, every=_KEEP_EVERY)
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[Step | None], None] | None:
