@@ -36,13 +36,16 @@ def remove_old_temp_files(days: float) -> int:
     Returns:
         the number of files removed.
     """
-    before, removed = time.time() - days * _SECONDS_A_DAY, 0
-    for entry in os.scandir(tempfile.gettempdir()):
-        if _OURS.fullmatch(entry.name) and _is_left(entry, before):
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)
-                removed += 1
-    return removed
+    before = time.time() - days * _SECONDS_A_DAY
+    left = [
+        Path(entry.path)
+        for entry in os.scandir(tempfile.gettempdir())
+        if _OURS.fullmatch(entry.name) and _is_left(entry, before)
+    ]
+    for path in left:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    return len(left)
 
 
 def _is_left(entry: "os.DirEntry[str]", before: float) -> bool:

@@ -79,8 +79,7 @@ class Transfer:
         self.is_aborted = True
         with self._lock:
             for each in self._sockets:
-                with contextlib.suppress(OSError):  # the other side was first
-                    each.shutdown(socket.SHUT_RDWR)
+                _shut(each)
 
     def close(self) -> None:
         """Forget its connections."""
@@ -88,6 +87,11 @@ class Transfer:
             for each in self._sockets:
                 each.close()
             self._sockets.clear()
+
+
+def _shut(connected: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the other side was first
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 class TimedStream(httpcore2.NetworkStream):
