@@ -29,6 +29,7 @@ from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery as OwedDelivery
 from cog_adapt.server.service.mapping import to_record
+from cog_adapt.server.webhooks import shown_url
 
 _STATUSES = get_args(Status)
 
@@ -197,4 +198,5 @@ class HistoryRoutes:
 
 def _delivery_body(delivery: OwedDelivery) -> dict[str, Any]:
     names = "id event url state attempts last_status last_error created_at delivered_at"
-    return {name: getattr(delivery, name) for name in names.split()}
+    shown = {name: getattr(delivery, name) for name in names.split()}
+    return shown | {"url": shown_url(delivery.url)}

@@ -9,6 +9,7 @@ from cog_adapt.server.protocol import OWNER_KEY, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode, now
+from cog_adapt.server.webhooks import shown_url
 
 
 class Payload(msgspec.Struct):
@@ -83,12 +84,18 @@ def to_record(prediction: Prediction) -> Record:
         logs=prediction.logs,
         metrics=encode(prediction.metrics).decode(),
         error=prediction.error,
-        webhook=request.webhook,
+        webhook=_webhook_of(prediction),
         webhook_events=tuple(sorted(request.events)) if request.webhook else None,
         retries_left=prediction.retries_left,
         deadline=deadline,
         owner=request.owner,
     )
+
+
+def _webhook_of(prediction: Prediction) -> str | None:
+    """Return where its end is to be sent; once it has ended, only its delivery has to know."""
+    url = prediction.request.webhook
+    return shown_url(url) if url is not None and prediction.is_final else url
 
 
 def _payload(request: PredictionRequest) -> str | None:

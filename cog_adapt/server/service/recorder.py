@@ -16,7 +16,7 @@ from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.mapping import completed_delivery, orphan_delivery, to_record
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, now
-from cog_adapt.server.webhooks import Webhooks
+from cog_adapt.server.webhooks import Webhooks, shown_url
 
 _FIRST_WRITE_SECONDS = 0.1
 log = structlog.get_logger()
@@ -150,6 +150,8 @@ class Recorder:
         )
         wants = record.webhook is not None and "completed" in (record.webhook_events or ())
         deliveries = [orphan_delivery(ended)] if wants else []
+        if record.webhook is not None:
+            ended = msgspec.structs.replace(ended, webhook=shown_url(record.webhook))
         await self._records.save_durably(ended, deliveries)
         for delivery in deliveries:
             self._webhooks.complete(delivery)

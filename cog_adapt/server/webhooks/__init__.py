@@ -8,6 +8,7 @@ the delays), also across restarts of the server. A receiver may get it twice, wi
 
 from cog_adapt.server.webhooks.queue import Announcement, LogThrottle
 from cog_adapt.server.webhooks.sender import Webhooks
+from cog_adapt.server.webhooks.shown_urls import shown_url
 from cog_adapt.server.webhooks.signing import WebhookSigner
 
-__all__ = ["Announcement", "LogThrottle", "WebhookSigner", "Webhooks"]
+__all__ = ["Announcement", "LogThrottle", "WebhookSigner", "Webhooks", "shown_url"]

@@ -15,6 +15,7 @@ from cog_adapt.server.egress import Answer, Egress, EgressError
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.queue import Announcement
+from cog_adapt.server.webhooks.shown_urls import shown_error
 from cog_adapt.server.webhooks.signing import WebhookSigner
 
 _AGAIN = (429, 500, 502, 503, 504)
@@ -150,7 +151,7 @@ def note_attempt(
         "state": "delivered" if delivery.delivered_at else "failed",
         "next_attempt_at": None,
         "last_status": outcome.status if isinstance(outcome, Answer) else None,
-        "last_error": _publish(outcome),
+        "last_error": _publish(outcome, delivery.url),
     }
     if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
         changes |= {"state": "delivered", "delivered_at": now}
@@ -160,9 +161,9 @@ def note_attempt(
     return msgspec.structs.replace(delivery, **changes)
 
 
-def _publish(outcome: Answer | Exception) -> str | None:
+def _publish(outcome: Answer | Exception, url: str) -> str | None:
     if isinstance(outcome, Exception):
-        return str(outcome)
+        return shown_error(str(outcome), url)
     return None if 200 <= outcome.status < 300 else f"the receiver answered {outcome.status}"
 
 

@@ -1,5 +1,6 @@
 """Records, pages of them, their events and their webhooks, as the API shows them."""
 
+import asyncio
 import json
 
 import pytest
@@ -257,3 +258,38 @@ def test_looking_may_be_by_head(play, end):
         assert (await site.ask("HEAD", f"/predictions{end}")).status == 200
 
     play(scene)
+
+
+SECRET_URL = "http://user:s3cret@localhost:9/hook?token=s3cret&n=1"
+
+
+def test_secrets_of_a_webhooks_url_are_shown_nowhere_and_still_sent_to(play, capfd):
+    """The address is not public, so that its delivery fails with an error that could name it."""
+
+    async def scene(site):
+        body = {"input": {"text": "t"}, "webhook": SECRET_URL}
+        await site.ask("PUT", "/predictions/a", body, prefer="respond-async")
+        await until(lambda: site.model.runs)
+        shown = [await site.ask("GET", path) for path in ("/predictions/a", "/predictions")]
+        site.put_out("a", b'"x"')
+        await site.harness.flush()
+        await until_given_up(site)
+        for path in ("", "/a", "/a/events", "/a/stream", "/a/deliveries"):
+            shown.append(await site.ask("GET", f"/predictions{path}"))
+        (owed,) = json.loads(shown[-1].body)["results"]
+        again = f"/predictions/a/deliveries/{owed['id']}/redeliver"
+        shown.append(await site.ask("POST", again))
+        assert [answer.status for answer in shown] == [200] * 8
+        assert not [answer for answer in shown if b"s3cret" in answer.body]
+        assert owed["url"] == "http://localhost:9/hook?token=***&n=***"
+        assert (await site.harness.records.get("a", "predict")).webhook == owed["url"]
+        (kept,) = await site.harness.records.deliveries("a", "predict")
+        assert kept.url == SECRET_URL
+
+    play(scene)
+    assert "s3cret" not in "".join(capfd.readouterr())
+
+
+async def until_given_up(site):
+    while (await site.harness.records.deliveries("a", "predict"))[0].state == "pending":
+        await asyncio.sleep(0.01)

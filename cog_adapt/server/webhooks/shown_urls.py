@@ -1,0 +1,29 @@
+"""A webhook's URL without what may be a secret in it, for whoever may look but not send."""
+
+import re
+from urllib.parse import SplitResult, urlsplit
+
+_URL = re.compile(r"https?://[^\s'\"]+", re.IGNORECASE)
+_HIDDEN = "***"
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without its user, password, fragment and the values of its query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that hold no address: it is never sent to
+        return _HIDDEN
+    host = parts.netloc.rpartition("@")[2]
+    return SplitResult(parts.scheme, host, parts.path, _without_values(parts.query), "").geturl()
+
+
+def shown_error(text: str, url: str) -> str:
+    """Return the text of an error in which a URL, or a part of one, may be named."""
+    for written in (url, repr(url)[1:-1]):
+        text = text.replace(written, shown_url(url))
+    return _URL.sub(lambda match: shown_url(match[0]), text)
+
+
+def _without_values(query: str) -> str:
+    names = [pair.partition("=") for pair in query.split("&") if pair]
+    return "&".join(f"{name}={_HIDDEN}" if equals else _HIDDEN for name, equals, _ in names)
