@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.arrivals import GradientArrivals, remedy
 from tests.cog_adapt.models import seeded_module
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import Block, Tower, squares
 from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
 from tests.cog_adapt.runner.gradients.test_flow import Raising
@@ -32,7 +33,7 @@ def test_an_error_of_backward_ends_the_check_with_its_place() -> None:
     finding = only(flow)
     assert (finding.code, numbers) == ("backward", {})
     assert "no backward here" in finding.message
-    assert "raise ValueError" in finding.line
+    assert "raise ValueError" in present(finding.line)
     assert flow.exam.grounds == {"loss"}
 
 
@@ -47,7 +48,7 @@ def test_what_the_forward_froze_is_told_once_and_not_as_missing_too() -> None:
     finding = only(flow)
     assert finding.code == "graph-cut"
     assert finding.parameters == ("blocks.1.linear.weight",)
-    assert "requires_grad_(False)" in finding.line
+    assert "requires_grad_(False)" in present(finding.line)
     assert numbers["missing"] in (0, 1)
 
 
@@ -64,7 +65,7 @@ def test_gradients_that_landed_in_the_original_are_told_and_taken_away() -> None
     finding = only(flow)
     assert (finding.code, finding.level) == ("leak-to-base", "FAIL")
     assert finding.parameters == ("own.weight", "own.bias")
-    assert "original(h)" in finding.line
+    assert "original(h)" in present(finding.line)
     assert module.own.weight.grad is None
     assert numbers["missing"] == 2
 
@@ -77,7 +78,7 @@ def test_gradients_that_are_not_finite_are_told_with_the_call() -> None:
     flow, _ = judged(tower(rooted))
     finding = only(flow)
     assert finding.code == "grad-nonfinite"
-    assert "(h - h).sqrt()" in finding.line
+    assert "(h - h).sqrt()" in present(finding.line)
     assert "head.weight" not in finding.parameters
     assert "first.weight" in finding.parameters
     assert flow.exam.grounds == {"loss", "gradients"}

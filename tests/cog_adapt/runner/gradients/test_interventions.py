@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.gradients.interventions import Interventions
 from cog_adapt.runner.gradients.report import NOWHERE
 from cog_adapt.runner.gradients.sources import module_names
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.flows import ran, tower
 
 WEIGHT = "blocks.1.linear.weight"
@@ -65,7 +66,7 @@ def test_a_hook_of_a_module_is_named_and_stays() -> None:
     subject = ran(module).subject
     place = Interventions(subject, module_names(subject.replica)).cure(["first.weight"])
     assert place.module == "blocks.1.linear (Linear)"
-    assert "def scale(" in place.line
+    assert "def scale(" in present(place.line)
     assert list(subject.replica.blocks[1].linear._backward_hooks.values()) == [scale]
 
 

@@ -60,7 +60,7 @@ def test_inference_that_raises_in_a_module_fails_with_its_place() -> None:
     finding = only(served(tower(raising)).flow)
     assert (finding.code, finding.level) == ("serve", "FAIL")
     assert finding.module == "blocks.1 (Spoilt)"
-    assert "h.missing" in finding.line
+    assert "h.missing" in present(finding.line)
     assert "inference under inference_mode raised AttributeError" in finding.message
 
 
@@ -162,7 +162,7 @@ def test_a_copy_in_its_place_is_a_failure_with_the_copys_use() -> None:
     finding = only(operation.flow)
     assert finding.level == "FAIL"
     assert "table is a copy of extra.weight" in finding.message
-    assert "self.table.t()" in finding.line
+    assert "self.table.t()" in present(finding.line)
 
 
 def test_leaving_out_all_that_is_trained_is_a_failure() -> None:
