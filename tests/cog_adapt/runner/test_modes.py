@@ -3,7 +3,9 @@
 import asyncio
 import functools
 import itertools
+from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 import torch
@@ -30,7 +32,7 @@ FP32 = Precision(CPU)
 BF16 = Precision(CPU, torch.bfloat16)
 FP16 = Precision(CPU, torch.float16)
 
-AMBIENT = {
+AMBIENT: dict[str, Callable[[], Any]] = {
     "inference_mode": torch.inference_mode,
     "inference_mode(False)": lambda: torch.inference_mode(False),
     "no_grad": torch.no_grad,

@@ -13,12 +13,12 @@ from tests.cog_adapt.runner.gradients.faults_module import quantized, scripted
 from tests.cog_adapt.runner.gradients.flows import tower
 
 
-def findings(module: nn.Module, names: list[str] | None = None) -> dict[str, Finding]:
+def findings(module: Any, names: list[str] | None = None) -> dict[str, Finding]:
     chosen = [name for name, _ in module.named_parameters()] if names is None else names
     return {finding.code: finding for finding in audit_module(module, chosen)}
 
 
-def only(module: nn.Module, names: list[str] | None = None) -> Finding:
+def only(module: Any, names: list[str] | None = None) -> Finding:
     (finding,) = findings(module, names).values()
     return finding
 

@@ -14,11 +14,11 @@ from tests.cog_adapt.runner.gradients.cases import Block, Tower
 from tests.cog_adapt.runner.gradients.flows import flow_of, tower
 
 
-def copies_of(module: nn.Module) -> Copies:
+def copies_of(module: Any) -> Copies:
     return Copies(flow_of(module).diagnosis)
 
 
-def with_copy() -> nn.Module:
+def with_copy() -> Any:
     """Its second block computes with a copy of its weight, in eval with another."""
 
     def spoil(self: Any, h: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def test_the_originals_gradients_are_put_back_after_the_question() -> None:
     assert module.head.weight.grad is None
 
 
-def caching(self: Block, h: Tensor) -> Tensor:
+def caching(self: Any, h: Tensor) -> Tensor:
     if not hasattr(self, "mixed"):
         self.mixed = torch.softmax(self.linear.weight, -1).detach()
     return h @ self.mixed

@@ -1,8 +1,10 @@
 """Questions about a forward are answered with the module and the line."""
 
+from typing import Any
+
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cog_adapt.runner.gradients.forward_diagnosis import ForwardDiagnosis
 from cog_adapt.runner.gradients.report import NOWHERE
@@ -37,7 +39,7 @@ def test_a_forward_that_raises_is_recorded_up_to_there() -> None:
 
 
 def test_the_last_value_that_left_torch_is_placed() -> None:
-    def leaving(self: nn.Module, h: Tensor) -> Tensor:
+    def leaving(self: Any, h: Tensor) -> Tensor:
         h.sum().item()
         return h * h.mean().item()
 
@@ -49,7 +51,7 @@ def test_the_last_value_that_left_torch_is_placed() -> None:
 
 @pytest.mark.parametrize("call", ["requires_grad_", "attribute"])
 def test_the_line_that_freezes_a_parameter_is_placed(call: str) -> None:
-    def freezing(self: nn.Module, h: Tensor) -> Tensor:
+    def freezing(self: Any, h: Tensor) -> Tensor:
         self.linear.bias.requires_grad_(False)
         if call == "attribute":
             self.linear.weight.requires_grad = False
@@ -65,7 +67,7 @@ def test_the_line_that_freezes_a_parameter_is_placed(call: str) -> None:
 
 
 def test_an_error_is_placed_in_replica_or_base() -> None:
-    def raising(self: nn.Module, h: Tensor) -> Tensor:
+    def raising(self: Any, h: Tensor) -> Tensor:
         raise ValueError("here")
 
     diagnosis = diagnosis_of(raising)
@@ -79,7 +81,7 @@ def test_an_error_is_placed_in_replica_or_base() -> None:
 
 
 def test_the_first_call_that_makes_nan_of_finite_values_is_placed() -> None:
-    def spoiling(self: nn.Module, h: Tensor) -> Tensor:
+    def spoiling(self: Any, h: Tensor) -> Tensor:
         mask = torch.full((6,), float("inf"))
         h = h + (h * 0).log()
         return h * 2 + mask
@@ -90,17 +92,17 @@ def test_the_first_call_that_makes_nan_of_finite_values_is_placed() -> None:
     assert diagnosis_of().nonfinite_value() == NOWHERE
 
 
-def leaving_grad_off(self: nn.Module, h: Tensor) -> Tensor:
+def leaving_grad_off(self: Any, h: Tensor) -> Tensor:
     torch.set_grad_enabled(False)
     return h
 
 
-def leaving_autocast(self: nn.Module, h: Tensor) -> Tensor:
+def leaving_autocast(self: Any, h: Tensor) -> Tensor:
     torch.autocast("cpu", torch.bfloat16).__enter__()
     return h
 
 
-def reseeding(self: nn.Module, h: Tensor) -> Tensor:
+def reseeding(self: Any, h: Tensor) -> Tensor:
     torch.manual_seed(3)
     return h
 
@@ -126,7 +128,7 @@ def test_what_nothing_changed_has_no_place() -> None:
 
 
 def test_a_write_to_weights_is_placed_and_to_activations_is_none() -> None:
-    def writing(self: nn.Module, h: Tensor) -> Tensor:
+    def writing(self: Any, h: Tensor) -> Tensor:
         h = h.clone().add_(1)
         self.linear.weight.data.mul_(0.9)
         return h
@@ -148,8 +150,9 @@ def test_a_write_to_a_buffer_is_placed() -> None:
 def test_inference_tensors_of_the_class_are_named_in_a_phrase() -> None:
     diagnosis = diagnosis_of()
     assert diagnosis.kept_tensors() == ""
+    replica: Any = diagnosis.subject.replica
     with torch.inference_mode():
-        type(diagnosis.subject.replica.blocks[1]).kept = torch.ones(1)
+        type(replica.blocks[1]).kept = torch.ones(1)
     assert diagnosis.kept_tensors() == " (Spoilt.kept)"
 
 

@@ -1,5 +1,7 @@
 """A missing gradient is told apart: cut off, given by nobody, used elsewhere, kept, or unused."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +14,7 @@ from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
 from tests.cog_adapt.runner.gradients.test_backward_trace import Silent
 
 
-def judged(module: nn.Module, *, leaked: bool = False, **rest):
+def judged(module: Any, *, leaked: bool = False, **rest):
     flow = ran(module, **rest)
     arrivals = GradientArrivals(flow)
     gradients = arrivals._measure()
@@ -60,7 +62,7 @@ def test_where_all_are_missing_and_there_is_no_graph_it_was_cut() -> None:
 
 
 def test_a_cut_whose_values_the_loss_does_not_notice_is_a_cut_all_the_same() -> None:
-    def compared(self: nn.Module, h: Tensor) -> Tensor:
+    def compared(self: Any, h: Tensor) -> Tensor:
         return (h > 100).float() + 1
 
     finding = only(judged(tower(compared)))
@@ -68,7 +70,7 @@ def test_a_cut_whose_values_the_loss_does_not_notice_is_a_cut_all_the_same() -> 
     assert "h > 100" in present(finding.line)
 
 
-def spare(**attributes: object) -> nn.Module:
+def spare(**attributes: object) -> Any:
     module = tower()
     module.spare = nn.Linear(3, 3)
     for name, value in attributes.items():
@@ -89,7 +91,7 @@ def test_a_copy_of_what_is_unused_is_named() -> None:
     assert "table is a copy of spare.weight" in only(judged(module)).message
 
 
-def closed_over() -> nn.Module:
+def closed_over() -> Any:
     original = seeded_module(lambda: nn.Linear(6, 6)).requires_grad_(False)
     module = Tower(type("Closed", (Block,), {"spoil": lambda self, h: original(h)})())
     module.own = original
@@ -107,7 +109,7 @@ def test_a_leak_that_has_been_reported_is_not_reported_as_unused_again() -> None
     assert found(judged(spare(), leaked=True)) == []
 
 
-def caching(self: Block, h: Tensor) -> Tensor:
+def caching(self: Any, h: Tensor) -> Tensor:
     if not hasattr(self, "mixed"):
         self.mixed = torch.softmax(self.linear.weight, -1).detach()
     return h @ self.mixed
