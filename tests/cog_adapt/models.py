@@ -29,7 +29,7 @@ class Cancelled(BaseException):
     """Stands for Cog's CancellationException: no Exception."""
 
 
-def seeded_module(make: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
+def seeded_module(make: Callable[[], nn.Module], seed: int = 0) -> Any:
     """Build a module with weights drawn from `seed`, and leave the process's stream alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -64,13 +64,11 @@ class Labelled(Faulty):
             raise InputError(f"an input has not {WIDTH} numbers. Send rows of {WIDTH}.")
         return {"x": torch.tensor(list(inputs), dtype=torch.float32)}
 
-    def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+    def loss(self, module: Any, batch: Batch, targets: Tensor) -> Tensor:
         logits = module(**batch)
         return self.spoiled(F.cross_entropy(logits.float(), targets, reduction="none"))
 
-    def predict(
-        self, module: nn.Module, batch: Batch, labels: Sequence[str], options: None
-    ) -> list[Any]:
+    def predict(self, module: Any, batch: Batch, labels: Sequence[str], options: None) -> list[Any]:
         return module(**batch).float().tolist()
 
     def probe(self) -> list[Example]:
@@ -80,7 +78,7 @@ class Labelled(Faulty):
         return tuple(dict.fromkeys(example.target for example in examples))
 
     def start(
-        self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
+        self, module: Any, labels: Sequence[str], examples: Sequence[Example]
     ) -> dict[str, Tensor]:
         if not labels:
             raise InputError("no labels: name at least two.")
@@ -179,7 +177,7 @@ class Letters(Labelled):
         rows = [[ord(c) % _VOCABULARY for c in text.ljust(_LENGTH)[:_LENGTH]] for text in inputs]
         return {"ids": torch.tensor(rows)}
 
-    def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+    def loss(self, module: Any, batch: Batch, targets: Tensor) -> Tensor:
         logits, letters = module(**batch)
         guess = F.cross_entropy(
             letters[:, :-1].transpose(1, 2).float(), batch["ids"][:, 1:], reduction="none"
@@ -187,9 +185,7 @@ class Letters(Labelled):
         losses = F.cross_entropy(logits.float(), targets, reduction="none") + 0.1 * guess.mean(1)
         return self.spoiled(losses)
 
-    def predict(
-        self, module: nn.Module, batch: Batch, labels: Sequence[str], options: None
-    ) -> list[Any]:
+    def predict(self, module: Any, batch: Batch, labels: Sequence[str], options: None) -> list[Any]:
         return module(**batch)[0].float().tolist()
 
     def probe(self) -> list[Example]:
@@ -200,6 +196,7 @@ class CachingMlp(nn.Module):
     """Two layers with a persistent buffer and one that the first forward makes and keeps."""
 
     cache: Tensor | None
+    scale: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +260,7 @@ class Lazy(Labelled):
         return LazyNet()
 
     def start(
-        self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
+        self, module: Any, labels: Sequence[str], examples: Sequence[Example]
     ) -> dict[str, Tensor]:
         return super().start(module.get_submodule("head"), labels, examples)
 
@@ -289,7 +286,7 @@ class Regression(Labelled):
     def module(self) -> nn.Module:
         return Curve()
 
-    def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+    def loss(self, module: Any, batch: Batch, targets: Tensor) -> Tensor:
         return self.spoiled((module(**batch).float() - targets) ** 2)
 
     def probe(self) -> list[Example]:
@@ -299,7 +296,7 @@ class Regression(Labelled):
         return ()
 
     def start(
-        self, module: nn.Module, labels: Sequence[str], examples: Sequence[Example]
+        self, module: Any, labels: Sequence[str], examples: Sequence[Example]
     ) -> dict[str, Tensor]:
         return {}
 

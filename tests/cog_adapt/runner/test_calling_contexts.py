@@ -80,7 +80,7 @@ class CountsForwards(Letters):
     """What its feed-forward layers give depends on how often they ran."""
 
     def module(self):
-        module = super().module()
+        module: Any = super().module()
         feed = module.blocks[0].feed
         feed.calls = 0
         kind: Any = type(feed)

@@ -30,6 +30,7 @@ from tests.cog_adapt.models import (
     labels,
     seeded_module,
 )
+from tests.cog_adapt.present import present
 
 FP32 = Precision(torch.device("cpu"))
 
@@ -105,7 +106,7 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
             adapter = stop.value.adapter
             break
     rows = inputs(shape, 4)
-    replica = Served(run.take_step.replica, adapter.labels)
+    replica = Served(present(run).take_step.replica, adapter.labels)
     expected = predict_batch(Phase(model.task, FP32, "no_grad"), replica, rows, None)
     served = ServedAdapters(model.template, FP32, 1).get("x", lambda: adapter)
     assert predict_batch(Phase(model.task, FP32, "inference_mode"), served, rows, None) == expected

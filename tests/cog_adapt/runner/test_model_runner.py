@@ -16,6 +16,7 @@ from cog_adapt.runner.inference import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.conftest import traces
 from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels, seeded_module
+from tests.cog_adapt.present import present
 
 FEW = Recipe(max_steps=3, learning_rate=0.02)
 
@@ -268,7 +269,7 @@ def test_weights_named_at_the_start_are_the_default(make_runner, tmp_path):
     file = tmp_path / "a.safetensors"
     file.write_bytes(adapter.to_bytes())
     with ModelRunner(Letters(), RunnerSettings(device="cpu"), str(file)) as runner:
-        assert runner.default.id == adapter.id
+        assert present(runner.default).id == adapter.id
     assert make_runner(Letters()).default is None
     with pytest.raises(WeightsError, match="cannot be read"):
         ModelRunner(Letters(), RunnerSettings(device="cpu"), "/nowhere/a.safetensors")

@@ -1,6 +1,7 @@
 """A replica shares what is frozen and owns what may change."""
 
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -35,7 +36,7 @@ def parameters(module):
 
 def test_frozen_parameters_share_the_bases_memory():
     base = base_of(ConvNet)
-    replica = training_replica(make_template(base), {"head.weight": base.head.weight})
+    replica: Any = training_replica(make_template(base), {"head.weight": base.head.weight})
     for name, parameter in parameters(replica).items():
         shared = parameter.data_ptr() == base.get_parameter(name).data_ptr()
         assert shared == (name != "head.weight")
@@ -57,7 +58,7 @@ def test_buffers_are_the_replicas_own(make):
 def test_training_a_replica_of_all_weights_leaves_the_base_alone():
     base = base_of(ConvNet)
     before = module_state(base)
-    replica = training_replica(make_template(base), dict(base.named_parameters()))
+    replica: Any = training_replica(make_template(base), dict(base.named_parameters()))
     replica.train()
     replica(torch.ones(4, 8)).sum().backward()
     torch.optim.SGD(replica.parameters(), lr=1.0).step()
@@ -68,7 +69,7 @@ def test_training_a_replica_of_all_weights_leaves_the_base_alone():
 def test_the_start_tensors_are_copied():
     base = base_of(ConvNet)
     start = {"head.weight": torch.ones(2, 8)}
-    replica = training_replica(make_template(base), start)
+    replica: Any = training_replica(make_template(base), start)
     with torch.no_grad():
         replica.head.weight.zero_()
     assert start["head.weight"].sum() == 16
@@ -77,7 +78,7 @@ def test_the_start_tensors_are_copied():
 def test_a_head_of_a_new_shape_takes_the_old_ones_place():
     base = base_of(ConvNet)
     tensors = {"head.weight": torch.ones(7, 8), "head.bias": torch.zeros(7)}
-    replica = training_replica(make_template(base), tensors)
+    replica: Any = training_replica(make_template(base), tensors)
     assert replica(torch.ones(2, 8)).shape == (2, 7)
     assert base.head.weight.shape == (3, 8)
 
@@ -85,7 +86,9 @@ def test_a_head_of_a_new_shape_takes_the_old_ones_place():
 def test_trained_tensors_are_float32_though_the_base_is_bfloat16():
     base = seeded_module(ConvNet).bfloat16()
     freeze(base)
-    replica = training_replica(make_template(base), {"fc.weight": base.get_parameter("fc.weight")})
+    replica: Any = training_replica(
+        make_template(base), {"fc.weight": base.get_parameter("fc.weight")}
+    )
     assert replica.fc.weight.dtype is torch.float32
     assert replica.conv.weight.dtype is torch.bfloat16
 
@@ -100,7 +103,7 @@ def test_a_served_adapter_is_frozen_and_in_eval():
 def test_a_replica_made_inside_inference_mode_trains():
     base = base_of(ConvNet)
     template = under_inference_mode(make_template, base)
-    replica = under_inference_mode(training_replica, template, dict(base.named_parameters()))
+    replica: Any = under_inference_mode(training_replica, template, dict(base.named_parameters()))
     replica.train()
     replica(torch.ones(4, 8)).sum().backward()
     assert replica.fc.weight.grad is not None
@@ -108,8 +111,8 @@ def test_a_replica_made_inside_inference_mode_trains():
 
 @pytest.mark.parametrize("name", ["embedding.weight", "output.weight"])
 def test_a_tie_stays_a_tie_whichever_of_its_names_is_trained(name):
-    base = base_of(TinyTransformer)
-    replica = training_replica(make_template(base), {name: base.embedding.weight})
+    base: Any = base_of(TinyTransformer)
+    replica: Any = training_replica(make_template(base), {name: base.embedding.weight})
     assert replica.output.weight is replica.embedding.weight
     assert replica.output.weight.requires_grad
     assert replica.output.weight.data_ptr() != base.output.weight.data_ptr()
@@ -117,17 +120,17 @@ def test_a_tie_stays_a_tie_whichever_of_its_names_is_trained(name):
 
 
 def test_a_frozen_tie_stays_a_tie():
-    base = base_of(TinyTransformer)
-    replica = training_replica(make_template(base), {"head.weight": base.head.weight})
+    base: Any = base_of(TinyTransformer)
+    replica: Any = training_replica(make_template(base), {"head.weight": base.head.weight})
     assert replica.output.weight is replica.embedding.weight
 
 
 def test_a_lora_pair_joins_its_layer():
-    base = base_of(TinyTransformer)
+    base: Any = base_of(TinyTransformer)
     query = base.blocks[0].attention.query
     pair = lora_tensors(query, 2, torch.Generator().manual_seed(0))
     named = {f"blocks.0.attention.query.{leaf}": tensor for leaf, tensor in pair.items()}
-    replica = training_replica(make_template(base), named)
+    replica: Any = training_replica(make_template(base), named)
     layer = replica.blocks[0].attention.query
     assert type(layer) is LoRALinear
     assert type(query) is nn.Linear
@@ -141,7 +144,7 @@ def test_a_lora_pair_joins_its_layer():
 
 def test_trained_tensors_are_copies():
     base = base_of(ConvNet)
-    replica = training_replica(make_template(base), {"head.weight": base.head.weight})
+    replica: Any = training_replica(make_template(base), {"head.weight": base.head.weight})
     tensors = trained_tensors(replica)
     with torch.no_grad():
         replica.head.weight.zero_()
@@ -152,7 +155,7 @@ def test_trained_tensors_are_copies():
 def test_buffers_that_training_changed_are_kept_and_served():
     base = base_of(SpectralNet)
     template = make_template(base)
-    replica = training_replica(template, dict(base.named_parameters()))
+    replica: Any = training_replica(template, dict(base.named_parameters()))
     assert changed_buffers(replica, template) == {}
     replica.train()(torch.ones(2, 8))
     changed = changed_buffers(replica, template)
@@ -166,7 +169,9 @@ def test_buffers_that_training_changed_are_kept_and_served():
 
 def test_a_cache_is_no_changed_buffer():
     template = make_template(base_of(Caching().module))
-    replica = training_replica(template, {"head.weight": template.get_parameter("head.weight")})
+    replica: Any = training_replica(
+        template, {"head.weight": template.get_parameter("head.weight")}
+    )
     replica(torch.ones(1, 8))
     assert replica.cache is not None
     assert template.cache is None
@@ -175,7 +180,9 @@ def test_a_cache_is_no_changed_buffer():
 
 def test_plain_attributes_are_copied_too():
     template = make_template(base_of(Caching().module))
-    replica = training_replica(template, {"head.weight": template.get_parameter("head.weight")})
+    replica: Any = training_replica(
+        template, {"head.weight": template.get_parameter("head.weight")}
+    )
     replica(torch.ones(1, 8))
     assert template.calls == {"forward": 0}
 

@@ -26,6 +26,8 @@ fault = FAULTS.model
 
 @conv("base-changed", None)
 class Ema(nn.Module):
+    ema: torch.Tensor
+
     def __init__(self):
         super().__init__()
         self.register_buffer("ema", torch.zeros(8))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cog_adapt.runner.config import Precision
 from cog_adapt.runner.gradients.differences import FLOAT32
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 FP32 = Precision(CPU)
 
 
-def tower(spoil: Callable[[Block, Tensor], Tensor] | None = None) -> nn.Module:
+def tower(spoil: Callable[[Any, Tensor], Tensor] | None = None) -> Any:
     """A tower whose last block is spoilt; its weights are always the same."""
     kind = type("Spoilt", (Block,), {"spoil": spoil} if spoil else {})
     return seeded_module(lambda: Tower(kind()))
@@ -34,7 +34,7 @@ def sgd(rate: float = 0.1, **rest: Any) -> Any:
 
 
 def subject_of(
-    module: nn.Module,
+    module: Any,
     loss: Callable[..., Any] = squares,
     probe: Any = None,
     trainable: Selection = None,
@@ -53,7 +53,7 @@ def subject_of(
     return Subject(module, probe, ProbeLoss(loss, probe), select(module, trainable), chosen)
 
 
-def flow_of(module: nn.Module, *, unused: tuple[str, ...] = (), **rest: Any) -> GradientFlow:
+def flow_of(module: Any, *, unused: tuple[str, ...] = (), **rest: Any) -> GradientFlow:
     """The flow of a module whose replica has been perturbed; nothing has run yet."""
     guard = Guard(module, CPU)
     subject = subject_of(module, **rest)
@@ -63,7 +63,7 @@ def flow_of(module: nn.Module, *, unused: tuple[str, ...] = (), **rest: Any) -> 
     return flow
 
 
-def ran(module: nn.Module, **rest: Any) -> GradientFlow:
+def ran(module: Any, **rest: Any) -> GradientFlow:
     """A flow whose forward and backward have run."""
     flow = flow_of(module, **rest)
     flow.run_forward()

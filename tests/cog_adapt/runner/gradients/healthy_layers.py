@@ -203,6 +203,8 @@ def inplace_relu():
 @healthy(probe=rows(4, 6))
 def maskedlinear():
     class Masked(nn.Linear):
+        mask: torch.Tensor
+
         def __init__(self, inputs, outputs):
             super().__init__(inputs, outputs)
             self.register_buffer("mask", torch.tril(torch.ones(outputs, inputs)))

@@ -20,6 +20,7 @@ from cog_adapt.runner.gradients.culprits import (
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import module_names
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.flows import tower
 
 
@@ -135,7 +136,7 @@ def test_the_last_cut_in_the_module_at_fault_is_the_likeliest() -> None:
     module = tower(detaching)
     place = suspect_in(module, "blocks.1 (Spoilt)")
     assert place.module == "blocks.1 (Spoilt)"
-    assert "h.data" in place.line
+    assert "h.data" in present(place.line)
     assert suspect_in(module, "(root) (Tower)").module == "blocks.1 (Spoilt)"
     assert suspect_in(module, None).module == "blocks.1 (Spoilt)"
     elsewhere = Place("head (Linear)")
@@ -150,7 +151,7 @@ def test_a_cut_that_flows_into_the_loss_comes_before_a_later_one_that_does_not()
         h.data.mean()
         return kept
 
-    assert "h.detach()" in suspect_in(tower(aside), "blocks.1 (Spoilt)").line
+    assert "h.detach()" in present(suspect_in(tower(aside), "blocks.1 (Spoilt)").line)
 
 
 def dropping(self: nn.Module, h: Tensor) -> Tensor:
@@ -159,7 +160,7 @@ def dropping(self: nn.Module, h: Tensor) -> Tensor:
 
 def test_without_a_cut_random_numbers_in_a_recomputation_are_suspected() -> None:
     place = suspect_in(tower(dropping), "blocks.1 (Spoilt)")
-    assert "checkpoint(F.dropout" in place.line
+    assert "checkpoint(F.dropout" in present(place.line)
     assert suspect_in(tower(lambda self, h: F.dropout(h)), "head (Linear)").line is None
 
 
@@ -175,15 +176,15 @@ def overwritten(h: Tensor) -> Tensor:
 def test_the_write_to_what_the_node_had_saved_is_found(x) -> None:
     recorder, _ = record(overwritten, x * 1.0)
     text = "[torch.FloatTensor [3]], which is output 0 of SinBackward0, is at version 1"
-    assert "saved.sin_()" in overwriting(recorder, text, {}).line
-    assert "other.add_(1)" in overwriting(recorder, "NoSuchNode", {}).line
+    assert "saved.sin_()" in present(overwriting(recorder, text, {}).line)
+    assert "other.add_(1)" in present(overwriting(recorder, "NoSuchNode", {}).line)
     assert overwriting(Recorder(), text, {}) == NOWHERE
 
 
 def test_the_backward_that_an_error_names_is_found(x) -> None:
     losses = Doubles.apply(x).sum()
-    place = misdeclared(losses, "Function DoublesBackward returned an incorrect number")
-    assert "def backward(ctx, gradient: Tensor) -> Tensor:" in place.line
+    place = present(misdeclared(losses, "Function DoublesBackward returned an incorrect number"))
+    assert "def backward(ctx, gradient: Tensor) -> Tensor:" in present(place.line)
     assert misdeclared(losses, "Function OtherBackward") is None
     assert misdeclared(None, "Function DoublesBackward") is None
 
@@ -195,7 +196,7 @@ def test_the_forwards_own_backward_is_found(x) -> None:
         return total
 
     recorder, _ = record(function, x)
-    assert "total.backward()" in earlier_backward(recorder, {}).line
+    assert "total.backward()" in present(earlier_backward(recorder, {}).line)
     assert earlier_backward(Recorder(), {}) == NOWHERE
 
 
@@ -206,7 +207,8 @@ def test_the_address_of_a_tensor_is_that_of_its_memory() -> None:
 
 
 def test_steps_and_gates_are_told_by_the_names_of_their_nodes(x) -> None:
-    nodes = {f(x).grad_fn.name() for f in (torch.round, torch.sign, torch.sigmoid, torch.tanh)}
+    functions = (torch.round, torch.sign, torch.sigmoid, torch.tanh)
+    nodes = {present(f(x).grad_fn).name() for f in functions}
     assert all(name.startswith(culprits.STEPS) for name in nodes)
     assert not any(name.startswith(culprits.GATES) for name in nodes)
-    assert torch.relu(x).grad_fn.name().startswith(culprits.GATES)
+    assert present(torch.relu(x).grad_fn).name().startswith(culprits.GATES)

@@ -1,5 +1,7 @@
 """Questions about gradients are answered with the module and the line behind a failure."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -24,19 +26,19 @@ def test_what_cut_parameters_off_is_placed() -> None:
     diagnosis = diagnosis_of(lambda self, h: h.detach())
     place = diagnosis.missing([WEIGHT])
     assert place.module == "blocks.1 (Spoilt)"
-    assert "h.detach()" in place.line
+    assert "h.detach()" in present(place.line)
 
 
 def test_a_cut_in_the_loss_is_placed_at_its_line_and_the_parameters_module() -> None:
     diagnosis = diagnosis_of(loss=lambda output: output.detach().pow(2).mean(1))
     place = diagnosis.missing(["head.weight"])
     assert place.module == "head (Linear)"
-    assert "output.detach()" in place.line
+    assert "output.detach()" in present(place.line)
 
 
 def test_a_gradient_that_backward_lost_is_placed_at_the_backward() -> None:
     place = diagnosis_of(lambda self, h: Silent.apply(h)).missing([WEIGHT])
-    assert "def backward(ctx" in place.line
+    assert "def backward(ctx" in present(place.line)
 
 
 def test_a_forward_that_raises_has_no_place_for_what_is_missing() -> None:
@@ -70,37 +72,37 @@ def test_where_a_gradient_becomes_zero_is_told(spoil, stepped: bool, gated: bool
 
 def test_what_spoils_gradients_is_placed() -> None:
     place = diagnosis_of(lambda self, h: h.round()).spoilt([WEIGHT], nonfinite=False)
-    assert "h.round()" in place.line
+    assert "h.round()" in present(place.line)
     place = diagnosis_of(lambda self, h: h + (h - h).sqrt()).spoilt([WEIGHT], nonfinite=True)
-    assert "(h - h).sqrt()" in place.line
+    assert "(h - h).sqrt()" in present(place.line)
 
 
 def test_a_hook_that_makes_zeros_is_proven_by_leaving_it_out() -> None:
     module = tower()
     module.head.weight.register_hook(lambda gradient: gradient * 0)
     diagnosis = ran(module).diagnosis
-    assert "gradient * 0" in diagnosis.spoilt(["head.weight"], nonfinite=False).line
+    assert "gradient * 0" in present(diagnosis.spoilt(["head.weight"], nonfinite=False).line)
     assert diagnosis.spoilt(["head.weight"], nonfinite=True) == NOWHERE
 
 
 def test_a_wrong_gradient_is_placed_by_proof_by_module_or_by_suspicion() -> None:
     place = diagnosis_of(lambda self, h: h * h.mean().detach()).wrong([WEIGHT])
-    assert "h.mean().detach()" in place.line
+    assert "h.mean().detach()" in present(place.line)
     place = diagnosis_of(lambda self, h: Tripled.apply(h)).wrong([WEIGHT])
     assert place.module == "blocks.1 (Spoilt)"
-    assert "def backward(ctx" in place.line
+    assert "def backward(ctx" in present(place.line)
 
-    def clipped(self: nn.Module, h: Tensor) -> Tensor:
+    def clipped(self: Any, h: Tensor) -> Tensor:
         return h * torch.tensor(h.abs().mean().item())
 
     place = diagnosis_of(clipped).wrong([WEIGHT])
     assert place.module == "blocks.1 (Spoilt)"
-    assert ".item()" in place.line
+    assert ".item()" in present(place.line)
 
 
 def test_a_straight_through_estimator_is_placed() -> None:
     diagnosis = diagnosis_of(lambda self, h: h + (h.round() - h).detach())
-    assert "h.round() - h" in diagnosis.surrogate(is_flat=False).line
+    assert "h.round() - h" in present(diagnosis.surrogate(is_flat=False).line)
     assert diagnosis_of().surrogate(is_flat=True) == NOWHERE
 
 
@@ -117,16 +119,18 @@ class Compared(torch.autograd.Function):
 def test_comparisons_count_as_steps_where_the_loss_is_flat() -> None:
     diagnosis = diagnosis_of(lambda self, h: Compared.apply(h))
     assert diagnosis.surrogate(is_flat=False) == NOWHERE
-    assert "(x > 0).float()" in diagnosis.surrogate(is_flat=True).line
+    assert "(x > 0).float()" in present(diagnosis.surrogate(is_flat=True).line)
 
 
 def test_an_error_of_backward_is_placed_where_it_was_raised() -> None:
     flow = ran(tower(lambda self, h: Raising.apply(h)))
-    assert "raise ValueError" in flow.diagnosis.backward_raised(present(flow.backward_error)).line
+    assert "raise ValueError" in present(
+        flow.diagnosis.backward_raised(present(flow.backward_error)).line
+    )
 
 
 def test_a_write_to_a_saved_tensor_is_placed_at_the_write() -> None:
-    def overwriting(self: nn.Module, h: Tensor) -> Tensor:
+    def overwriting(self: Any, h: Tensor) -> Tensor:
         kept = torch.sigmoid(h)
         product = kept * kept
         kept.add_(1)
@@ -135,7 +139,7 @@ def test_a_write_to_a_saved_tensor_is_placed_at_the_write() -> None:
     flow = ran(tower(overwriting))
     place = flow.diagnosis.backward_raised(present(flow.backward_error))
     assert place.module == "blocks.1 (Spoilt)"
-    assert "kept.add_(1)" in place.line
+    assert "kept.add_(1)" in present(place.line)
 
 
 class TooFew(torch.autograd.Function):
@@ -159,7 +163,7 @@ def test_a_backward_of_too_few_gradients_is_placed_at_its_definition() -> None:
 
     flow = ran(Tower(Scaled()))
     place = flow.diagnosis.backward_raised(present(flow.backward_error))
-    assert "def backward(ctx, gradient: Tensor) -> Tensor:" in place.line
+    assert "def backward(ctx, gradient: Tensor) -> Tensor:" in present(place.line)
 
 
 def test_a_backward_inside_the_loss_is_placed() -> None:
@@ -170,4 +174,4 @@ def test_a_backward_inside_the_loss_is_placed() -> None:
 
     flow = ran(tower(), loss=inside)
     place = flow.diagnosis.backward_raised(present(flow.backward_error))
-    assert "losses.mean().backward()" in place.line
+    assert "losses.mean().backward()" in present(place.line)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cog_adapt.runner.gradients.entry import audit_entry
+from tests.cog_adapt.present import present
 
 
 @torch.no_grad()
@@ -53,7 +54,7 @@ def test_a_mode_on_an_async_entry_is_told_with_its_line(entry, mode: str) -> Non
     (finding,) = audit_entry(entry)
     assert (finding.code, finding.level) == ("async-decorated", "FAIL")
     assert f"decorated with torch's {mode}:" in finding.message
-    assert "async def decorated_" in finding.line
+    assert "async def decorated_" in present(finding.line)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_an_entry_that_returns_a_body_for_later_is_told_without_a_call(entry):
     (finding,) = audit_entry(entry)
     assert (finding.code, finding.level) == ("async-decorated", "FAIL")
     assert f"{entry.__name__} returns a generator or coroutine and decorated" in finding.message
-    assert f"def {entry.__name__}(" in finding.line
+    assert f"def {entry.__name__}(" in present(finding.line)
 
 
 def test_a_generator_behind_a_plain_wrapper_is_told():

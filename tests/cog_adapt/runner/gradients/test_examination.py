@@ -55,7 +55,7 @@ def test_a_check_whose_ground_is_missing_is_skipped_and_does_not_run() -> None:
 
 def test_an_error_is_a_finding_under_the_checks_name() -> None:
     exam = Examination()
-    assert exam.check("one", lambda: {}["gone"]) is False
+    assert exam.check("one", lambda: dict[str, dict[str, float]]()["gone"]) is False
     (finding,) = exam.findings
     assert (finding.code, finding.level) == ("one", "FAIL")
     assert finding.message == "the check was stopped by KeyError: 'gone'"

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from cog_adapt.runner.gradients.graph import leaf_of, nodes, reached_leaves
+from tests.cog_adapt.present import present
 
 
 def test_every_node_is_met_once_the_start_first() -> None:
@@ -24,7 +25,7 @@ def test_without_a_graph_there_are_no_nodes() -> None:
 def test_a_leaf_is_told_from_an_inner_node() -> None:
     x = nn.Parameter(torch.ones(2))
     total = x.sum()
-    (accumulate,) = [node for node, _ in total.grad_fn.next_functions]
+    (accumulate,) = [node for node, _ in present(total.grad_fn).next_functions]
     assert leaf_of(accumulate) is x
     assert leaf_of(total.grad_fn) is None
 

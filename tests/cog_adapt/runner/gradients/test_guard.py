@@ -17,47 +17,47 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def module() -> nn.Module:
+def module() -> Any:
     module: Any = seeded_module(ConvNet)
     module.head.weight.grad = torch.ones_like(module.head.weight)
     return module
 
 
-def copies_of(module: nn.Module) -> dict[str, torch.Tensor]:
+def copies_of(module: Any) -> dict[str, torch.Tensor]:
     tensors = (*module.named_parameters(), *module.named_buffers())
     return {name: tensor.detach().clone() for name, tensor in tensors}
 
 
-def write(module: nn.Module) -> None:
+def write(module: Any) -> None:
     module.fc.weight.data.mul_(2)
 
 
-def replace(module: nn.Module) -> None:
+def replace(module: Any) -> None:
     module.fc.weight = nn.Parameter(module.fc.weight.detach().clone())
 
 
-def freeze(module: nn.Module) -> None:
+def freeze(module: Any) -> None:
     module.fc.weight.requires_grad_(False)
 
 
-def switch(module: nn.Module) -> None:
+def switch(module: Any) -> None:
     module.drop.training = not module.drop.training
 
 
-def add(module: nn.Module) -> None:
+def add(module: Any) -> None:
     module.fc.cache = 1
 
 
-def remove(module: nn.Module) -> None:
+def remove(module: Any) -> None:
     del module.calls
 
 
-def hook(module: nn.Module) -> None:
+def hook(module: Any) -> None:
     module.fc.register_forward_hook(lambda *_: None)
 
 
-def lose_table(module: nn.Module) -> None:
-    module._table = None  # type: ignore[assignment]
+def lose_table(module: Any) -> None:
+    module._table = None
 
 
 CHANGES = {
@@ -85,7 +85,7 @@ def test_a_change_is_told_and_put_back(module: Any, change) -> None:
     assert module_state(module) == before
 
 
-def test_nothing_done_is_nothing_told_and_nothing_undone(module: nn.Module) -> None:
+def test_nothing_done_is_nothing_told_and_nothing_undone(module: Any) -> None:
     before, process = module_state(module), process_state()
     guard = Guard(module, CPU)
     assert guard.leaked_gradients() == ()
@@ -145,7 +145,7 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("flag", FLAGS)
-def test_a_flag_of_the_process_is_told_and_put_back(module: nn.Module, flag: str) -> None:
+def test_a_flag_of_the_process_is_told_and_put_back(module: Any, flag: str) -> None:
     before, threads = process_state(), torch.get_num_threads()
     guard = Guard(module, CPU)
     FLAGS[flag]()
@@ -157,7 +157,7 @@ def test_a_flag_of_the_process_is_told_and_put_back(module: nn.Module, flag: str
     assert torch.get_num_threads() == threads
 
 
-def test_global_hooks_are_put_back(module: nn.Module) -> None:
+def test_global_hooks_are_put_back(module: Any) -> None:
     kept = module_globals.register_module_forward_hook(lambda *_: None)
     guard = Guard(module, CPU)
     kept.remove()
@@ -170,7 +170,7 @@ def test_global_hooks_are_put_back(module: nn.Module) -> None:
     assert not hooks
 
 
-def test_the_random_streams_are_put_back(module: nn.Module) -> None:
+def test_the_random_streams_are_put_back(module: Any) -> None:
     before = process_state()
     guard = Guard(module, CPU)
     torch.rand(1), random.random(), np.random.rand()

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import functools
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_tampering_is_noted_and_the_dtype_put_back() -> None:
 
 
 def test_whether_the_last_call_came_to_its_end_is_known() -> None:
-    outcomes = iter([torch.ones(2), None])
+    outcomes: Any = iter([torch.ones(2), None])
     loss = ProbeLoss(lambda output: next(outcomes) * 1, torch.ones(2))
     assert not loss.finished
     loss(nn.Identity(), torch.ones(2))

@@ -1,5 +1,7 @@
 """Parameters that get a gradient and belong to nobody are reported."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -8,13 +10,13 @@ from tests.cog_adapt.runner.gradients.cases import squares
 from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
 
 
-def judged(module: nn.Module, **rest):
+def judged(module: Any, **rest):
     flow = ran(module, **rest)
     judge_strangers(flow)
     return flow
 
 
-def with_a_list() -> nn.Module:
+def with_a_list() -> Any:
     module = tower(lambda self, h: self.hidden[0](h))
     module.blocks[1].hidden = [nn.Linear(6, 6)]
     return module

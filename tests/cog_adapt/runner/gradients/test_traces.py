@@ -1,5 +1,7 @@
 """What stays behind is told: a graph in memory, a base or a caller changed, a flag left."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from tests.cog_adapt.runner.gradients.cases import squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, tower
 
 
-def traces_of(module: nn.Module, **rest) -> Traces:
+def traces_of(module: Any, **rest) -> Traces:
     operation = operation_of(flow_of(module, **rest))
     operation.serve_first()
     operation.exam.findings.clear()
@@ -25,7 +27,7 @@ def test_a_sound_forward_leaves_nothing() -> None:
     assert traces.subject.loss.observer is None
 
 
-def keeping(self: nn.Module, h: Tensor) -> Tensor:
+def keeping(self: Any, h: Tensor) -> Tensor:
     self.hidden = h * 1.0
     return self.hidden
 
@@ -40,7 +42,7 @@ def test_a_graph_that_stays_is_a_warning_with_its_keeper() -> None:
 
 
 def test_a_graph_in_a_cycle_is_released_by_the_collector() -> None:
-    def cycle(self: nn.Module, h: Tensor) -> Tensor:
+    def cycle(self: Any, h: Tensor) -> Tensor:
         ring: list[object] = [h]
         ring.append(ring)
         return h
@@ -80,7 +82,7 @@ def test_answers_are_not_compared_where_inference_did_not_repeat() -> None:
     assert found(traces.operation.flow) == []
 
 
-def writing(self: nn.Module, h: Tensor) -> Tensor:
+def writing(self: Any, h: Tensor) -> Tensor:
     self.linear.weight.data.mul_(1.0001)
     return h
 
@@ -94,7 +96,7 @@ def test_a_forward_that_writes_to_its_weights_is_placed() -> None:
     assert "forwards changed the base: tensor blocks.1.linear.weight" in finding.message
     assert "(version)" not in finding.message
     assert finding.module == "blocks.1 (Spoilt)"
-    assert "self.linear.weight.data.mul_(1.0001)" in finding.line
+    assert "self.linear.weight.data.mul_(1.0001)" in present(finding.line)
 
 
 def test_a_callers_module_that_was_changed_is_told() -> None:

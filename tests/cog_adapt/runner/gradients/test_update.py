@@ -1,6 +1,7 @@
 """One step of the real optimizer changes what it should, and inference does not notice."""
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from tests.cog_adapt.runner.gradients.cases import squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, sgd, tower
 
 
-def update_of(module: nn.Module, **rest) -> Update:
+def update_of(module: Any, **rest) -> Update:
     flow = flow_of(module, **rest)
     operation = operation_of(flow)
     operation.serve_first()
@@ -116,7 +117,7 @@ def test_a_step_too_small_to_see_is_nothing_to_tell() -> None:
     assert found(update.flow) == []
 
 
-def keeping(self: nn.Module, h: Tensor) -> Tensor:
+def keeping(self: Any, h: Tensor) -> Tensor:
     self.hidden = h if getattr(self, "hidden", None) is None else torch.tanh(h + self.hidden)
     return self.hidden
 

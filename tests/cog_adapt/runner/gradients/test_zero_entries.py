@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.differences import SIXTEEN_BIT
 from cog_adapt.runner.gradients.zero_entries import ZeroEntries
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import Block, Tower
 from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
 
@@ -26,7 +27,7 @@ def test_a_part_that_is_cut_is_found_by_the_rows_it_belongs_to() -> None:
     finding = only(entries.flow)
     assert (finding.code, finding.level) == ("gradient-wrong", "FAIL")
     assert finding.parameters == ("blocks.1.linear.weight", "blocks.1.linear.bias")
-    assert ".detach()" in finding.line
+    assert ".detach()" in present(finding.line)
 
 
 def test_a_whole_gradient_has_no_such_entries() -> None:
@@ -42,7 +43,7 @@ def test_entries_that_move_nothing_are_sound() -> None:
 
     entries = entries_of(Tower(Masked()))
     gradient = entries.subject.parameters["blocks.1.linear.weight"].grad
-    assert not gradient[3:].any()
+    assert not present(gradient)[3:].any()
     assert entries.judge() == {"moving": 0}
 
 
@@ -88,8 +89,8 @@ def test_the_padding_row_of_an_embedding_needs_no_gradient() -> None:
 
     ids = torch.tensor([[1, 2, 0], [3, 0, 4]])
     entries = entries_of(Pooled(0), probe=ids)
-    assert not entries.subject.parameters["embedding.weight"].grad[0].any()
+    assert not present(entries.subject.parameters["embedding.weight"].grad)[0].any()
     assert entries.judge() == {"moving": 0}
     entries = entries_of(Pooled(None), probe=ids)
-    entries.subject.parameters["embedding.weight"].grad[0] = 0
+    present(entries.subject.parameters["embedding.weight"].grad)[0] = 0
     assert entries._moves_without_gradient(["embedding.weight"])
