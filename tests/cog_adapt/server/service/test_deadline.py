@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,7 @@ def test_the_deadline_counts_from_the_acceptance_by_whatever_server(play):
 
 def run(scene, timeout, *, age=0.0):
     async def story():
-        cancelled = []
+        cancelled: list[Any] = []
         created_at = now() - timedelta(seconds=age)
         request = PredictionRequest("p", "predict", b"{}", b"{}", timeout=timeout)
         request = msgspec.structs.replace(request, created_at=created_at)
