@@ -88,7 +88,7 @@ def test_the_files_of_the_package_that_the_documents_name_are_there(path):
 def test_the_example_of_the_predictor_protocol_offers_what_it_says():
     text = (DOCS / "predictor-protocol.md").read_text()
     (example,) = re.findall(r"## An example\n\n```python\n(.*?)```", text, re.DOTALL)
-    scope = {}
+    scope: dict[Any, Any] = {}
     exec(example, scope)
     predictor: Any = scope["Predictor"]()
     predictor.setup()

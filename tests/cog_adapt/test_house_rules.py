@@ -58,6 +58,14 @@ SLEEPS = {
     "server/worker/test_output_files.py": "a file is older than the run by the clock of the disk",
     "waiting.py": "the helpers that wait for something, or see to it that nothing happens",
 }
+# Calls that start a process, and the fixtures that do it for one test alone, with the reason.
+STARTERS = {"Popen", "Command", "serving", "local_server", "cog_server"}
+STARTED_FOR_ONE_TEST = {
+    "command/conftest.py": {"start": "the command is what is tested"},
+    "contract/conftest.py": {"launch": "the test ends its server, or needs flags of its own"},
+    "server/worker/test_extensions.py": {"serve": "each test serves another predictor"},
+    "server/worker/test_processes.py": {"start": "the processes are what is ended"},
+}
 
 RUNNER = sorted((PACKAGE / "runner").rglob("*.py"))
 DOORS = ("predict.py", "train.py")
@@ -189,6 +197,37 @@ def test_only_what_is_named_waits_for_time():
     tests = ROOT / "tests" / "cog_adapt"
     waiting = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if sleeps_in(path)}
     assert waiting == set(SLEEPS), "wait for an event: see waiting.py"
+
+
+def called_in(node):
+    calls = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
+    return {ast.unparse(function).rpartition(".")[2] for function in calls}
+
+
+def starts_for_one_test(function):
+    """Whether a function is a fixture of one test's life that starts a process."""
+    marks = [ast.unparse(each) for each in function.decorator_list]
+    is_short = any("pytest.fixture" in mark and "scope=" not in mark for mark in marks)
+    return is_short and bool(called_in(function) & STARTERS)
+
+
+def test_fixtures_start_processes_once_a_module():
+    tests = ROOT / "tests" / "cog_adapt"
+    found = {
+        str(path.relative_to(tests)): names
+        for path in tests.rglob("*.py")
+        if (names := {each.name for each in functions_in(path) if starts_for_one_test(each)})
+    }
+    assert found == {path: set(named) for path, named in STARTED_FOR_ONE_TEST.items()}
+
+
+@pytest.mark.parametrize(
+    ("decorator", "expected"),
+    [("pytest.fixture", True), ('pytest.fixture(scope="module")', False), ("once", False)],
+)
+def test_a_fixture_that_starts_a_process_is_found(decorator, expected):
+    source = f"@{decorator}\ndef server():\n with serving('mirror') as it:\n  yield it"
+    assert starts_for_one_test(ast.parse(source).body[0]) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """One server, asked over HTTP."""
 
 import time
+from typing import Any
 
 import httpx2
 import pytest
@@ -77,7 +78,7 @@ def client(httpserver):
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    pauses = []
+    pauses: list[Any] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     return pauses
 

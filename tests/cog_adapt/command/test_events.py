@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 from werkzeug import Response
@@ -113,7 +114,7 @@ def test_events_that_are_refused_are_an_error(client, httpserver):
 
 
 def test_the_record_is_asked_for_until_it_is_final(client, httpserver, monkeypatch):
-    pauses = []
+    pauses: list[Any] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     post = httpserver.expect_ordered_request("/predictions", method="POST")
     post.respond_with_response(stream(EVENTS[0]))

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,8 @@ def press_ctrl_c():
 
 
 def test_without_ctrl_c_nothing_is_canceled_and_the_handler_is_put_back():
-    before, said = signal.getsignal(signal.SIGINT), []
+    before = signal.getsignal(signal.SIGINT)
+    said: Any = []
     with canceling(lambda: bool(said.append("cancel")), said.append) as state:
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
@@ -78,6 +80,7 @@ def test_without_ctrl_c_nothing_is_canceled_and_the_handler_is_put_back():
 
 def test_the_first_cancels_until_the_server_knows_the_run(monkeypatch):
     monkeypatch.setattr(interrupts, "_PAUSE", 0.01)
+    said: list[Any]
     asked, said, known = [], [], threading.Event()
 
     def cancel():

@@ -121,7 +121,7 @@ def test_an_output_of_nothing_is_said(run, other):
 
 
 def options(kind="predict", **changes):
-    given = {"flags": [], "output": None, "url": "http://h", "key": None, "whole": False}
+    given: Any = {"flags": [], "output": None, "url": "http://h", "key": None, "whole": False}
     return Options(kind, **{**given, "variables": [], "setup_seconds": 7.0, **changes})
 
 

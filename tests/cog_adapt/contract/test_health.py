@@ -76,8 +76,8 @@ def test_health_while_it_starts(launch):
         ("nofile.py:Predictor", "nofile.py"),
     ],
 )
-def test_a_setup_that_fails(launch, reference, cause):
-    server = launch(reference, until="SETUP_FAILED", schema=False)
+def test_a_setup_that_fails(shared, reference, cause):
+    server = shared(reference, until="SETUP_FAILED", schema=False)
     health = server.health()
     assert health["setup"]["status"] == "failed"
     assert MOMENT.fullmatch(health["setup"]["completed_at"])
@@ -86,8 +86,8 @@ def test_a_setup_that_fails(launch, reference, cause):
     assert server.process.poll() is None
 
 
-def test_the_logs_of_a_setup_that_failed(launch):
-    server = launch("setups.py:Raises", until="SETUP_FAILED")
+def test_the_logs_of_a_setup_that_failed(shared):
+    server = shared("setups.py:Raises", until="SETUP_FAILED", schema=False)
     logs = server.health()["setup"]["logs"]
     complete = "before the end\n" in logs and "Traceback (most recent call last)" in logs
     assert complete == expect(server, coglet=False, mirror=True, because="setup-failure-logs")

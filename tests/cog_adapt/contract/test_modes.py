@@ -1,5 +1,7 @@
 """Section 2: synchronous and asynchronous answers, failures, and the order of checks."""
 
+from typing import Any
+
 import pytest
 
 from tests.cog_adapt.contract.differences import expect, follows_cog
@@ -155,7 +157,8 @@ def test_before_setup_has_succeeded_it_is_503(launch, reference):
     if until == "SETUP_FAILED":
         answer = expect(server, coglet=NOT_READY, mirror=SETUP_FAILED, because="setup-failed")
     for method, path in [("POST", "/predictions"), ("PUT", "/predictions/x")]:
-        for body in ({}, {"input": {"text": 5}}, {"input": []}):
+        bodies: list[Any] = [{}, {"input": {"text": 5}}, {"input": []}]
+        for body in bodies:
             response = server.request(method, path, body)
             assert (response.status_code, response.json()) == (503, answer)
     # What the envelope says comes first.

@@ -4,6 +4,7 @@
 """
 
 from pathlib import Path
+from typing import Any
 
 from tests.cog_adapt.faults.cluster import IS_FULL, full, kill, record, submit
 from tests.cog_adapt.waiting import wait_for
@@ -23,7 +24,7 @@ def pages(server, **query):
     """All records of all pages, oldest first."""
     results, cursor = [], None
     while True:
-        more = {"cursor": cursor} if cursor else {}
+        more: dict[Any, Any] = {"cursor": cursor} if cursor else {}
         page = server.get("/predictions", params={"limit": "500", **query, **more}).json()
         results += page["results"]
         cursor = page["next"]

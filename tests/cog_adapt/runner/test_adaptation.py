@@ -246,7 +246,7 @@ def test_held_out_examples_are_not_trained_on(loaded, monkeypatch):
 def test_a_run_resumed_from_any_kept_state_ends_in_the_same_bits(shape, precision):
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu", precision=precision))
     recipe = Recipe("all", max_steps=6, batch_size=5, seed=1, hold_out=0.3, learning_rate=FAST)
-    states = []
+    states: list[Any] = []
     keeping = Checkpoints(load=lambda: None, save=states.append, every=1)
     model_run = {shape: model}
     whole = run(model_run, shape, recipe, count=18, checkpoints=keeping)
@@ -261,7 +261,7 @@ def test_a_run_resumed_from_any_kept_state_ends_in_the_same_bits(shape, precisio
 
 
 def test_states_are_kept_at_the_asked_distance(loaded):
-    states = []
+    states: list[Any] = []
     keeping = Checkpoints(load=lambda: None, save=states.append, every=3)
     run(loaded, "caching", Recipe(max_steps=10), checkpoints=keeping)
     assert [len(state.steps) for state in states] == [3, 6, 9]
@@ -356,7 +356,7 @@ def test_no_mode_is_on_while_a_run_is_suspended(loaded):
 
 def test_closing_a_run_frees_its_replica(loaded):
     model = loaded["letters"]
-    replicas = weakref.WeakSet()
+    replicas: Any = weakref.WeakSet()
     start = model.start(examples("letters"), Recipe(max_steps=50))
     ticks: Any = adapt(start)
     next(ticks)

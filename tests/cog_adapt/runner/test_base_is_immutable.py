@@ -12,6 +12,7 @@ import random
 import threading
 import time
 import weakref
+from typing import Any
 
 import pytest
 import torch
@@ -193,7 +194,7 @@ def test_the_cycles_are_at_least_a_thousand():
 
 def test_a_dropped_adaptation_is_freed_before_the_next_one_takes_its_turn(make_runner):
     runner = make_runner(SHAPES["letters"]())
-    replicas = weakref.WeakSet()
+    replicas: Any = weakref.WeakSet()
     loss = runner._model.task.loss
 
     def watched(module, batch, targets):

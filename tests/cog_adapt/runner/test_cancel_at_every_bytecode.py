@@ -12,6 +12,7 @@ import itertools
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -149,7 +150,7 @@ def slow_work(ticks):
 def test_a_cancel_between_polls_drops_the_work(monkeypatch, submit):
     monkeypatch.setattr(scheduler, "_POLL_SECONDS", 0.001)
     row = Scheduler()
-    progress = []
+    progress: list[Any] = []
     count = 0
     for point in points(lambda: getattr(row, submit)(slow_work(2)).wait(progress.append)):
         count = point
@@ -164,6 +165,7 @@ def test_a_close_at_any_bytecode_of_handing_in_leaves_no_caller_waiting():
     """Another thread closes the scheduler just then; the caller is refused or gets a message."""
     refused, answered = 0, 0
     for point in itertools.count(1):
+        tickets: list[Any]
         row, tickets = Scheduler(), []
         hand_in = lambda row=row, tickets=tickets: tickets.append(row.submit_long(slow_work(1)))  # noqa: E731
         try:

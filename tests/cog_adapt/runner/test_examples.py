@@ -54,7 +54,7 @@ def as_tabs(pairs):
 
 
 def as_mapping(pairs):
-    texts = {label: [] for _, label in pairs}
+    texts: Any = {label: [] for _, label in pairs}
     for text, label in pairs:
         texts[label].append(text)
     return json.dumps(texts)

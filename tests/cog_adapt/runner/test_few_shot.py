@@ -276,7 +276,7 @@ def test_under_plain_cog_a_callers_own_word_for_the_owner_counts_for_nothing(run
 
 
 def test_a_stream_gives_pieces_and_records_adapter_and_report(fixed):
-    recorded = {}
+    recorded: dict[Any, Any] = {}
     pieces = streamed(fixed, recorded.__setitem__, examples=EXAMPLES, options=Shouting(3))
     assert pieces == ["piece 0", "piece 1", "piece 2"]
     report = recorded["adaptation.report"]
@@ -286,7 +286,7 @@ def test_a_stream_gives_pieces_and_records_adapter_and_report(fixed):
 
 
 def test_a_stream_of_the_base_records_no_adapter(fixed):
-    recorded = {}
+    recorded: dict[Any, Any] = {}
     assert streamed(fixed, recorded.__setitem__) == ["piece 0"]
     assert recorded == {}
     streamed(fixed, recorded.__setitem__, inputs=["abcd"])

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -72,6 +73,7 @@ def test_steps_are_reported_on_the_callers_thread_and_scorings_are_not(make_runn
 def test_a_prediction_that_arrives_during_a_step_is_answered_before_the_next(make_runner):
     runner = make_runner(Letters())
     runner.predict(inputs("letters"), None, labels("letters"))
+    asked: list[Any]
     record, asked = [], []
     predict = runner._model.task.predict
 
@@ -108,7 +110,7 @@ def test_both_ways_to_serve_give_the_same_answers_and_adapters(make_runner, shap
 
 def test_the_async_calls_give_what_the_others_give(make_runner):
     runner = make_runner(Letters())
-    steps = []
+    steps: list[Any] = []
 
     async def scene():
         done = await runner.adapt_async(examples("letters"), FEW, steps.append)
@@ -202,7 +204,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_end(make_runner, tmp_path
     with pytest.raises(KilledError):
         runner.adapt(rows, recipe, on_step, checkpoint=path)
     assert path.exists()
-    steps = []
+    steps: list[Any] = []
     again = runner.adapt(rows, recipe, steps.append, checkpoint=path)
     assert steps[0].number > killed_after
     assert again.adapter.id == whole.adapter.id

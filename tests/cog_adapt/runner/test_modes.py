@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import itertools
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -32,7 +31,7 @@ FP32 = Precision(CPU)
 BF16 = Precision(CPU, torch.bfloat16)
 FP16 = Precision(CPU, torch.float16)
 
-AMBIENT: dict[str, Callable[[], Any]] = {
+AMBIENT: dict[str, Any] = {
     "inference_mode": torch.inference_mode,
     "inference_mode(False)": lambda: torch.inference_mode(False),
     "no_grad": torch.no_grad,
@@ -172,7 +171,7 @@ def test_inference_tensors_among_the_arguments_are_copied():
     with torch.inference_mode():
         ids, x = torch.tensor([1, 0]), torch.ones(2, 2)
     normal = torch.ones(2, 2)
-    seen = []
+    seen: list[Any] = []
 
     def step(module, batch, *, also):
         tensors = [batch["ids"], *batch["rows"], also]

@@ -1,6 +1,7 @@
 """A step is a line of log and two metrics; the outcome of a stream is two more."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from cog_adapt.runner.progress import Progress
 from cog_adapt.runner.report import Step
@@ -13,14 +14,14 @@ def scope_into(recorded):
 
 
 def test_a_step_is_printed_and_recorded(capsys):
-    recorded = []
+    recorded: list[Any] = []
     Progress(scope_into(recorded)).show_step(STEP)
     assert capsys.readouterr().out == "step 3/40 loss 0.5123\n"
     assert recorded == [("adaptation.step", 3), ("adaptation.loss", 0.51234)]
 
 
 def test_what_became_of_it_is_recorded():
-    recorded = []
+    recorded: list[Any] = []
     progress = Progress(scope_into(recorded))
     progress.show_outcome("0123", {"steps": 3})
     assert recorded == [("adaptation.adapter", "0123"), ("adaptation.report", {"steps": 3})]

@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import weakref
+from typing import Any
 
 import pytest
 import torch
@@ -53,7 +54,7 @@ class Line:
 
 
 def test_a_result_comes_back_with_the_progress_before_it(row):
-    progress = []
+    progress: list[Any] = []
     ticket = row.submit_long(ticks("a", 3, []))
     assert ticket.wait(progress.append) == "a"
     assert progress == [0, 1, 2]
@@ -73,7 +74,7 @@ def test_progress_is_streamed_until_the_work_ends_or_raises(row):
 
 
 def test_who_stops_reading_a_stream_drops_the_work(row):
-    record = []
+    record: list[Any] = []
 
     async def read_one():
         pieces = row.submit_short(ticks("a", 1_000_000, record)).stream_async()
@@ -96,7 +97,7 @@ def test_all_work_runs_on_one_thread_which_is_not_the_callers(row):
 
 
 def test_long_work_takes_turns_a_tick_each(row):
-    record = []
+    record: list[Any] = []
     line = Line(row)
     tickets = [row.submit_long(ticks(name, 3, record)) for name in "ab"]
     line.release()
@@ -105,7 +106,7 @@ def test_long_work_takes_turns_a_tick_each(row):
 
 
 def test_short_work_is_done_in_the_order_it_came(row):
-    record = []
+    record: list[Any] = []
     line = Line(row)
     tickets = [row.submit_short(ticks(name, 1, record)) for name in "abcd"]
     line.release()
@@ -129,7 +130,7 @@ def test_a_prediction_waits_for_at_most_one_tick_of_long_work(row, long):
             record.append("long")
             yield
 
-    arrived = []
+    arrived: list[Any] = []
     line = Line(row)
     tickets = [row.submit_long(handing_in())] + [row.submit_long(others()) for _ in range(long)]
     line.release()
@@ -140,7 +141,7 @@ def test_a_prediction_waits_for_at_most_one_tick_of_long_work(row, long):
 
 
 def test_every_waiting_prediction_is_served_between_two_long_ticks(row):
-    record = []
+    record: list[Any] = []
     line = Line(row)
     long = row.submit_long(ticks("long", 3, record))
     shorts = [row.submit_short(ticks(name, 3, record)) for name in "ab"]
@@ -156,7 +157,7 @@ def test_every_waiting_prediction_is_served_between_two_long_ticks(row):
 
 
 def test_work_that_was_let_go_of_never_begins(row):
-    record = []
+    record: list[Any] = []
     line = Line(row)
     tickets = [row.submit_long(ticks("a", 3, record)), row.submit_short(ticks("b", 3, record))]
     tickets.clear()
@@ -183,7 +184,7 @@ def test_work_that_is_let_go_of_is_closed(row):
 
 
 def test_work_that_is_under_way_is_closed_at_its_next_tick(row):
-    record = []
+    record: list[Any] = []
     ticket = row.submit_long(ticks("endless", 10**9, record))
 
     def stop(number):
@@ -356,7 +357,7 @@ def test_work_handed_in_while_it_closes_is_answered():
 def test_a_caller_on_an_event_loop_waits_without_blocking_it(row):
     async def scene():
         line = Line(row)
-        progress = []
+        progress: list[Any] = []
         waiting = asyncio.create_task(
             row.submit_long(ticks("a", 3, [])).wait_async(progress.append)
         )
@@ -378,7 +379,7 @@ def test_an_error_reaches_a_caller_on_an_event_loop(row):
 
 def test_cancelling_a_task_drops_its_work(row):
     async def scene():
-        begun = []
+        begun: list[Any] = []
         waiting = asyncio.create_task(row.submit_long(ticks("a", 10**9, begun)).wait_async())
         await until(lambda: begun)
         waiting.cancel()

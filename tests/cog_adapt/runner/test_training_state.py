@@ -1,6 +1,7 @@
 """The state of an unfinished run survives a kill, whole."""
 
 import os
+from typing import Any
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from tests.cog_adapt.present import NOT_USED, present
 
 def states_of(shape="caching", precision="fp32", **changes):
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu", precision=precision))
-    states = []
+    states: list[Any] = []
     keeping = Checkpoints(load=lambda: None, save=states.append, every=2)
     recipe = Recipe("all", max_steps=4, batch_size=5, hold_out=0.3, learning_rate=0.02, **changes)
     for _ in adapt(model.start(examples(shape, 18), recipe, None, keeping)):

@@ -1,13 +1,14 @@
 """Every route of an application as (method, path), with something in place of its parameters."""
 
 import re
+from typing import Any
 
 from starlette.routing import Mount, Route
 
 
 def routes_of(app):
     """Of the routers inside it too."""
-    found = set()
+    found: set[Any] = set()
     _collect(app.routes, "", found)
     return sorted(found)
 

@@ -97,7 +97,7 @@ def test_at_its_end_all_is_drained_in_the_time_that_is_set_and_closed(started, m
         calls.append((name, *values))
 
     async def scene(app, launched):
-        parts = parts_in(app)
+        parts: Any = parts_in(app)
         close, drain = parts.service.close, parts.webhooks.drain
         stop, shut = parts.webhooks.close, launched.records.close
         parts.service.close = _after(note, "service", close)

@@ -63,7 +63,7 @@ class Hist(nn.Module):
         return x * 1.0
 
 
-HISTORY = []
+HISTORY: list[Any] = []
 
 
 @conv("leak", None, module=None)

@@ -87,6 +87,7 @@ def test_whether_the_last_call_came_to_its_end_is_known() -> None:
 
 
 def test_the_observer_sees_the_losses_and_the_recorder_is_entered() -> None:
+    seen: list[Any]
     seen, entered = [], []
 
     @contextlib.contextmanager
@@ -103,7 +104,7 @@ def test_the_observer_sees_the_losses_and_the_recorder_is_entered() -> None:
 
 
 def test_python_and_numpy_are_seeded_only_if_asked_for() -> None:
-    drawn = []
+    drawn: Any = []
     loss = ProbeLoss(
         lambda output: (drawn.append((random.random(), np.random.rand())), output.sum())[1],
         torch.ones(2),
@@ -120,7 +121,7 @@ def test_python_and_numpy_are_seeded_only_if_asked_for() -> None:
 
 def test_a_probe_that_takes_a_gradient_takes_it_as_a_leaf_of_its_own() -> None:
     probe = torch.ones(2, 3, requires_grad=True)
-    copies = []
+    copies: Any = []
     loss = ProbeLoss(lambda module, x: (copies.append(x), x.sum(1))[1], probe)
     loss(nn.Identity(), probe)
     assert copies[0] is not probe

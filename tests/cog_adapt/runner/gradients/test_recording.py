@@ -1,5 +1,7 @@
 """The recorder knows which cuts flow into a value."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -182,6 +184,7 @@ def test_a_call_can_be_left_out() -> None:
 
 
 def test_a_left_out_hook_is_not_set() -> None:
+    called: list[Any]
     x, called = leaf(), []
 
     def function(x: Tensor) -> Tensor:

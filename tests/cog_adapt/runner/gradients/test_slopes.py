@@ -121,7 +121,7 @@ def test_what_is_wrong_at_one_point_only_is_a_kink_and_no_fault(monkeypatch) -> 
 
 
 def test_a_rough_loss_is_a_warning() -> None:
-    slopes = slopes_of(tower(lambda self, h: h + (h * 1e5).sin() * 1e-2))
+    slopes: Any = slopes_of(tower(lambda self, h: h + (h * 1e5).sin() * 1e-2))
     slopes.judge_repeatability()
     slopes.judge_blocks()
     assert {code for _, code in found(slopes.flow)} <= {"rough"}

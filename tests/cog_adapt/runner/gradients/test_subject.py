@@ -74,6 +74,7 @@ def test_frozen_parameters_are_thawed_before_each_forward() -> None:
 
 
 def test_the_observer_sees_the_losses_with_their_graph_of_one_call() -> None:
+    seen: list[Any]
     subject, seen = subject_of(tower()), []
     loss = subject.gradients(seen.append)
     assert len(seen) == 1
@@ -118,7 +119,7 @@ def test_a_float16_scale_that_overflows_is_lowered_until_gradients_are_finite() 
 
 
 def test_in_float32_one_backward_is_enough() -> None:
-    calls = []
+    calls: Any = []
     subject = subject_of(tower(), loss=lambda output: (calls.append(1), squares(output))[1])
     subject.gradients()
     assert len(calls) == 1
@@ -184,7 +185,7 @@ def test_serving_is_in_eval_and_seeded_only_if_asked() -> None:
 
 
 def test_the_serve_mode_is_the_callers_unless_another_is_given() -> None:
-    modes = []
+    modes: Any = []
     subject = subject_of(
         tower(), loss=lambda output: (modes.append(output.is_inference()), squares(output))[1]
     )

@@ -43,7 +43,8 @@ class Site:
         self.service, self.model = self.harness.service, self.harness.model
         self.lead = self.harness.dispatcher.lead
         self.lead.description = Described(document(), 1, is_async=False)
-        self.metrics, self.shutdowns = Metrics(), []
+        self.metrics = Metrics()
+        self.shutdowns: list[Any] = []
         self.monitor = HealthMonitor(self.service)
         self.app = FastAPI(
             exception_handlers=exception_handlers(strict=self.harness.settings.strict_cog),

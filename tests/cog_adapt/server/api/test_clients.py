@@ -186,7 +186,7 @@ def test_the_clients_decoder_knows_no_other_event_of_cog(speaker):
 
 def test_the_documented_check_of_signatures_takes_the_servers_and_no_other(speaker):
     (check,) = re.findall(r"```python\n(.*?)```", OPERATIONS.read_text(), re.DOTALL)
-    scope = {}
+    scope: dict[Any, Any] = {}
     exec(check, scope)
     with Receiver() as receiver:
         webhook = receiver.answer("/hook", Answer())

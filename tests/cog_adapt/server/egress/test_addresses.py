@@ -1,6 +1,7 @@
 import contextlib
 import ipaddress
 import socket
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -23,6 +24,7 @@ PUBLIC = ["1.1.1.1", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1", "2
 @pytest.fixture(scope="module", autouse=True)
 def dns():
     """Addresses of names; numbers in any spelling are read as ever, no name server is asked."""
+    answers: dict[Any, Any]
     answers, real = {}, socket.getaddrinfo
 
     def resolve(host, port, **kwargs):
@@ -170,7 +172,7 @@ def test_the_range_of_an_address_is_named():
 
 def test_only_hosts_that_are_numbers_are_checked_without_a_name_server(dns):
     dns["private.example"] = ["10.0.0.1"]
-    assert AddressRules().check_number("1.1.1.1") is None
-    assert AddressRules().check_number("unknown.example") is None
+    AddressRules().check_number("1.1.1.1")
+    AddressRules().check_number("unknown.example")
     with pytest.raises(EgressError):
         AddressRules().check_number("10.0.0.1")

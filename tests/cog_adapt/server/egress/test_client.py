@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import zlib
+from typing import Any
 
 import pytest
 import trustme
@@ -25,6 +26,7 @@ def egress():
 @pytest.fixture
 def names(monkeypatch):
     """Addresses of names, one list for each time that the name is asked for."""
+    answers: dict[Any, Any]
     answers, real = {}, socket.getaddrinfo
 
     def resolve(host, port, *args, **kwargs):

@@ -173,7 +173,7 @@ def test_only_http_and_https_pass(url):
 
 @pytest.mark.parametrize("url", ["http://a/", "https://a/", "HTTP://a/"])
 def test_http_and_https_pass(url):
-    assert check_scheme(httpx2.URL(url)) is None
+    check_scheme(httpx2.URL(url))
 
 
 def test_of_a_long_url_80_characters_are_shown():
@@ -238,10 +238,8 @@ def test_every_error_is_one_of_httpx2_with_its_cause(kind):
         raise kind("why")
 
     request = httpx2.Request("GET", "http://a/")
-    transport, later = (
-        PinnedTransport(Rules(), CONTEXT, Transfer(60)),
-        AsyncPinnedTransport(Rules(), CONTEXT),
-    )
+    transport: Any = PinnedTransport(Rules(), CONTEXT, Transfer(60))
+    later: Any = AsyncPinnedTransport(Rules(), CONTEXT)
     transport.pool.handle_request = refuse
     later.pool.handle_async_request = refuse_later
     for attempt in (

@@ -5,6 +5,7 @@ import contextlib
 import json
 import socket
 import time
+from typing import Any
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
@@ -25,7 +26,7 @@ class ShortDeadlines(BoundedProtocol):
     max_header_bytes = 4096
 
 
-left = []
+left: list[Any] = []
 
 
 async def app(scope, receive, send):

@@ -26,10 +26,12 @@ class PlayedProcess(Any):
 
     def __init__(self):
         self.state, self.takes_work, self.hears = "ready", True, True
-        self.has_been_ready, self.may_start, self.crashes = True, False, CrashCounter(5)
+        self.has_been_ready, self.may_start = True, False
+        crashes: Any = CrashCounter(5)
+        crashes.forgive = self.forgive
+        self.crashes = crashes
         self.setup, self.was_replaced, self.replacements = SetupProgress(), False, []
         self.said, self.starts, self.steady = [], 0, 0
-        self.crashes.forgive = self.forgive
 
     def send(self, request):
         if self.hears:

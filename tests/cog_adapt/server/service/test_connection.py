@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from typing import Any
 
 from cog_adapt.server.protocol import Finished, Log, to_frame
 from cog_adapt.server.service.worker_process import Connection
@@ -65,6 +66,7 @@ def test_a_frame_larger_than_the_socket_takes_arrives_whole():
 
 def test_what_was_said_before_the_end_is_read_and_the_socket_closed():
     async def scene():
+        heard: list[Any]
         heard, ends = [], []
         link, theirs = link_and_peer(heard.append, ends.append)
         frames = [to_frame(Log("a", "stdout", "x" * 300_000)) for _ in range(3)]

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -22,7 +23,7 @@ def test_the_deadline_counts_from_the_acceptance_by_whatever_server(play):
 
 def run(scene, timeout, *, age=0.0):
     async def story():
-        cancelled = []
+        cancelled: list[Any] = []
         created_at = now() - timedelta(seconds=age)
         request = PredictionRequest(
             "p", "predict", b"{}", b"{}", {OWNER_KEY: "ann"}, timeout=timeout

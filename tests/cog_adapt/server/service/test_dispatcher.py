@@ -116,6 +116,7 @@ def test_an_id_in_flight_is_refused(play):
 def test_what_has_no_room_is_refused_and_counted(play, strict, most, error, reason):
     async def scene(harness):
         harness.settings = Settings(max_queue=most, strict_cog=strict)
+        counted: list[Any]
         harness.dispatcher, counted = harness.open_dispatcher("predict"), []
         harness.observer.rejected = counted.append
         room = 1 if strict else 1 + most
@@ -190,7 +191,7 @@ def test_an_end_lets_the_next_one_begin_and_is_told_to_all(play):
     async def scene(harness):
         first = await harness.submit("a", durable=False, has_client_id=True)
         await harness.submit("b", durable=False)
-        finished: list[Any] = []
+        finished: Any = []
         harness.recorder.finished = lambda each: finished.append(("recorded", each.status))
         observe = harness.observer.finished
         harness.observer.finished = lambda each: finished.append("observed") or observe(each)

@@ -1,6 +1,7 @@
 """What a worker was asked and has not answered yet."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from cog_adapt.server.service.pending import ANSWERS, PendingRequests
 
 def run(scene):
     async def story():
-        sent = []
+        sent: list[Any] = []
         await asyncio.wait_for(scene(PendingRequests(sent.append), sent), 10)
 
     asyncio.run(story())

@@ -1,6 +1,7 @@
 """Every change of a prediction is in the database, with the webhook that its end owes."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from tests.cog_adapt.waiting import assert_stays_so, until
 
 def test_a_run_is_on_disk_before_the_model_hears_of_it(play):
     async def scene(harness):
-        on_disk = []
+        on_disk: Any = []
         send = harness.model.send
         harness.model.send = lambda request: (
             on_disk.append(harness.records._writer.waiting == 0 and request.id) or send(request)
@@ -76,7 +77,8 @@ def test_what_a_client_waits_for_is_written_only_if_it_lasts(play, monkeypatch):
         short = await harness.submit("short", durable=False)
         harness.dispatcher.lead.on_report(Finished("short", "succeeded"))
         await harness.submit("long", durable=False)
-        saved, save = [], harness.records.save
+        saved: Any = []
+        save = harness.records.save
         harness.records.save = lambda record: saved.append(record.id) or save(record)
         await until(lambda: saved)
         await assert_stays_so(lambda: saved == ["long"], 0.1)
@@ -88,7 +90,7 @@ def test_what_a_client_waits_for_is_written_only_if_it_lasts(play, monkeypatch):
 def test_what_was_found_after_a_restart_is_written_without_waiting(play):
     async def scene(harness):
         wrap(harness, save_durably=StorageError("full"))
-        saved = []
+        saved: list[Any] = []
         harness.records.save = saved.append
         request = PredictionRequest("a", "predict", b"{}", b"{}", durable=True, repeatable=False)
         await harness.dispatcher.submit(request, is_recovered=True)
@@ -151,6 +153,7 @@ def test_only_what_was_asked_for_is_announced(play, request_of, events):
 
 def test_webhooks_are_announced_from_the_start_on_and_the_last_one_is_kept(play):
     async def scene(harness):
+        completed: list[Any]
         announced, completed = [], []
         harness.webhooks.announce = lambda each: announced.append(each.event)
         harness.webhooks.complete = completed.append
@@ -200,6 +203,7 @@ def test_an_end_that_cannot_be_written_now_is_written_later_unless_another_serve
     play, error, is_saved_later
 ):
     async def scene(harness):
+        completed: list[Any]
         completed, later, errors = [], [], []
         harness.webhooks.announce, harness.webhooks.complete = lambda _: None, completed.append
         harness.observer.record_error = lambda: errors.append(1)
@@ -219,7 +223,7 @@ def test_an_end_that_cannot_be_written_now_is_written_later_unless_another_serve
 
 def test_what_a_server_cannot_run_is_saved_once_it_has_begun(play):
     async def scene(harness):
-        saved = []
+        saved: list[Any] = []
         harness.records.save = saved.append
         await harness.submit("a", repeatable=False)
         assert [(each.id, each.status) for each in saved] == [("a", "processing")]
@@ -233,7 +237,7 @@ def test_what_a_server_cannot_run_is_saved_once_it_has_begun(play):
 @pytest.mark.parametrize("events", [None, ("completed",), ("start",)])
 def test_what_is_left_of_a_dead_server_ends_as_failed_with_its_webhook(play, events):
     async def scene(harness):
-        completed = []
+        completed: list[Any] = []
         harness.webhooks.complete = completed.append
         prediction = await harness.submit("a", webhook=events and URL)
         record = msgspec.structs.replace(
@@ -252,6 +256,7 @@ def test_what_is_left_of_a_dead_server_ends_as_failed_with_its_webhook(play, eve
 
 def test_what_waits_again_is_recorded_so(play):
     async def scene(harness):
+        saved: list[Any]
         prediction, saved = await harness.submit("a", durable=False), []
         harness.records.save = saved.append
         harness.recorder.requeued(prediction)

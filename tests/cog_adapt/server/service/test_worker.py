@@ -181,7 +181,7 @@ def test_an_answer_reaches_who_asked_and_the_end_of_the_process_too():
 def test_questions_go_to_the_process():
     async def scene():
         worker = Worker(WorkerConfig("x.py:X"), Events(), Settings())
-        sent = []
+        sent: list[Any] = []
         process: Any = SimpleNamespace(send=sent.append)
         worker.process._process = process
         with pytest.raises(TimeoutError):

@@ -50,6 +50,8 @@ def play(tmp_path, monkeypatch):
 
     def run(scene):
         async def story():
+            exits: list[Any]
+            reports: list[Any]
             reports, exits = [], []
             config = replace(WorkerConfig("sample.py:Predictor"), prefix=new_prefix())
             process = WorkerProcess(config, reports.append, exits.append)

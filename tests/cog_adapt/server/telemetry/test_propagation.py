@@ -27,7 +27,7 @@ def read(headers, carrier):
 def write(headers, sampled=True):
     flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
     span = SpanContext(int(TRACE, 16), int(SPAN, 16), is_remote=False, trace_flags=flags)
-    written = {}
+    written: dict[Any, Any] = {}
     headers.inject(written, set_span_in_context(NonRecordingSpan(span), Context()))
     return written
 
@@ -43,7 +43,7 @@ def test_without_another_header_only_w3cs_count():
 def test_the_state_of_a_trace_is_read_and_written():
     carrier = {"traceparent": PARENT, "tracestate": "a=b"}
     context = TraceHeaders("x-trace").extract(carrier)
-    written = {}
+    written: dict[Any, Any] = {}
     TraceHeaders("x-trace").inject(written, context)
     assert written == {**carrier, "x-trace": PARENT}
 
@@ -102,7 +102,7 @@ def test_both_headers_are_written(form, value):
 
 
 def test_without_a_trace_nothing_is_written():
-    written = {}
+    written: dict[Any, Any] = {}
     TraceHeaders("x-trace", "jaeger").inject(written, Context())
     assert written == {}
 
@@ -122,6 +122,6 @@ def test_headers_are_a_value():
 
 def test_a_trace_without_a_valid_context_writes_no_headers():
     context = set_span_in_context(NonRecordingSpan(SpanContext(0, 0, is_remote=False)))
-    written = {}
+    written: dict[Any, Any] = {}
     TraceHeaders("x-trace", "jaeger").inject(written, context)
     assert written == {}

@@ -94,7 +94,7 @@ async def test_32_are_tried_at_once_and_the_next_where_one_ends(start):
 
 
 async def test_one_that_is_being_tried_is_left(start):
-    deliverer = Deliverer(delivery("a"))
+    deliverer: Any = Deliverer(delivery("a"))
     deliverer.find_due = lambda limit: asyncio.sleep(0, [delivery("a")])
     deliverer.claimed = {"a"}
     retries = start(deliverer)

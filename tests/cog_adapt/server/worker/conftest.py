@@ -4,6 +4,7 @@ import os
 import socket
 import textwrap
 from collections import deque
+from typing import Any
 
 import msgspec
 import pytest
@@ -39,8 +40,8 @@ class Front:
         self.process.start()
         theirs.close()
         self.frames = Frames.of_reports()
-        self.waiting = deque()
-        self.beats = []
+        self.waiting: Any = deque()
+        self.beats: Any = []
         self.setup_logs = ""
         self.described = None
 
@@ -66,7 +67,7 @@ class Front:
         return self.waiting.popleft()
 
     def hear_until(self, *kinds):
-        heard = []
+        heard: list[Any] = []
         while not heard or not isinstance(heard[-1], kinds):
             heard.append(self.hear())
         return heard

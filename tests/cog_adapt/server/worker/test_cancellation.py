@@ -4,6 +4,7 @@ import itertools
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 from cog import CancelationException
@@ -73,6 +74,7 @@ def test_without_a_request_the_call_is_a_call():
 
 
 def test_an_end_that_was_asked_for_before_calls_nothing():
+    called: list[Any]
     interruption, called = Interruption(), []
     assert interruption.requested is False
     interruption.request()
@@ -100,7 +102,11 @@ def test_a_call_that_goes_on_is_interrupted_once():
             caught.append("once")
             raise
 
-    asking = threading.Thread(target=lambda: (begun.wait(10), interruption.request()))
+    def ask():
+        begun.wait(10)
+        interruption.request()
+
+    asking = threading.Thread(target=ask)
     asking.start()
     with pytest.raises(CancelationException):
         interruption.call(spin)

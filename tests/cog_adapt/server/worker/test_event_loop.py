@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ def ended():
 
 @pytest.fixture
 def loop(ended):
-    event_loop = EventLoop(ended.set)
+    event_loop: Any = EventLoop(ended.set)
     yield event_loop
     if not ended.is_set():
         event_loop.loop.run_forever = raise_runtime_error
@@ -84,7 +85,7 @@ def test_a_task_that_exits_or_a_stop_ends_nothing(loop, ended, error):
 
 
 def test_it_is_the_loop_of_its_thread(loop, ended, monkeypatch):
-    loops = []
+    loops: list[Any] = []
     monkeypatch.setattr(asyncio, "set_event_loop", loops.append)
     loop._run_for_ever = lambda: None
     loop._run()

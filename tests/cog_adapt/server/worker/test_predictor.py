@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import textwrap
+from typing import Any
 
 import pytest
 
@@ -264,7 +265,7 @@ def test_an_async_setup_runs_on_the_loop_of_the_runs(load):
             async def setup(self): self.ready = True
             def run(self) -> str: ...
     """)
-    coroutines = []
+    coroutines: list[Any] = []
     predictor.set_up(coroutines.append)
     (coroutine,) = coroutines
     asyncio.run(coroutine)

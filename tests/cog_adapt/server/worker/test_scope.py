@@ -1,6 +1,7 @@
 """The rules of metrics; the texts are coglet's, as observed."""
 
 import contextvars
+from typing import Any
 
 import cog
 import coglet
@@ -126,7 +127,7 @@ def test_a_number_that_json_lacks_is_not_recorded_and_fixes_no_type(scope, sent,
 
 
 def test_a_value_that_is_no_json_is_refused(scope, sent):
-    ring = []
+    ring: list[Any] = []
     ring.append(ring)
     with pytest.raises(TypeError, match="Unsupported metric value: Circular reference"):
         scope.record_metric("n", ring)
