@@ -16,7 +16,7 @@ from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
 
-_READ = 2**18
+_READ = 2**15  # a thousand small reports take 15 ms of the event loop
 log = structlog.get_logger()
 
 
