@@ -143,7 +143,13 @@ class TextClassification(Task):
         self, module: nn.Module, batch: Batch, labels: Sequence[str], options: None
     ) -> list[Any]:
         """Return for each text `{"label": ..., "scores": {label: probability}}`."""
-        probabilities = module(batch).softmax(-1).tolist()
+        logits = module(batch)
+        if logits.shape[1] != len(labels):
+            raise InputError(
+                f"the adapter has {len(labels)} labels and a head of {logits.shape[1]} rows. Use "
+                "a file that was made with this model, unchanged."
+            )
+        probabilities = logits.softmax(-1).tolist()
         answers = (dict(zip(labels, row, strict=True)) for row in probabilities)
         return [
             {"label": max(scores, key=scores.__getitem__), "scores": scores} for scores in answers

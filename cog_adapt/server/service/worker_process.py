@@ -23,7 +23,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.entry import enter
 from cog_adapt.server.worker.processes import end_session
 
-_READ = 2**18
+_READ = 2**15  # a thousand small reports take 15 ms of the event loop
 _SECONDS_TO_EXIT = 1.0  # between the end of the socket and that of the process
 log = structlog.get_logger()
 

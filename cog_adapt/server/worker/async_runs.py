@@ -24,6 +24,10 @@ from cog_adapt.server.worker.runs import RunContext, stage_name
 
 _END = object()
 _SCALARS = (str, int, float, type(None))
+_PORTION = 256  # items that are sent before other runs have their turn
+_MOST_AHEAD = 1_000  # frames that a list may put before another run's
+_LARGE_BYTES = 2**16  # of inputs that are read off the event loop
+_PAUSE_SECONDS = 0.001
 
 
 class AsyncRuns:
@@ -119,7 +123,8 @@ class _AsyncExecution:
         self._predictor = run_context.predictor
         self._active, self._files = active, files
         self._output_files = run_context.output_files(active)
-        self._is_list = False
+        self._connection = run_context.connection
+        self._is_list, self._sent = False, 0
 
     async def outcome(self) -> Outcome:
         try:
@@ -133,12 +138,21 @@ class _AsyncExecution:
         return Outcome("succeeded", self._is_list)
 
     async def _arguments(self) -> dict[str, Any]:
-        inputs = self._predictor.inputs
         with reading_inputs():
-            given = inputs.read(self._active.request.input)
-            if urls := inputs.urls(given):
+            is_large = len(self._active.request.input) > _LARGE_BYTES
+            given, urls = await asyncio.to_thread(self._read) if is_large else self._read()
+            if urls:
                 await asyncio.gather(*map(asyncio.wrap_future, self._files.start(urls)))
-            return inputs.convert(given, iter(self._files.paths), self._files.open)
+            if is_large:
+                return await asyncio.to_thread(self._convert, given)
+            return self._convert(given)
+
+    def _read(self) -> tuple[dict[str, Any], list[str]]:
+        given = self._predictor.inputs.read(self._active.request.input)
+        return given, self._predictor.inputs.urls(given)
+
+    def _convert(self, given: dict[str, Any]) -> dict[str, Any]:
+        return self._predictor.inputs.convert(given, iter(self._files.paths), self._files.open)
 
     async def _produce(self, arguments: dict[str, Any]) -> None:
         stage = stage_name(self._predictor.kind, is_async=True)
@@ -184,6 +198,14 @@ class _AsyncExecution:
 
     async def _send(self, value: object, what: str) -> None:
         self._active.send(await self._output(value, what))
+        self._sent += 1
+        if self._sent % _PORTION == 0:
+            await self._let_others_run()
+
+    async def _let_others_run(self) -> None:
+        await asyncio.sleep(0)
+        while self._connection.waiting > _MOST_AHEAD:
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _output(self, value: object, what: str) -> Output:
         with encoding_output(what):

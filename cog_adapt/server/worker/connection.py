@@ -50,6 +50,11 @@ class Connection:
         while self._outbox.qsize() > _MOST_WAITING:
             time.sleep(_PAUSE)
 
+    @property
+    def waiting(self) -> int:
+        """How many reports are not written yet."""
+        return self._outbox.qsize()
+
     def requests(self) -> Iterator[Request]:
         """Yield the requests of the front process, as they come, until it is gone."""
         frames = Frames.of_requests()

@@ -147,6 +147,23 @@ def test_runs_go_on_at_the_same_time_and_logs_and_metrics_stay_apart(model):
         ]
 
 
+def test_a_long_list_lets_other_runs_through(model):
+    """All of its items would otherwise be sent first: here 200,000, of which nobody reads one."""
+    model.start("long", code=main("return ['item'] * 200_000"))
+    model.start("short", code="out = 1")
+    reports = model.hear_until(Finished)
+    assert reports[-1].id == "short"
+    assert sum(isinstance(each, Output) and each.id == "long" for each in reports) < 50_000
+    rest = Reports(model.hear_until(Finished))
+    assert rest.finished.id == "long"
+    assert rest.status == "succeeded"
+
+
+def test_large_inputs_are_read_as_small_ones_are(model):
+    code = "out = len(names['self'].__class__.__name__)" + " " * 100_000
+    assert model.run(code=code.replace("names['self']", "self")).output == len("Runner")
+
+
 def test_what_a_left_over_task_prints_is_in_no_later_logs(model):
     code = main(
         "async def late():",

@@ -1,0 +1,77 @@
+"""The shipped door without its model: inputs are parsed and bounded as ever, then nothing runs."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+import predict
+from cog_adapt import Batch, Example, Task
+from cog_adapt.runner.few_shot import Answer
+from cog_adapt.runner.methods import start_tensors
+from cog_adapt.runner.request import Request, read_request_examples
+from cog_adapt.runner.request_labels import check_scores, settle_labels
+
+
+class Nothing(Task):
+    """A task of the template's kind, without a model."""
+
+    def load(self) -> nn.Module:
+        """Build a small module, so that there are names to choose from."""
+        return nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
+
+    def encode(self, inputs: Sequence[Any]) -> Batch:
+        """Give nothing."""
+        return {}
+
+    def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
+        """Give the targets."""
+        return targets
+
+    def predict(
+        self, module: nn.Module, batch: Batch, labels: Sequence[str], options: None
+    ) -> list[Any]:
+        """Give nothing."""
+        return []
+
+    def probe(self) -> list[Example]:
+        """Give nothing."""
+        return []
+
+    def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
+        """Give the texts among the targets."""
+        return tuple(dict.fromkeys(e.target for e in examples if isinstance(e.target, str)))
+
+
+TASK = Nothing()
+MODULE = TASK.load()
+
+
+def read(request: Request) -> list[dict[str, str]]:
+    """Read all that a request carries, and find what its method would train."""
+    examples = read_request_examples(request, TASK.example)
+    check_scores(TASK, request, settle_labels(TASK, request, examples, None))
+    if request.recipe.method.startswith("match:"):
+        start_tensors(MODULE, TASK, request.recipe)
+    return [{"label": ""}] * len(request.inputs)
+
+
+async def answer(_runner: object, request: Request, _scope: object) -> Answer:
+    """Read, in a thread as `few_shot` does, and answer with empty labels."""
+    return Answer(await asyncio.to_thread(read, request))
+
+
+class NoOp(predict.Predictor):
+    """The shipped door with another `answer`."""
+
+    def setup(self, weights: str | None = None) -> None:
+        """Load nothing."""
+        self.runner = None
+
+    def healthcheck(self) -> bool:
+        """Be well."""
+        return True
+
+
+predict.answer = answer  # type: ignore[assignment]

@@ -1,0 +1,89 @@
+"""The second caller: asks for a no-op prediction and for health, in a process of its own."""
+
+import http.client
+import json
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
+from typing import Any, NamedTuple
+
+_ASK_SECONDS, _HEALTH_SECONDS = 0.1, 0.05
+_PATIENCE = 120.0
+
+
+class Sample(NamedTuple):
+    """One question: when it began (monotonic), what it was, and the milliseconds of its answer."""
+
+    began: float
+    name: str
+    milliseconds: float
+    status: int
+
+
+class _Caller:
+    """Asks one server again and again.
+
+    Args:
+        address: host and port.
+        key: of the API.
+        ended: set when it is enough.
+    """
+
+    def __init__(self, address: str, key: str, ended: Event) -> None:
+        self._address, self._key, self._ended = address, key, ended
+        self.samples: list[Sample] = []
+
+    def repeat(self, name: str, every: float) -> None:
+        """Ask every so many seconds, or at once after a longer answer."""
+        connection = http.client.HTTPConnection(self._address, timeout=_PATIENCE)
+        while not self._ended.is_set():
+            began = time.monotonic()
+            status = self._ask(connection, name)
+            milliseconds = (time.monotonic() - began) * 1000
+            self.samples.append(Sample(began, name, milliseconds, status))
+            time.sleep(max(0.0, every - milliseconds / 1000))
+
+    def _ask(self, connection: http.client.HTTPConnection, name: str) -> int:
+        if name == "healthz":
+            connection.request("GET", "/healthz")
+        else:
+            body = json.dumps({"input": {"text": "no-op"}})
+            headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+            connection.request("POST", "/predictions", body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+
+def _watch(address: str, key: str, ended: Event, results: "Connection[Any, Any]") -> None:
+    caller = _Caller(address, key, ended)
+    threads = [
+        threading.Thread(target=caller.repeat, args=each)
+        for each in (("no-op", _ASK_SECONDS), ("healthz", _HEALTH_SECONDS))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    results.send(caller.samples)
+
+
+@contextmanager
+def watched(address: str, key: str) -> Iterator[list[Sample]]:
+    """Ask from now until the block ends; the list that it gives is filled then."""
+    context = multiprocessing.get_context("spawn")
+    ended, (ours, theirs) = context.Event(), context.Pipe(duplex=False)
+    process = context.Process(target=_watch, args=(address, key, ended, theirs))
+    process.start()
+    samples: list[Sample] = []
+    try:
+        yield samples
+    finally:
+        ended.set()
+        if ours.poll(_PATIENCE):
+            samples += ours.recv()
+        process.join(_PATIENCE)
