@@ -36,7 +36,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 _PRUNE_SECONDS = 600.0
 _WEBHOOK_SECONDS = 30.0
-_LAST_WEBHOOK_SECONDS = 5.0
+_LAST_WEBHOOK_SECONDS = 1.0  # what is not sent by then is sent after the next start
 log = structlog.get_logger()
 
 

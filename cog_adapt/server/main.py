@@ -21,6 +21,7 @@ from cog_adapt.server.api.dependencies import parts_in
 from cog_adapt.server.app import Launch, create_app, launch
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
+from cog_adapt.server.forced_end import end_by_force_after
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from cog_adapt.server.middleware.stack import add_middleware
 from cog_adapt.server.protocol import Kind
@@ -33,6 +34,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
 _COMMANDS = "Commands instead of flags: predict, train, openapi, key (each with --help)."
 _KEEP_ALIVE_SECONDS = 75
+_END_SECONDS = 4.8  # after the time to drain
 _ANSWER_SECONDS = 1  # for those who wait for what was given up when the time to drain was over
 
 
@@ -206,6 +208,8 @@ class Server(uvicorn.Server):
         self.ended_by: int | None = None
 
     def _end(self) -> None:
+        if not self.should_exit and self._drain_seconds is not None:
+            end_by_force_after(self._drain_seconds + _END_SECONDS)
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -240,4 +244,4 @@ class Server(uvicorn.Server):
         if self._loop is not None and number == signal.SIGINT:  # Ctrl-C once more
             self._loop.call_soon_threadsafe(parts_in(self._app).service.give_up)
         self.ended_by = number
-        self.should_exit = True
+        self._end()

@@ -1,7 +1,12 @@
-"""Tracks the servers that are alive, and hands the work of dead ones to others."""
+"""Tracks the servers that are alive, and hands the work of dead ones to others.
+
+A lease runs on a clock that nobody sets: the seconds since the boot for SQLite, whose servers share
+one machine, and the database's own clock for PostgreSQL.
+"""
 
 import os
 import socket
+import time
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -10,6 +15,7 @@ from typing import Any, Final, get_args
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Row,
     Table,
     delete,
     func,
@@ -27,6 +33,8 @@ from cog_adapt.server.records.tables import deliveries, records, servers
 LEASE: Final = timedelta(seconds=10)
 BEAT_SECONDS: Final = 2.0
 _TAKE_OVER_LOCK: Final = 0x636F68  # any number but that of the migrations
+_BOOT: Final = datetime(1970, 1, 1, tzinfo=UTC)  # as which the boot is written
+_BY_WALL_CLOCK: Final = datetime(2020, 1, 1, tzinfo=UTC)  # a lease of an earlier release is later
 
 
 def beat(connection: Connection, server: str) -> None:
@@ -89,14 +97,26 @@ def _is_orphan(table: Table, server: str, dead: list[str]) -> ColumnElement[bool
 
 
 def _find_dead(connection: Connection, server: str) -> list[str]:
+    is_over = _is_over_on_server if connection.dialect.name == "postgresql" else _is_over_on_host
     now = _now(connection)
     others = connection.execute(select(servers).where(servers.c.id != server))
     return [
         other.id
         for other in others
-        if other.lease_until < now
-        or (other.host == _host() and _start_of(other.pid) != other.started)
+        if is_over(other, now) or (other.host == _host() and _start_of(other.pid) != other.started)
     ]
+
+
+def _is_over_on_server(other: Row[Any], now: datetime) -> bool:
+    return bool(other.lease_until < now)
+
+
+def _is_over_on_host(other: Row[Any], now: datetime) -> bool:
+    if _boot_of(other.host) != _boot_of(_host()):
+        return True  # before the machine was started again
+    if other.lease_until > _BY_WALL_CLOCK:
+        return bool(other.lease_until < datetime.now(UTC))
+    return bool(other.lease_until < now)
 
 
 def _now(connection: Connection) -> datetime:
@@ -104,7 +124,14 @@ def _now(connection: Connection) -> datetime:
     if connection.dialect.name == "postgresql":
         now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
         return now
-    return datetime.now(UTC)
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return datetime.now(UTC)
+    return _BOOT + timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
+def _boot_of(host: str) -> str:
+    """Return the part of a host's name that tells one boot of a machine from another."""
+    return host.split("/")[1] if host.count("/") > 1 else ""
 
 
 @cache

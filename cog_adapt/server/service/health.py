@@ -61,7 +61,8 @@ class HealthMonitor:
         body = await self.report()
         self_test = self.last_self_test()
         passed = self_test is None or self_test.get("passed") is True
-        ready = body["status"] in USABLE and passed and not self._service.is_closing
+        fault = self._service.records.error
+        ready = body["status"] in USABLE and passed and not (self._service.is_closing or fault)
         reasons = {
             name: value
             for name, value in body.items()
@@ -69,8 +70,8 @@ class HealthMonitor:
         }
         if not passed:
             reasons["self_test"] = "failed"
-        if self._service.records.error:
-            reasons["records"] = self._service.records.error
+        if fault:
+            reasons["records"] = fault
         return ready, {"ready": ready} | reasons
 
     def last_self_test(self) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ from cog_adapt.server.worker.config import WorkerConfig
 
 State = Literal["starting", "ready", "setup failed", "crashed", "defunct", "stopped"]
 _STEADY_SECONDS = 60.0
-_STOP_SECONDS = 3.0
+_STOP_SECONDS = 2.0
 _KILL_SECONDS = 1.0
 _OF_SETUP = (Ready, SetupFailed, Described)
 _SETTING_UP: tuple[State, ...] = ("starting", "defunct")  # a defunct one is tried now and then
@@ -123,7 +123,7 @@ class WorkerSupervisor:
             self._process.kill(cause)
 
     async def stop(self) -> None:
-        """End it: at once during its setup, else within three seconds."""
+        """End it: at once during its setup, else within two seconds."""
         if self.state in _SETTING_UP:
             self.kill()
         self.state = "stopped"

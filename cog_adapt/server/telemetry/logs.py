@@ -4,6 +4,7 @@ Standard loggers (uvicorn's, asyncio's, libraries') come out of the same rendere
 `structlog.get_logger()`: `log.info("prediction finished", prediction_id=..., status=...)`.
 """
 
+import io
 import json
 import logging
 import re
@@ -14,10 +15,10 @@ from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.telemetry.entries import hide_secrets
+from cog_adapt.server.telemetry.entries import escape_json, escape_text, hide_secrets
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("json", "console")
@@ -98,9 +99,9 @@ def _choose_renderer(log_format: str, colors: bool) -> list[Processor]:
             _Redacting(structlog.processors.JSONRenderer(_to_json)),
         ]
     console = structlog.dev.ConsoleRenderer(
-        colors=colors, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+        colors=colors, sort_keys=False, exception_formatter=_write_traceback
     )
-    return [_Redacting(console)]
+    return [_escape_values, _Redacting(console)]
 
 
 def _adopt_standard_loggers(stream: TextIO, level: int, formatter: logging.Formatter) -> None:
@@ -127,6 +128,19 @@ def _without_secrets(name: str, value: object) -> object:
     return _REDACTED if value is not None and _is_secret(name) else value
 
 
+def _escape_values(_log: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {
+        name: escape_text(value) if isinstance(value, str) else value
+        for name, value in event.items()
+    }
+
+
+def _write_traceback(stream: TextIO, error: ExcInfo) -> None:
+    plain = io.StringIO()
+    structlog.dev.plain_traceback(plain, error)
+    stream.write(escape_text(plain.getvalue()))
+
+
 @lru_cache(1024)
 def _is_secret(name: str) -> bool:
     return _SECRET_NAMES.search(name) is not None
@@ -134,6 +148,6 @@ def _is_secret(name: str) -> bool:
 
 def _to_json(event: EventDict, **_: object) -> str:
     try:
-        return msgspec.json.encode(event, enc_hook=repr).decode()
+        return escape_json(msgspec.json.encode(event, enc_hook=repr).decode())
     except (ValueError, OverflowError):  # lone surrogates, integers of more than 64 bits
         return json.dumps(event, default=repr)

@@ -8,7 +8,7 @@ import os
 import threading
 from typing import TextIO
 
-from cog_adapt.server.telemetry.entries import to_entry
+from cog_adapt.server.telemetry.entries import escape_text, to_entry
 from cog_adapt.server.worker.lines import Source, encodable
 
 _MOST_CHARACTERS = 2**16  # of an entry; a longer line is cut into several
@@ -19,7 +19,7 @@ class ServerLog:
 
     Args:
         stream: the stderr that this process shares with the front process.
-        log_format: `json`, or `console`: text as it was printed.
+        log_format: `json`, or `console`: text as it was printed, without what moves a terminal.
     """
 
     def __init__(self, stream: TextIO, log_format: str) -> None:
@@ -40,7 +40,7 @@ class ServerLog:
                 self._begun[source] = self._cut(source, _last_state(rest))
                 self._put(source, lines)
             else:
-                self._stream.write(encodable(text))
+                self._stream.write(escape_text(encodable(text)))
             self._stream.flush()
 
     def flush(self, source: Source) -> None:

@@ -96,6 +96,9 @@ class Predictor(BaseRunner):
     def fork_and_exit(self, seconds: float) -> None:
         self.fork_and("exit", seconds)
 
+    def fork_and_gate(self, seconds: float) -> None:
+        self.fork_and("gate", seconds)
+
     def fork_and_hang(self, seconds: float) -> None:
         self.fork_and("hang", seconds)
 

@@ -46,6 +46,7 @@ def test_a_full_disk_stops_only_what_it_must(cluster, receiver, small_disk):
     for name in done:  # until the pages that SQLite had reserved are used up
         assert predict(server, name).json()["status"] == "succeeded"
     wait_for(lambda: "records" in server.get("/readyz").json() or None, SECONDS)
+    assert server.get("/readyz").status_code == 503
     answer = predict(server, "refused", Prefer="respond-async")
     assert answer.status_code == 503
     assert "make room" in answer.json()["error"]

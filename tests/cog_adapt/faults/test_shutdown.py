@@ -1,6 +1,9 @@
 """A server is asked to end: nothing accepted is left without an end, and no process stays."""
 
+import contextlib
+import os
 import signal
+import sqlite3
 import time
 
 import httpx2
@@ -133,3 +136,31 @@ def test_during_setup_it_ends_at_once_and_keeps_what_was_left_to_it(cluster, rec
     cluster.assert_run("running", "waiting")
     with pytest.raises(httpx2.TransportError):
         slow.get("/healthz")
+
+
+@pytest.mark.parametrize("how", ["stopped", "hang", pytest.param("fork_and_gate", marks=full)])
+def test_whatever_the_model_does_it_ends_within_five_seconds_after_the_drain(cluster, how):
+    server = cluster.start(env={"DRAIN_SECONDS": "1"})
+    with cluster.clients(1):
+        submit(server, "running", action="gate" if how == "stopped" else how, seconds=600)
+        cluster.until_begun("running")
+        if how == "stopped":
+            os.kill(server.workers()[0], signal.SIGSTOP)
+        began = time.monotonic()
+        assert end(server) == 0
+        assert time.monotonic() - began < 6
+    until_gone(*map(int, cluster.book("children")))
+    assert statuses(cluster.start(), "running") == {"running": "failed"}
+
+
+def test_a_database_that_hangs_does_not_keep_it(cluster):
+    server = cluster.start(env={"DRAIN_SECONDS": "0"})
+    submit(server, "done")
+    statuses(server, "done")
+    with contextlib.closing(sqlite3.connect(cluster.folder / ".data" / "records.db")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        answer = server.request("POST", "/predictions", {"input": {"name": "late"}})
+        assert answer.json()["status"] == "succeeded"  # its record waits for the database
+        began = time.monotonic()
+        end(server)
+        assert time.monotonic() - began < 5.5

@@ -106,7 +106,7 @@ def test_at_its_end_all_is_drained_in_the_time_that_is_set_and_closed(started, m
         monkeypatch.setattr(launched.records, "close", _after(note, "records", shut))
 
     started(scene, drain_seconds=2)
-    assert calls == [("service", 2), ("drain", 5.0), ("webhooks",), ("records",)]
+    assert calls == [("service", 2), ("drain", 1.0), ("webhooks",), ("records",)]
     calls.clear()
     started(scene, drain_seconds=None)
     assert calls[:2] == [("service", None), ("drain", None)]

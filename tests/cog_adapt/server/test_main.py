@@ -106,7 +106,15 @@ def test_the_version_is_coglets(tmp_path):
 
 
 @pytest.fixture
-def server(tmp_path):
+def forced(monkeypatch):
+    """The seconds after which this process would have been ended by force."""
+    seconds: list[float] = []
+    monkeypatch.setattr("cog_adapt.server.main.end_by_force_after", seconds.append)
+    return seconds
+
+
+@pytest.fixture
+def server(tmp_path, forced):
     """Makes servers that are not run."""
 
     def make(*flags, **values):
@@ -173,6 +181,18 @@ def test_a_signal_ends_the_server_unless_it_awaits_its_shutdown(server, flags, n
         signal.raise_signal(number)
     assert (one.should_exit, one.ended_by) == (ends, number if ends else None)
     assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+@pytest.mark.parametrize(("drain", "seconds"), [(None, []), (0.0, [4.8]), (3.0, [7.8])])
+def test_however_it_is_ended_it_is_so_within_five_seconds_after_the_drain(
+    server, forced, drain, seconds
+):
+    one, other = server(drain_seconds=drain), server(drain_seconds=drain)
+    for _ in range(2):
+        one._take(signal.SIGTERM, None)
+    assert forced == seconds
+    other._app.state.launch.shut_down()
+    assert forced == seconds * 2
 
 
 def test_the_end_drains_and_a_second_interrupt_gives_up(server, monkeypatch):

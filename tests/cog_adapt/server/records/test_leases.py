@@ -1,10 +1,13 @@
 """Which server works on what, and who goes on when one dies."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from cog_adapt.server.errors import StorageError
+from cog_adapt.server.records import leases
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 from tests.cog_adapt.waiting import until
 
@@ -82,15 +85,16 @@ def test_the_lease_is_renewed(home, monkeypatch):
         async with home.opened() as records:
             with home.connected() as connection:
                 connection.exec_driver_sql(EXPIRE)
-
-            def is_renewed():
-                with home.connected() as connection:
-                    rows = connection.exec_driver_sql(
-                        "SELECT id FROM servers WHERE lease_until > '2021-01-01'"
-                    ).all()
-                return rows == [(records.server,)]
-
-            await until(is_renewed)
+            async with asyncio.timeout(10):
+                while True:
+                    with home.connected() as connection:
+                        rows = connection.exec_driver_sql(
+                            "SELECT id FROM servers "
+                            "WHERE lease_until <> '2020-01-01 00:00:00+00:00'"
+                        ).all()
+                    if rows == [(records.server,)]:
+                        break
+                    await asyncio.sleep(0.02)
 
     asyncio.run(story())
 
@@ -136,3 +140,60 @@ def test_a_finished_id_may_be_run_anew_by_any_server(home):
             assert (await one.get("r1", "predict")).status == "starting"
 
     asyncio.run(story())
+
+
+class Clock(datetime):
+    """A wall clock that somebody sets forward by a day."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(days=1)
+
+
+def test_a_wall_clock_that_is_set_forward_takes_nothing_from_a_living_server(home, monkeypatch):
+    async def story():
+        async with home.opened() as one, home.opened() as other:
+            await one.save_durably(make_record(1, status="processing"))
+            monkeypatch.setattr(leases, "datetime", Clock)
+            monkeypatch.setattr(leases, "_start_of", lambda _: "")  # as if in another container
+            with home.connected() as connection:
+                connection.exec_driver_sql("UPDATE servers SET started = ''")
+            assert await other.take_over() == []
+
+    asyncio.run(story())
+
+
+@pytest.fixture
+def row(monkeypatch):
+    """Makes rows of other containers of this machine, which was started 1,000 s ago."""
+    monkeypatch.setattr(leases, "_host", lambda: "here/boot1/pid:[1]")
+
+    def make(lease_until, boot="boot1"):
+        return SimpleNamespace(host=f"there/{boot}/pid:[2]", lease_until=lease_until)
+
+    return make
+
+
+NOW = datetime(1970, 1, 1, 0, 16, 40, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("seconds", "is_over"), [(-1, True), (1, False), (10, False)])
+def test_on_one_machine_the_seconds_since_the_boot_count(row, seconds, is_over):
+    assert leases._is_over_on_host(row(NOW + timedelta(seconds=seconds)), NOW) is is_over
+
+
+def test_a_server_from_before_the_boot_is_dead(row):
+    assert leases._is_over_on_host(row(NOW + timedelta(seconds=10), "boot0"), NOW)
+
+
+@pytest.mark.parametrize(("seconds", "is_over"), [(-1, True), (10, False)])
+def test_a_lease_of_an_earlier_release_runs_on_the_clock_that_it_was_made_with(
+    row, seconds, is_over
+):
+    until = datetime.now(UTC) + timedelta(seconds=seconds)
+    assert leases._is_over_on_host(row(until), NOW) is is_over
+
+
+@pytest.mark.parametrize(("host", "boot"), [("a/b/pid:[1]", "b"), ("a/7", ""), ("elsewhere", "")])
+def test_the_boot_is_a_part_of_the_hosts_name(host, boot):
+    assert leases._boot_of(host) == boot

@@ -167,11 +167,11 @@ def test_a_server_that_closes_wants_no_requests(service):
     assert readiness(service) == (False, {"ready": False, "status": "READY"})
 
 
-def test_a_fault_of_the_database_is_told_and_does_not_gate(service):
+def test_a_fault_of_the_database_gates_readiness_and_is_named(service):
     service.records.error = "the disk is full"
     assert readiness(service) == (
-        True,
-        {"ready": True, "status": "READY", "records": "the disk is full"},
+        False,
+        {"ready": False, "status": "READY", "records": "the disk is full"},
     )
 
 

@@ -186,3 +186,15 @@ def test_a_traceback_is_in_the_line_of_its_event(stream):
     (line,) = read(stream)
     assert line["level"] == "error"
     assert "RuntimeError: boom" in line["exception"]
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_nothing_in_a_line_moves_a_terminal(stream, log_format):
+    configure_logs(log_format, "info", stream)
+    try:
+        raise ValueError("\x1b[2J\x9b2J")
+    except ValueError:
+        structlog.get_logger().exception("\x1b[2J\x9b2J", name="\x1b[2J\x9b2J")
+    logging.getLogger("some.library").warning("%s", "\x1b[2J\x9b2J")
+    assert "2J" in stream.getvalue()
+    assert not {"\x1b", "\x9b"} & set(stream.getvalue())

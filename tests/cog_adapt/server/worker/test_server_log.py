@@ -202,3 +202,10 @@ def test_a_callers_mistake_shows_the_caller_no_path_and_the_operator_the_traceba
     begun = events.index(f"prediction {answer['id']} fails by a mistake of its caller:")
     assert events[begun + 1] == "Traceback (most recent call last):"
     assert f'File "{tmp_path}/own.py", line' in "".join(events[begun:])
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_nothing_that_is_printed_moves_a_terminal(own, log_format):
+    ServerLog(own, log_format).write("stdout", "a\x1b[2J\x9b2J\n")
+    assert "2J" in own.getvalue()
+    assert not {"\x1b", "\x9b"} & set(own.getvalue())

@@ -1,0 +1,23 @@
+"""Ends the process by force where it does not end by itself in time."""
+
+import os
+import threading
+
+import structlog
+
+log = structlog.get_logger()
+
+
+def end_by_force_after(seconds: float) -> None:
+    """End this process with code 1, unless it has ended before, whatever then waits for what.
+
+    The kernel ends the workers with it; what was accepted is in the records.
+    """
+    timer = threading.Timer(seconds, _end, (seconds,))
+    timer.daemon = True
+    timer.start()
+
+
+def _end(seconds: float) -> None:
+    log.error("ended by force: something did not end in time", seconds=seconds)
+    os._exit(1)
