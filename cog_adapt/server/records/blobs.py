@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 CHUNK = 500
@@ -69,10 +69,24 @@ class Blobs:
             the number of files removed.
         """
         before = time.time() - min_age
-        old = [entry.name for entry in os.scandir(self._folder) if entry.stat().st_mtime < before]
+        old = [name for name, changed in self._times() if changed < before]
+        return self.remove_unused(old, find_used)
+
+    def changed_within(self, seconds: float) -> list[str]:
+        """Return the names of the files that are not older; periodic sweeps have seen to others."""
+        after = time.time() - seconds
+        return [name for name, changed in self._times() if changed >= after]
+
+    def _times(self) -> Iterator[tuple[str, float]]:
+        for entry in os.scandir(self._folder):
+            with contextlib.suppress(FileNotFoundError):  # another server has removed it
+                yield entry.name, entry.stat().st_mtime
+
+    def remove_unused(self, old: Sequence[str], find_used: Callable[[list[str]], set[str]]) -> int:
+        """Remove those of these files that no row names. Return how many."""
         removed = 0
         for start in range(0, len(old), CHUNK):
-            names = old[start : start + CHUNK]
+            names = list(old[start : start + CHUNK])
             unused = set(names) - find_used(names)
             self.remove(unused)
             removed += len(unused)

@@ -5,6 +5,7 @@ overwritten; in PostgreSQL its pages are reused when it vacuums.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -20,11 +21,12 @@ from sqlalchemy import (
 )
 
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.records.blobs import CHUNK, Blobs
+from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.record import UNFINISHED, Delivery
 from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records
 
+YOUNG_SECONDS: Final = 2 * 3600.0  # a sweep removes what is older and unused
 MOST_SEARCHED: Final = 1000  # large values that are looked through for what they mention
 _BLOB_LOCK: Final = 0x636F69  # any number but those of migrations and leases
 _TRIES: Final = 3
@@ -67,7 +69,10 @@ def share_files(connection: Connection) -> None:
 
 
 def forget(connection: Connection, chosen: Chosen, blobs: Blobs) -> Forgotten:
-    """Remove records, their deliveries, and the files that no other row names."""
+    """Remove records, their deliveries, and the files that no other row names.
+
+    What they named before, such as what it takes to run them, is in files that nothing names.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_BLOB_LOCK})"))
     unfinished = connection.scalar(
@@ -77,12 +82,11 @@ def forget(connection: Connection, chosen: Chosen, blobs: Blobs) -> Forgotten:
     )
     if unfinished:
         return Forgotten(0, unfinished)
-    names = sorted(_names_of_files(connection, chosen))
+    names = _names_of_files(connection, chosen)
     connection.execute(delete(deliveries).where(*chosen.of_deliveries()))
     removed = connection.execute(delete(records).where(*chosen.of_records())).rowcount
-    for start in range(0, len(names), CHUNK):
-        part = names[start : start + CHUNK]
-        blobs.remove(set(part) - find_used(connection, part))
+    young = blobs.changed_within(YOUNG_SECONDS)
+    blobs.remove_unused([*names, *young], partial(find_used, connection))
     return Forgotten(removed)
 
 

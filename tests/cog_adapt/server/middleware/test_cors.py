@@ -27,7 +27,13 @@ def headers_of(answer):
 def test_a_preflight_is_answered_for_the_methods_of_the_api_and_any_header():
     app = allow_origins(caller, (PAGE,))
     asked = {"Origin": PAGE, "Access-Control-Request-Headers": "authorization, prefer"}
-    for method, status in (("GET", 200), ("POST", 200), ("PUT", 200), ("DELETE", 400)):
+    for method, status in (
+        ("GET", 200),
+        ("POST", 200),
+        ("PUT", 200),
+        ("DELETE", 200),
+        ("TRACE", 400),
+    ):
         preflight = ask(app, "OPTIONS", headers=asked | {"Access-Control-Request-Method": method})
         assert preflight.status == status, method
         assert preflight.headers["access-control-allow-headers"] == "authorization, prefer"

@@ -45,9 +45,12 @@ def test_no_byte_of_a_forgotten_record_is_left(sqlite_home, by_owner):
     async def story():
         async with sqlite_home.opened(blob_bytes=100) as records:
             await save_in_steps(records, "annie", output=LARGE)
+            earlier = make_record(1, owner="annie", payload=f"{LARGE}earlier")
+            await records.save_durably(earlier)
+            await save_in_steps(records, "annie", output=LARGE)
             await save_in_steps(records, "bob")
             assert places_of(sqlite_home.folder, "q7Zk-annie")
-            assert places_of(sqlite_home.folder, LARGE)
+            assert len(places_of(sqlite_home.folder, LARGE)) == 2
             name = None if by_owner else "r1"
             assert await records.forget("predict", "annie", name) == Forgotten(1)
             assert places_of(sqlite_home.folder, "q7Zk-annie") == []
