@@ -9,9 +9,10 @@ from datetime import timedelta
 import structlog
 from fastapi import FastAPI
 
-from cog_adapt.server.api import docs, health
+from cog_adapt.server.api import docs, forgetting, health
 from cog_adapt.server.api.adapters import AdapterRoutes
 from cog_adapt.server.api.dependencies import Parts
+from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
@@ -155,8 +156,8 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
     for kind in NOUNS:
         PredictionRoutes(kind).add_to(app)
         if not settings.strict_cog:
-            routers.insert(0, HistoryRoutes(kind).router())
+            routers[:0] = [HistoryRoutes(kind).router(), ForgettingRoutes(kind).router()]
     if not settings.strict_cog:
-        routers.append(AdapterRoutes().router())
+        routers.extend((forgetting.router, AdapterRoutes().router()))
     for router in routers:  # as they are: a router inside hides its routes from 405 and metrics
         app.router.routes.extend(router.routes)

@@ -17,6 +17,7 @@ ServerError
     ├── NotFound              there is nothing under this id
     ├── NotStreamable         a stream is asked of what cannot give one
     ├── IdInUse               its id belongs to another prediction
+    ├── NotEnded              what is to be forgotten has not ended
     ├── AtCapacity            no slot is free, and nothing may wait
     ├── QueueFull             no slot is free, and the queue is full
     ├── TooLarge              it alone is more than one caller may have held
@@ -127,6 +128,10 @@ class NotStreamable(RequestError):
 
 class IdInUse(RequestError):
     """The id belongs to another prediction, one that has not ended or has another input."""
+
+
+class NotEnded(RequestError):
+    """A prediction or training that is to be forgotten has not ended."""
 
 
 class AtCapacity(RequestError):

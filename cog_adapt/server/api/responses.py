@@ -23,6 +23,7 @@ STATUSES: dict[type[errors.RequestError], int] = {
     errors.NotStreamable: 406,
     errors.AtCapacity: 409,
     errors.IdInUse: 409,
+    errors.NotEnded: 409,
     errors.TooLarge: 413,
     errors.MediaTypeError: 415,
     errors.InvalidRequest: 422,

@@ -5,29 +5,33 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 CHUNK = 500
+_MOST_KNOWN = 10_000
 
 
 class Blobs:
     """A folder of texts, which several threads and processes may use concurrently.
 
     Writes are not synced. After a power cut a file may be incomplete; its name reveals it.
+    An owner's text is written whether another has written it or not, so that no time tells.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
         self._limit = limit
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def is_large(self, text: str) -> bool:
         """Return whether a text has more bytes than the limit."""
         return len(text) * 4 > self._limit and len(_to_bytes(text)) > self._limit
 
-    def put(self, text: str) -> str:
-        """Write a text unless its file exists.
+    def put(self, text: str, owner: str = "") -> str:
+        """Write a text unless its owner has written it before.
 
         Returns:
             the text's SHA-256 in hex.
@@ -38,13 +42,11 @@ class Blobs:
         data = _to_bytes(text)
         digest = hashlib.sha256(data).hexdigest()
         target = self._folder / digest
-        try:
-            if target.stat().st_size == len(data):
-                os.utime(target)  # a sweep spares new files; the row for this one follows
-                return digest
-        except FileNotFoundError:
-            pass
-        _write(target, data)
+        if (owner, digest) not in self._known or not _refresh(target, len(data)):
+            _write(target, data)
+            self._known[owner, digest] = None
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
         return digest
 
     def get(self, digest: str) -> str | None:
@@ -67,18 +69,51 @@ class Blobs:
             the number of files removed.
         """
         before = time.time() - min_age
-        old = [entry.name for entry in os.scandir(self._folder) if entry.stat().st_mtime < before]
+        old = [name for name, changed in self._times() if changed < before]
+        return self.remove_unused(old, find_used)
+
+    def changed_within(self, seconds: float) -> list[str]:
+        """Return the names of the files that are not older; periodic sweeps have seen to others."""
+        after = time.time() - seconds
+        return [name for name, changed in self._times() if changed >= after]
+
+    def _times(self) -> Iterator[tuple[str, float]]:
+        for entry in os.scandir(self._folder):
+            with contextlib.suppress(FileNotFoundError):  # another server has removed it
+                yield entry.name, entry.stat().st_mtime
+
+    def remove_unused(self, old: Sequence[str], find_used: Callable[[list[str]], set[str]]) -> int:
+        """Remove those of these files that no row names. Return how many."""
         removed = 0
         for start in range(0, len(old), CHUNK):
-            names = old[start : start + CHUNK]
-            for name in set(names) - find_used(names):
-                (self._folder / name).unlink(missing_ok=True)
-                removed += 1
+            names = list(old[start : start + CHUNK])
+            unused = set(names) - find_used(names)
+            self.remove(unused)
+            removed += len(unused)
         return removed
+
+    def remove(self, digests: Iterable[str]) -> None:
+        """Remove files; whoever puts one of them again has to write it."""
+        gone = frozenset(digests)
+        for owner, digest in [key for key in list(self._known) if key[1] in gone]:
+            self._known.pop((owner, digest), None)
+        for digest in gone:
+            (self._folder / digest).unlink(missing_ok=True)
 
 
 def _to_bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
+
+
+def _refresh(target: Path, size: int) -> bool:
+    """Spare a file from the next sweep, for its row follows; return whether it is there, whole."""
+    try:
+        if target.stat().st_size != size:
+            return False
+        os.utime(target)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _write(target: Path, data: bytes) -> None:

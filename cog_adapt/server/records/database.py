@@ -86,6 +86,7 @@ def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite
     # `_begin_sqlite` sends BEGIN; sqlite3's own way would turn reads into writes half-way.
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA secure_delete=ON")  # what is forgotten is overwritten
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         connection.execute("PRAGMA journal_mode=WAL")
 

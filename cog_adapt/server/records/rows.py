@@ -66,7 +66,7 @@ def to_row(item: Record | Delivery, server: str, blobs: Blobs) -> dict[str, Any]
     for name in shape.large:
         text = row[name]
         if text is not None and blobs.is_large(text):
-            row[name], row[f"{name}_blob"] = None, blobs.put(text)
+            row[name], row[f"{name}_blob"] = None, blobs.put(text, item.owner)
     if row.get("webhook_events") is not None:
         row["webhook_events"] = msgspec.json.encode(row["webhook_events"]).decode()
     return row

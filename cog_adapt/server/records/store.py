@@ -1,6 +1,7 @@
 """The front process's interface to the records."""
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,15 @@ from cog_adapt.server.records.adapters import AdapterIndex
 from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.database import open_database
+from cog_adapt.server.records.forgetting import (
+    Chosen,
+    Forgotten,
+    find_forgotten,
+    forget,
+    is_mentioned,
+    overwrite_log,
+    share_files,
+)
 from cog_adapt.server.records.queries import RecordQueries
 from cog_adapt.server.records.reader import Reader
 from cog_adapt.server.records.record import Delivery, Record
@@ -27,6 +37,9 @@ from cog_adapt.server.records.transactions import Transactions
 from cog_adapt.server.records.writer import Writer
 
 BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may not be committed yet
+
+
+_log = logging.getLogger(__name__)
 
 
 class Records(RecordQueries):
@@ -114,6 +127,27 @@ class Records(RecordQueries):
         """Write the state after an attempt, or add a new delivery."""
         await self._writer.put_durably(None, (delivery,))
 
+    async def forget(self, kind: Kind, owner: str, record_id: str | None = None) -> Forgotten:
+        """Remove a finished record, or all of an owner, with deliveries and files, at once.
+
+        Nothing is removed where one of them has not ended.
+        """
+        chosen = Chosen(kind, owner, record_id)
+        forgotten = await self._writer.call(partial(forget, chosen=chosen, blobs=self._blobs))
+        if forgotten.removed and not await self._reader.run(lambda _: overwrite_log(self._engine)):
+            _log.warning(
+                "the write-ahead log is in use; what was forgotten stays in it for a while"
+            )
+        return forgotten
+
+    async def is_mentioned(self, word: str, record: Record) -> bool:
+        """Return whether another record of the same owner mentions a word."""
+        await self._writer.flush()
+        but = (record.kind, record.id)
+        return await self._reader.run(
+            lambda connection: is_mentioned(connection, word, record.owner, but, self._blobs)
+        )
+
     async def prune(self, max_age: timedelta, max_count: int) -> int:
         """Delete finished records that are too old or, of each kind, too many.
 
@@ -144,14 +178,16 @@ class Records(RecordQueries):
             self._engine.dispose()
 
     def _write(self, connection: Connection, changes: Changes) -> set[Key]:
+        share_files(connection)
         rows = (to_row(item, self.server, self._blobs) for item in changes.records.values())
         foreign: set[Key] = set()
         if upsert(connection, records, rows) < len(changes.records):
             foreign = find_foreign(connection, changes.records, self.server)
+        forgotten = find_forgotten(connection, changes.deliveries.values())
         owed = (
             to_row(item, self.server, self._blobs)
             for item in changes.deliveries.values()
-            if item.key_of_record not in foreign
+            if item.key_of_record not in foreign and item.id not in forgotten
         )
         upsert(connection, deliveries, owed)
         return foreign

@@ -65,6 +65,12 @@ class EventCache:
         """Return the events of this owner's id, or None."""
         return self._ended.get((name, owner))
 
+    def drop(self, owner: str, name: str | None = None) -> None:
+        """Drop the events of one of an owner's ids, or of all."""
+        for each, whose in [*self._ended]:
+            if whose == owner and name in (None, each):
+                self.forget(each, whose)
+
     def forget(self, name: str, owner: str = "") -> None:
         """Drop the events of this owner's id."""
         ended = self._ended.pop((name, owner), None)

@@ -72,6 +72,10 @@ class Deliverer:
         self._claimed_since.add(delivery.id)
         return True
 
+    def release(self, delivery: Delivery) -> None:
+        """Give up a claim without an attempt."""
+        self._claimed.discard(delivery.id)
+
     async def find_due(self, limit: int) -> list[Delivery]:
         """Return due deliveries, except any that were claimed while they were read."""
         # the rows may be older than an attempt that has ended meanwhile

@@ -76,6 +76,14 @@ class WebhookQueue:
         self._bytes -= len(announcement.body)
         return announcement
 
+    def clear(self) -> list[Delivery]:
+        """Drop everything. Return the deliveries that are not sent now."""
+        dropped = list(self._deliveries)
+        self._waiting.clear()
+        self._deliveries.clear()
+        self._bytes = 0
+        return dropped
+
     def take_last(self) -> Delivery | None:
         """Return the next delivery; a second one belongs to a later run of the same id."""
         delivery = self._deliveries.popleft() if self._deliveries else None

@@ -8,9 +8,10 @@ import msgspec
 from cog import ConcatenateIterator
 from fastapi import FastAPI
 
-from cog_adapt.server.api import health
+from cog_adapt.server.api import forgetting, health
 from cog_adapt.server.api.adapters import AdapterRoutes
 from cog_adapt.server.api.dependencies import Parts
+from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
@@ -53,6 +54,8 @@ class Site:
         for kind in ("predict", "train"):
             PredictionRoutes(kind).add_to(self.app)
             self.app.router.routes.extend(HistoryRoutes(kind).router().routes)
+            self.app.router.routes.extend(ForgettingRoutes(kind).router().routes)
+        self.app.router.routes.extend(forgetting.router.routes)
         self.app.router.routes.extend(health.router.routes)
         self.app.router.routes.extend(AdapterRoutes().router().routes)
         self.app.state.parts = Parts(

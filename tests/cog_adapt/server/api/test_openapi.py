@@ -172,6 +172,8 @@ OPERATIONS_BEYOND_COG = {
     "GET /predictions": ("200 404 422 503", ("status", "limit", "cursor", "owner")),
     "POST /predictions": (RUN, ("Prefer", "Cancel-After")),
     "GET /predictions/{prediction_id}": (LOOK, OF_OWNER),
+    "DELETE /predictions/{prediction_id}": (LOOK, OF_OWNER),
+    "DELETE /owners/{owner}/data": (LOOK, ("owner",)),
     "PUT /predictions/{prediction_id}": (RUN, (*OF_ONE, "Prefer", "Cancel-After")),
     "POST /predictions/{prediction_id}/cancel": ("200 400 404 409 422", OF_ONE),
     "GET /predictions/{prediction_id}/events": (LOOK, (*OF_OWNER, "Last-Event-ID")),

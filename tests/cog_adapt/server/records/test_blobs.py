@@ -131,3 +131,33 @@ def test_a_file_that_another_server_removed_is_no_error(blobs, tmp_path):
         return set()
 
     assert blobs.sweep(find_used, 500) == 1
+
+
+def test_an_owner_writes_what_another_has_written_as_if_nobody_had(blobs, tmp_path):
+    """Or the time that it takes would tell."""
+
+    def inode(owner):
+        return (tmp_path / "a" / "blobs" / blobs.put(TEXT, owner)).stat().st_ino
+
+    first = inode("ann")
+    assert inode("ann") == first
+    second = inode("bob")
+    assert second != first
+    assert inode("bob") == inode("ann") == second
+
+
+def test_what_was_removed_is_written_again_and_by_each_owner(blobs, tmp_path):
+    digest = blobs.put(TEXT, "ann")
+    blobs.remove([digest, "f" * 64])
+    assert files(tmp_path) == []
+    blobs.put(TEXT, "bob")
+    before = (tmp_path / "a" / "blobs" / digest).stat().st_ino
+    assert blobs.put(TEXT, "ann") == digest
+    assert (tmp_path / "a" / "blobs" / digest).stat().st_ino != before
+
+
+def test_only_so_many_are_known(blobs, monkeypatch):
+    monkeypatch.setattr("cog_adapt.server.records.blobs._MOST_KNOWN", 2)
+    for number in range(4):
+        blobs.put(f"{number}")
+    assert len(blobs._known) == 2

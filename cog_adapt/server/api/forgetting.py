@@ -1,0 +1,87 @@
+"""DELETE: what one has made is forgotten, one by one or all at once."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cog_adapt.server.api.dependencies import Parts, parts_of
+from cog_adapt.server.api.ownership import LookDep, asker_of, key_of
+from cog_adapt.server.api.responses import json_response
+from cog_adapt.server.api.shapes import refusals
+from cog_adapt.server.errors import NotFound
+from cog_adapt.server.protocol import NOUNS, Kind
+from cog_adapt.server.service.forgetting import Forgetting
+
+_NOBODY = "-"
+
+
+class Forgotten(BaseModel):
+    """How much was forgotten."""
+
+    predictions: int = Field(ge=0)
+    trainings: int = Field(ge=0)
+    adapters: dict[str, str] = Field(
+        description="What became of the adapters that it made: `removed`, or why it stays, by id."
+    )
+
+
+def forgetting_of(parts: Parts) -> Forgetting:
+    """Return what forgets; where the predictor keeps adapters, it is to be given them here."""
+    return Forgetting(parts.service, parts.webhooks)
+
+
+async def _forgetting(request: Request) -> Forgetting:
+    return forgetting_of(parts_of(request))
+
+
+ForgettingDep = Annotated[Forgetting, Depends(_forgetting)]
+_DESCRIBED: dict[str, Any] = {
+    "methods": ["DELETE"],
+    "response_model": Forgotten,
+    "responses": refusals(400, 404, 409, 503),
+}
+
+
+class ForgettingRoutes:
+    """The endpoint that forgets one of a kind.
+
+    Args:
+        kind: prediction or training.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind: Kind = kind
+
+    def router(self) -> APIRouter:
+        """Return the route."""
+        router, path = APIRouter(), f"/{NOUNS[self._kind]}s/{{prediction_id}}"
+        shown = self._kind == "predict"
+        router.add_api_route(path, self.forget, include_in_schema=shown, **_DESCRIBED)
+        return router
+
+    async def forget(self, look: LookDep, forgetting: ForgettingDep) -> Response:
+        """Forget one that has ended, with its input, output, logs, events, webhooks and files."""
+        owner = await look.owner(self._kind)
+        try:
+            return json_response(await forgetting.forget(look.id, self._kind, owner))
+        except NotFound:
+            look.asker.note_unknown()
+            raise
+
+
+router = APIRouter()
+
+
+@router.api_route("/owners/{owner}/data", **_DESCRIBED)
+async def forget_all(request: Request, owner: str, forgetting: ForgettingDep) -> Response:
+    """Forget all that an owner has made: of the kinds that the key opens; `-` is nobody."""
+    key, asker = key_of(request), asker_of(request)
+    owner = "" if owner == _NOBODY else owner
+    if owner != asker.owner and not asker.sees_all:
+        asker.note_unknown()
+        raise NotFound(f"there is no owner {owner[:80]!r}.")
+    kinds = [kind for kind in NOUNS if key is None or key.opens(kind)]
+    return json_response(await forgetting.forget_all(owner, kinds))

@@ -1,0 +1,158 @@
+"""Removes finished records with all that hangs on them, so that no byte of theirs stays here.
+
+What is shared by content stays for those who still name it. In SQLite what was removed is
+overwritten; in PostgreSQL its pages are reused when it vacuums.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+)
+
+from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.record import UNFINISHED, Delivery
+from cog_adapt.server.records.retention import find_used
+from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records
+
+YOUNG_SECONDS: Final = 2 * 3600.0  # a sweep removes what is older and unused
+MOST_SEARCHED: Final = 1000  # large values that are looked through for what they mention
+_BLOB_LOCK: Final = 0x636F69  # any number but those of migrations and leases
+_TRIES: Final = 3
+
+
+class Chosen(NamedTuple):
+    """Which records: one of an id, or all of an owner."""
+
+    kind: Kind
+    owner: str
+    id: str | None = None
+
+    def of_records(self) -> list[ColumnElement[bool]]:
+        """Return the conditions for records."""
+        conditions = [records.c.kind == self.kind, records.c.owner == self.owner]
+        return conditions if self.id is None else [*conditions, records.c.id == self.id]
+
+    def of_deliveries(self) -> list[ColumnElement[bool]]:
+        """Return the conditions for their deliveries."""
+        conditions = [deliveries.c.kind == self.kind, deliveries.c.owner == self.owner]
+        return conditions if self.id is None else [*conditions, deliveries.c.record_id == self.id]
+
+
+class Forgotten(NamedTuple):
+    """What was done.
+
+    Attributes:
+        removed: how many records.
+        unfinished: of those that have not ended; then nothing was removed.
+    """
+
+    removed: int
+    unfinished: int = 0
+
+
+def share_files(connection: Connection) -> None:
+    """Let nobody remove a file before this transaction's rows are there; SQLite locks anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({_BLOB_LOCK})"))
+
+
+def forget(connection: Connection, chosen: Chosen, blobs: Blobs) -> Forgotten:
+    """Remove records, their deliveries, and the files that no other row names.
+
+    What they named before, such as what it takes to run them, is in files that nothing names.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_BLOB_LOCK})"))
+    unfinished = connection.scalar(
+        select(func.count())
+        .select_from(records)
+        .where(*chosen.of_records(), records.c.status.in_(UNFINISHED))
+    )
+    if unfinished:
+        return Forgotten(0, unfinished)
+    names = _names_of_files(connection, chosen)
+    connection.execute(delete(deliveries).where(*chosen.of_deliveries()))
+    removed = connection.execute(delete(records).where(*chosen.of_records())).rowcount
+    young = blobs.changed_within(YOUNG_SECONDS)
+    blobs.remove_unused([*names, *young], partial(find_used, connection))
+    return Forgotten(removed)
+
+
+def find_forgotten(connection: Connection, attempted: Iterable[Delivery]) -> set[str]:
+    """Return the ids of those that were tried before and are no longer there."""
+    tried = {each.id for each in attempted if each.attempts}
+    if not tried:
+        return tried
+    query = select(deliveries.c.id).where(deliveries.c.id.in_(sorted(tried)))
+    return tried.difference(connection.scalars(query))
+
+
+def _names_of_files(connection: Connection, chosen: Chosen) -> set[str]:
+    names: set[str] = set()
+    for column in BLOB_COLUMNS:
+        of_records = column.table is records
+        conditions = chosen.of_records() if of_records else chosen.of_deliveries()
+        query = select(column).where(column.is_not(None), *conditions)
+        names.update(connection.scalars(query))
+    return names
+
+
+def is_mentioned(
+    connection: Connection, word: str, owner: str, but: Sequence[Any], blobs: Blobs
+) -> bool:
+    """Return whether another record of an owner mentions a word, such as the id of an adapter.
+
+    Args:
+        connection: to the database.
+        word: letters and digits.
+        owner: of the records.
+        but: kind and id of the record that does not count.
+        blobs: the large values; where there are too many to look through, one counts as found.
+    """
+    others = [records.c.owner == owner, or_(records.c.kind != but[0], records.c.id != but[1])]
+    columns = (records.c.input, records.c.output, records.c.metrics)
+    short = or_(*(column.contains(word, autoescape=True) for column in columns))
+    if connection.execute(select(records.c.id).where(*others, short).limit(1)).first():
+        return True
+    large = [
+        name
+        for column in (records.c.input_blob, records.c.output_blob)
+        for name in connection.scalars(_large(column, others))
+    ]
+    if len(large) > MOST_SEARCHED:
+        return True
+    return any(word in (blobs.get(name) or "") for name in large)
+
+
+def _large(column: Any, others: list[ColumnElement[bool]]) -> Select[Any]:  # noqa: ANN401
+    return select(column).where(column.is_not(None), *others).limit(MOST_SEARCHED + 1)
+
+
+def overwrite_log(engine: Engine) -> bool:
+    """Empty SQLite's write-ahead log, which holds what pages were; return whether it is empty."""
+    if engine.dialect.name != "sqlite":
+        return True
+    connection = engine.raw_connection()  # outside of any transaction
+    try:
+        for _ in range(_TRIES):
+            cursor = connection.cursor()
+            answer: Any = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            is_busy, *_ = answer.fetchone()
+            cursor.close()
+            if not is_busy:
+                return True
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,154 @@
+"""Forgets predictions and trainings that have ended, with all that this server keeps of them.
+
+What is left: counters, the lines of the log that name an id, and what others were given.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from cog_adapt.server.errors import NotEnded, NotFound
+from cog_adapt.server.protocol import NOUNS, Kind
+from cog_adapt.server.records import Record
+from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.webhooks import Webhooks
+
+log = structlog.get_logger()
+
+
+class AdapterKeeper(Protocol):
+    """Knows the adapters that the predictor keeps (docs/predictor-protocol.md)."""
+
+    async def find_own(self, owner: str, adapter_id: str) -> Mapping[str, Any] | None:
+        """Return the metadata of an owner's adapter, or None."""
+
+    async def remove(self, adapter: Mapping[str, Any]) -> object:
+        """Remove the adapter with this metadata."""
+
+
+class Forgotten(msgspec.Struct, kw_only=True):
+    """What was forgotten.
+
+    Attributes:
+        predictions: how many.
+        trainings: how many.
+        adapters: that these made: `removed`, or why not, by id.
+    """
+
+    predictions: int = 0
+    trainings: int = 0
+    adapters: dict[str, str] = {}
+
+
+class Forgetting:
+    """Removes what a server keeps.
+
+    Args:
+        service: knows what is in flight and what was.
+        webhooks: may have something to send.
+        adapters: what the predictor keeps; None: nothing that could be removed.
+    """
+
+    def __init__(
+        self, service: PredictionService, webhooks: Webhooks, adapters: AdapterKeeper | None = None
+    ) -> None:
+        self._service, self._webhooks, self._adapters = service, webhooks, adapters
+
+    async def forget(self, prediction_id: str, kind: Kind, owner: str) -> Forgotten:
+        """Forget one that has ended.
+
+        Raises:
+            NotFound: there is none.
+            NotEnded: it has not ended.
+        """
+        noun = NOUNS[kind]
+        running = self._service.find(prediction_id, kind, owner)
+        record = await self._service.records.get(prediction_id, kind, owner)
+        if running is not None or (record is not None and not record.is_finished):
+            raise NotEnded(f"{noun} {prediction_id[:80]!r} has not ended. Cancel it first.")
+        if record is None:
+            raise NotFound(f"there is no {noun} {prediction_id[:80]!r}.")
+        adapters = await self._remove_adapters(record)
+        done = await self._service.records.forget(kind, owner, prediction_id)
+        if done.unfinished:
+            raise NotEnded(f"{noun} {prediction_id[:80]!r} has begun again. Cancel it first.")
+        self._drop(kind, owner, prediction_id)
+        log.info("forgotten", owner=owner, kind=kind, prediction_id=prediction_id)
+        return Forgotten(**{f"{noun}s": done.removed}, adapters=adapters)
+
+    async def forget_all(self, owner: str, kinds: Iterable[Kind]) -> Forgotten:
+        """Forget all that an owner has of these kinds.
+
+        Raises:
+            NotEnded: one of them has not ended; nothing of its kind was removed.
+        """
+        forgotten = Forgotten()
+        for kind in kinds:
+            self._refuse_running(kind, owner)
+            done = await self._service.records.forget(kind, owner)
+            if done.unfinished:
+                raise _not_ended(done.unfinished, kind, owner)
+            self._drop(kind, owner)
+            setattr(forgotten, f"{NOUNS[kind]}s", done.removed)
+        log.info("forgotten", owner=owner, kind="all", records=forgotten)
+        return forgotten
+
+    def _refuse_running(self, kind: Kind, owner: str) -> None:
+        dispatcher = self._service.dispatchers.get(kind)
+        names = dispatcher.predictions if dispatcher else ()
+        running = sum(whose == owner for _, _, whose in names)
+        if running:
+            raise _not_ended(running, kind, owner)
+
+    def _drop(self, kind: Kind, owner: str, prediction_id: str | None = None) -> None:
+        """Drop events and webhooks from memory."""
+        dispatcher = self._service.dispatchers.get(kind)
+        if dispatcher is not None:
+            dispatcher.event_cache.drop(owner, prediction_id)
+        self._webhooks.drop(kind, owner, prediction_id)
+
+    async def _remove_adapters(self, record: Record) -> dict[str, str]:
+        return {
+            adapter_id: await self._remove_adapter(adapter_id, record)
+            for adapter_id in made_adapters(record)
+        }
+
+    async def _remove_adapter(self, adapter_id: str, record: Record) -> str:
+        """Remove an adapter that is of no more use. Return `removed`, or why it stays."""
+        if self._adapters is None:
+            return "kept: this server removes no adapters"
+        adapter = await self._adapters.find_own(record.owner, adapter_id)
+        if adapter is None:
+            return "gone before"
+        for reason in ("name", "pinned", "shared"):
+            if adapter.get(reason):
+                return f"kept: {'named' if reason == 'name' else reason}"
+        is_used = await self._service.records.is_mentioned(adapter_id, record)
+        if is_used or self._is_asked_for(adapter_id, record.owner):
+            return "kept: another prediction made or uses it"
+        await self._adapters.remove(adapter)
+        return "removed"
+
+    def _is_asked_for(self, adapter_id: str, owner: str) -> bool:
+        word = adapter_id.encode()
+        return any(
+            prediction.request.owner == owner and word in prediction.request.input
+            for dispatcher in self._service.dispatchers.values()
+            for prediction in dispatcher.predictions.values()
+        )
+
+
+def made_adapters(record: Record) -> list[str]:
+    """Return the ids of the adapters that a prediction has made, as its record names them."""
+    measured = msgspec.json.decode(record.metrics).get("adaptation")
+    if not isinstance(measured, dict) or "step" not in measured:
+        return []  # it has used one at most
+    output = msgspec.json.decode(record.output or "null")
+    found = [measured.get("adapter"), output.get("adapter") if isinstance(output, dict) else None]
+    return sorted({each for each in found if isinstance(each, str) and each})
+
+
+def _not_ended(count: int, kind: Kind, owner: str) -> NotEnded:
+    return NotEnded(f"{count} {NOUNS[kind]}s of {owner!r} have not ended. Cancel them first.")

@@ -1,0 +1,137 @@
+"""What becomes of the adapters that a forgotten prediction made, and of what waits in memory."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cog_adapt.server.errors import NotEnded, NotFound
+from cog_adapt.server.protocol import OWNER_KEY, Finished, Metric, Output
+from cog_adapt.server.service.forgetting import Forgetting, made_adapters
+from tests.cog_adapt.server.records.home import make_record
+
+ID = "0f" * 16
+STEP = '{"adaptation":{"step":3}}'
+
+
+class Keeper:
+    """Stands for the predictor's adapters."""
+
+    def __init__(self, **metadata: Any) -> None:
+        self.kept = {("ann", ID): {"id": ID, "owner": "ann", **metadata}}
+
+    async def find_own(self, owner, adapter_id):
+        return self.kept.get((owner, adapter_id))
+
+    async def remove(self, adapter):
+        del self.kept[adapter["owner"], adapter["id"]]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "output", "made"),
+    [
+        (STEP, f'{{"adapter":"{ID}"}}', [ID]),
+        (f'{{"adaptation":{{"step":1,"adapter":"{ID}"}}}}', None, [ID]),
+        ("{}", f'{{"adapter":"{ID}"}}', []),
+        (f'{{"adaptation":{{"adapter":"{ID}"}}}}', None, []),
+        (STEP, '{"adapter":null}', []),
+        (STEP, '{"adapter":7}', []),
+        (STEP, '["x"]', []),
+        ('{"adaptation":1}', None, []),
+    ],
+)
+def test_what_took_steps_has_made_the_adapter_that_it_names(metrics, output, made):
+    assert made_adapters(make_record(metrics=metrics, output=output)) == made
+
+
+async def ended(harness, name, owner="ann"):
+    await harness.submit(name, durable=False, context={OWNER_KEY: owner})
+    run_id, lead = f"{owner}/{name}", harness.dispatcher.lead
+    lead.on_report(Metric(run_id, "adaptation.step", b"1"))
+    lead.on_report(Output(run_id, b'{"adapter":"%b"}' % ID.encode()))
+    lead.on_report(Finished(run_id, "succeeded"))
+    await harness.flush()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "becomes"),
+    [
+        ({}, "removed"),
+        ({"name": None, "pinned": False, "shared": []}, "removed"),
+        ({"name": "support"}, "kept: named"),
+        ({"pinned": True}, "kept: pinned"),
+        ({"shared": ["*"]}, "kept: shared"),
+    ],
+)
+def test_an_adapter_goes_with_what_made_it_unless_it_is_of_use(play, metadata, becomes):
+    async def scene(harness):
+        await ended(harness, "a")
+        keeper = Keeper(**metadata)
+        forgetting = Forgetting(harness.service, harness.webhooks, keeper)
+        forgotten = await forgetting.forget("a", "predict", "ann")
+        assert (forgotten.predictions, forgotten.adapters) == (1, {ID: becomes})
+        assert bool(keeper.kept) is (becomes != "removed")
+
+    play(scene)
+
+
+def test_an_adapter_that_another_of_ones_predictions_made_or_uses_stays(play):
+    async def scene(harness):
+        keeper = Keeper()
+        forgetting = Forgetting(harness.service, harness.webhooks, keeper)
+        for name, owner in (("a", "ann"), ("b", "ann"), ("a", "bob")):
+            await ended(harness, name, owner)
+        used = "kept: another prediction made or uses it"
+        assert (await forgetting.forget("a", "predict", "ann")).adapters == {ID: used}
+        asks = msgspec.json.encode({"adapter": ID})
+        request = {"durable": False, "context": {OWNER_KEY: "ann"}}
+        running = await harness.submit("c", **request)
+        running.request = msgspec.structs.replace(running.request, input=asks)
+        assert (await forgetting.forget("b", "predict", "ann")).adapters == {ID: used}
+        assert (await forgetting.forget("a", "predict", "bob")).adapters == {ID: "gone before"}
+        assert keeper.kept
+
+    play(scene)
+
+
+def test_where_no_adapters_can_be_removed_the_answer_says_so(play):
+    async def scene(harness):
+        await ended(harness, "a")
+        forgotten = await Forgetting(harness.service, harness.webhooks).forget(
+            "a", "predict", "ann"
+        )
+        assert forgotten.adapters == {ID: "kept: this server removes no adapters"}
+
+    play(scene)
+
+
+def test_events_and_webhooks_in_memory_are_dropped_for_this_owner_only(play):
+    async def scene(harness):
+        for owner in ("ann", "bob"):
+            await harness.submit(
+                "a", context={OWNER_KEY: owner}, webhook="https://h/", durable=True
+            )
+            await harness.recorder.flush()
+            harness.dispatcher.lead.on_report(Finished(f"{owner}/a", "succeeded"))
+        await harness.records._writer.flush()
+        forgetting = Forgetting(harness.service, harness.webhooks)
+        await forgetting.forget("a", "predict", "ann")
+        assert harness.service.find_cached("a", "predict", "ann") is None
+        assert harness.service.find_cached("a", "predict", "bob") is not None
+
+    play(scene)
+
+
+def test_what_runs_or_is_unknown_is_refused(play):
+    async def scene(harness):
+        forgetting = Forgetting(harness.service, harness.webhooks)
+        await harness.submit("a", context={OWNER_KEY: "ann"})
+        with pytest.raises(NotEnded):
+            await forgetting.forget("a", "predict", "ann")
+        with pytest.raises(NotFound):
+            await forgetting.forget("a", "predict", "bob")
+        with pytest.raises(NotEnded, match="1 predictions of 'ann'"):
+            await forgetting.forget_all("ann", ["predict"])
+        assert (await forgetting.forget_all("bob", ["predict", "train"])).predictions == 0
+
+    play(scene)
