@@ -70,7 +70,7 @@ def _table(rows: Iterator[Row]) -> str:
 
 
 def _shown(default: object) -> str:
-    if default is None or default == ():
+    if default is None or default in ((), ""):
         return "–"
     return f"`{int(default) if isinstance(default, bool) else default}`"
 

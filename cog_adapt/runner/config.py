@@ -25,6 +25,7 @@ PRECISIONS: Mapping[str, torch.dtype] = {
 _LOWEST = {
     "batch_size": 1,
     "served_adapters": 1,
+    "served_adapter_bytes": 0,
     "checkpoint_days": 1,
     "checkpoint_bytes": 0,
     "adapter_memory_bytes": 0,
@@ -80,18 +81,20 @@ class RunnerSettings:
         precision: `auto` (bf16 on a CUDA device that has it, else fp32), `fp32`, `bf16`, `fp16`.
         serve_mode: how inference runs; `no_grad` for models that keep tensors between calls.
         batch_size: inputs per inference tick.
-        served_adapters: adapters kept ready in memory; the longest unused goes first.
+        served_adapters: adapters kept ready on the device; the longest unused goes first.
+        served_adapter_bytes: bytes of the adapters that are kept ready on the device; 0: an eighth
+            of its memory.
         weights_dir: where adapters and checkpoints are stored.
         checkpoint_days: days for which the state of a killed training is kept.
         checkpoint_bytes: of all such states; the oldest go first; 0: a tenth of the disk's free
             space at the start.
-        adapter_memory_bytes: of adapters in memory; 0: an eighth of the machine's memory.
-        adapter_owner_memory_bytes: of them, those of one owner; 0: half.
-        adapter_disk_bytes: of adapters on disk; 0: a quarter of the disk.
-        adapter_owner_disk_bytes: of them, those of one owner; 0: half.
-        adapter_days: after which an unused adapter goes, unless it is pinned or has a name; 0:
-            never.
-        adapter_store: a URL of fsspec, where what the disk lets go stays; "": nowhere.
+        adapter_memory_bytes: bytes of adapters in memory; 0: an eighth of the machine's.
+        adapter_owner_memory_bytes: bytes of one owner's adapters in memory; 0: half of all.
+        adapter_disk_bytes: bytes of adapters on disk; 0: a quarter of the disk.
+        adapter_owner_disk_bytes: bytes of one owner's adapters on disk; 0: half of all.
+        adapter_days: days after which an unused adapter goes, unless it is pinned or has a name;
+            0: never.
+        adapter_store: URL for fsspec, where what the disk lets go stays; empty: nowhere.
     """
 
     device: str = "auto"
@@ -108,6 +111,7 @@ class RunnerSettings:
     adapter_owner_disk_bytes: int = 0
     adapter_days: int = 90
     adapter_store: str = ""
+    served_adapter_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):

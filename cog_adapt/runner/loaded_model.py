@@ -8,6 +8,7 @@ work is done. This module knows no thread and no caller.
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,9 +20,10 @@ from cog_adapt.runner.adapter_fit import check_fits
 from cog_adapt.runner.adapters import Adapter, base_digest
 from cog_adapt.runner.census import Census, heal
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.device import choose_precision, fit_weights
+from cog_adapt.runner.device import choose_precision, device_memory, fit_weights
 from cog_adapt.runner.errors import InputError, UnavailableError
 from cog_adapt.runner.examples import Example
+from cog_adapt.runner.first_tensors import going_on, labels_to_learn
 from cog_adapt.runner.inference import (
     Phase,
     Query,
@@ -40,6 +42,7 @@ from cog_adapt.runner.start import Start
 from cog_adapt.runner.task import Task, on_device
 from cog_adapt.runner.training_state import TrainingState
 
+_DEVICE_SHARE = 8  # an eighth of the device's memory holds adapters that are ready
 _CPU = torch.device("cpu")
 logger = logging.getLogger(__name__)
 
@@ -94,9 +97,12 @@ class LoadedModel:
         self.template = make_template(self.base)
         self.census = Census.of(self.base)
         self.digest = base_digest(dict(self.base.named_parameters()))
-        self.served = ServedAdapters(self.template, self.precision, settings.served_adapters)
+        most_bytes = settings.served_adapter_bytes or _share_of(precision.device)
+        self.served = ServedAdapters(
+            self.template, self.precision, settings.served_adapters, most_bytes
+        )
         self.damage: tuple[str, ...] = ()
-        self._phase = Phase(task, self.precision, self.serve_mode)
+        self._phase = Phase(task, self.precision, settings.serve_mode)
 
     def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
         """Answer inputs, a batch a tick."""
@@ -137,7 +143,9 @@ class LoadedModel:
             raise refusal from error
         finally:
             self._check_base()
-        adapter = Adapter(tensors, tuple(start.labels), start.recipe.method, self.digest)
+        adapter = Adapter(
+            tensors, tuple(start.labels), start.recipe.method, self.digest, start.scales
+        )
         recipe = replace(start.recipe, learning_rate=start.learning_rate)
         return Adaptation(adapter, report, recipe)
 
@@ -162,7 +170,7 @@ class LoadedModel:
         if not examples:
             raise InputError("no examples: send at least one for each label.")
         recipe = resolve(recipe, self.task, begin)
-        labels = begin.labels if begin else self.task.labels(examples)
+        labels = labels_to_learn(self.task, examples, begin)
         rate = recipe.learning_rate or automatic_learning_rate(
             self.template, self.task, recipe.method
         )
@@ -178,6 +186,7 @@ class LoadedModel:
             resume=checkpoints.load() if checkpoints else None,
             keep=checkpoints.save if checkpoints else None,
             keep_every=checkpoints.every if checkpoints else 1,
+            scales=begin.scales if begin else {},
         )
 
     def start_adapter(self, labels: Sequence[str]) -> Adapter:
@@ -200,20 +209,21 @@ class LoadedModel:
         recipe: Recipe,
         begin: Adapter | None,
     ) -> Generator[None, None, dict[str, Tensor]]:
-        if begin is not None:
-            return _moved(self.checked(begin).tensors, self.precision.device)
-        own = start_tensors(self.template, self.task, recipe)
-        rows = yield from label_tensors(self._phase, self.base, self.batch_size, labels, examples)
-        return own | rows
+        fresh = partial(label_tensors, self._phase, self.base, self.batch_size, labels, examples)
+        if begin is None:
+            own = start_tensors(self.template, self.task, recipe)
+            return own | (yield from fresh())
+        tensors = yield from going_on(self.checked(begin), labels, fresh, self.task.head)
+        return _moved(tensors, self.precision.device)
 
     def _serving(self, query: Query) -> Generator[None, None, Served]:
         adapter, labels = query.adapter, query.labels
         if adapter is not None:
-            return self.served.get(adapter.id, lambda: self.checked(adapter))
-        key = f"start/{tuple(labels)!r}"
+            return self.served.get(f"{query.owner}/{adapter.id}", lambda: self.checked(adapter))
+        key = f"{query.owner}/start/{tuple(labels)!r}"
         if key not in self.served:
             made = yield from self._starting_adapter(labels)
-            self.served.get(key, lambda: made)
+            return self.served.get(key, lambda: made)
         return self.served.get(key, lambda: self.start_adapter(labels))
 
     def _check_base(self) -> None:
@@ -228,6 +238,10 @@ class LoadedModel:
                 f"the base model changed: {'; '.join(self.damage[:5])}. No answer of this process "
                 "can be trusted; restart it, and let the model write to nothing but itself."
             )
+
+
+def _share_of(device: torch.device) -> int:
+    return device_memory(device) // _DEVICE_SHARE
 
 
 def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:

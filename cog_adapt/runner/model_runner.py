@@ -5,13 +5,14 @@ values, adapters with CPU tensors, and reports.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter, read_weights
 from cog_adapt.runner.checkpoint_folder import CheckpointFolder
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Query, find_shortened
 from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
@@ -20,6 +21,8 @@ from cog_adapt.runner.scheduler import Scheduler, Ticket, once
 from cog_adapt.runner.selftest import SelfTestReport, run_self_test
 from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.known import Watcher
+from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
@@ -64,6 +67,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
+        self.store.watch(_forgetting(self._scheduler, self._model))
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -93,12 +97,14 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
-        return {"adapter_cache_entries": float(len(self._model.served))} | self.store.gauges()
+        return self._model.served.gauges() | self.store.gauges()
 
     @property
     def adapters(self) -> Adapters:
         """The adapters of all owners, for a server's routes."""
-        return Adapters(self.store, self._model.checked)
+        model, labels = self._model, tuple(self.task.labels(()))
+        peft = PeftFormat(model.template, model.digest, self.task.head, labels)
+        return Adapters(self.store, model.checked, peft)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""
@@ -212,6 +218,17 @@ def _checkpoints_in(folder: CheckpointFolder, file: Path) -> Checkpoints:
         folder.tidy(keep=file)
 
     return Checkpoints(load=lambda: load_state(file), save=save, every=_KEEP_EVERY)
+
+
+def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
+    """Make a watcher that lets the device's copy of a removed adapter go."""
+
+    def forget(_owner: str, adapter_id: str, known: object) -> None:
+        if known is None:
+            with suppress(UnavailableError):  # closed: nothing is ready any more
+                scheduler.submit_short(once(model.served.forget, adapter_id)).wait()
+
+    return forget
 
 
 def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import ExampleSet
+from cog_adapt.runner.first_tensors import labels_to_learn
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.row import brief
 from cog_adapt.runner.task import Task
@@ -20,10 +21,15 @@ def settle_labels(
 ) -> tuple[str, ...]:
     """Settle the request's label set: it may come from several places, which must agree.
 
+    Examples with an adapter may have a part of its labels, and new ones: it goes on from them.
+
     Raises:
         InputError: they do not agree, or the labels are too many, too long, empty or not different.
     """
     _check_names(task, request.labels)
+    if named and named.labels and examples.examples:
+        _check_count(task, labels_to_learn(task, examples.examples, named))
+        return named.labels
     found = {
         "labels": tuple(request.labels),
         "examples": task.labels(examples.examples) if examples.examples else (),

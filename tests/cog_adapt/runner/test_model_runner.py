@@ -295,3 +295,26 @@ def test_what_its_thread_does_can_be_asked_and_long_ticks_are_announced(make_run
     )
     runner.self_test()
     assert (beats[0][0] > 0, beats[0][1]) == (True, 600.0)
+
+
+def test_a_removed_adapter_leaves_the_device(make_runner):
+    runner = make_runner(Letters())
+    adapter = runner.adapt(examples("letters"), Recipe("head", max_steps=1)).adapter
+    runner.store.put(adapter)
+    runner.predict(inputs("letters"), adapter)
+    assert runner.gauges()["adapters_device_bytes"] == adapter.nbytes
+    runner.adapters.remove("", adapter.id)
+    runner.predict(inputs("letters"), None, labels("letters"))
+    assert runner.gauges()["adapter_cache_entries"] == 1.0
+    runner.store.put(adapter)
+    runner.close()
+    runner.adapters.remove("", adapter.id)
+
+
+def test_what_is_ready_for_one_owner_is_not_for_another(make_runner):
+    runner = make_runner(Letters())
+    for owner in ("ann", "bob", "ann"):
+        query = Query(inputs("letters"), None, labels("letters"), None, owner)
+        asyncio.run(runner.predict_async(query))
+    assert runner.gauges()["adapters_device_misses"] == 2.0
+    assert runner.gauges()["adapters_device_hits"] == 1.0

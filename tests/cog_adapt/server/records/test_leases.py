@@ -9,7 +9,6 @@ import pytest
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records import leases
 from tests.cog_adapt.server.records.home import make_delivery, make_record
-from tests.cog_adapt.waiting import until
 
 EXPIRE = "UPDATE servers SET host = 'elsewhere', lease_until = '2020-01-01 00:00:00+00:00'"
 
