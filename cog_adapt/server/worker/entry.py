@@ -11,12 +11,12 @@ def enter(channel: socket.socket, config: WorkerConfig) -> None:
     """Run the worker, whose modules are imported only in it."""
     from cog_adapt.server.worker.guard import end_with, start_guard
 
-    front = multiprocessing.parent_process()
+    front, log = multiprocessing.parent_process(), None
     os.setsid()  # the front process ends it with all that it has started
     if front is not None and front.pid is not None:
         end_with(front.pid)
-        start_guard(front.pid, config.prefix)
+        log = start_guard(front.pid, config)
 
     from cog_adapt.server.worker.main import main
 
-    main(channel, config)
+    main(channel, config, log)

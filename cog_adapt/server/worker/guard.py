@@ -1,22 +1,27 @@
 """Ends a worker with the front process, however that ended and whatever the worker is doing.
 
 The kernel kills the worker itself. What it has started is ended by a small process beside it, a
-fork from before anything was loaded, which a worker that hangs or is stopped cannot hold up.
+fork from before anything was loaded, which a worker that hangs or is stopped cannot hold up. The
+same process passes on what the worker writes to its descriptors.
 """
 
+import contextlib
 import ctypes
 import os
 import select
 import signal
 import sys
 import tempfile
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from cog_adapt.server.temp_files import remove_temp_files
+from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.processes import end_session
+from cog_adapt.server.worker.raw_output import RawOutput, RawReader
 
 _SET_PARENT_DEATH_SIGNAL = 1
 _MILLISECONDS = 1000
+_MOST_READS = 1000  # after the worker's end: a program that it left behind may write on
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -29,58 +34,79 @@ def end_with(front: int) -> None:
         os._exit(1)
 
 
-def start_guard(front: int, prefix: str) -> None:
+def start_guard(front: int, config: WorkerConfig) -> TextIO | None:
     """Fork the process that ends this one's session, and its files, after the front process.
 
     Args:
         front: whose end to wait for.
-        prefix: of this process's temporary files.
+        config: of this process.
+
+    Returns:
+        the server's own log, in place of stderr, which the guard reads; None: there is no guard.
     """
     if not hasattr(os, "pidfd_open"):
-        return
-    worker = os.getpid()
+        return None
+    worker, output = os.getpid(), RawOutput(config.log_format)
     child = os.fork()
     if child:
         os.waitpid(child, 0)
-    elif os.fork():
-        os._exit(0)  # so that the guard is nobody's child, and no run() can wait for it
-    else:
-        _guard(front, worker, prefix)
+        output.take_descriptors()
+        return output.log
+    if not os.fork():
+        _guard(front, worker, config.prefix, output.reader())
+    os._exit(0)  # so that the guard is nobody's child, and no run() can wait for it
 
 
-def _guard(front: int, worker: int, prefix: str) -> NoReturn:
+def _guard(front: int, worker: int, prefix: str, output: RawReader) -> NoReturn:
     try:
         os.setsid()
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         tempfile.gettempdir()  # before the folder is left, which may be the one
         os.chdir("/")
-        os.closerange(0, os.sysconf("SC_OPEN_MAX"))
-        if _is_left_by(worker, front):
+        _close_all_but(output.descriptors)
+        if _is_left_by(worker, front, output):
             end_session(worker)
             remove_temp_files(prefix)
+        output.close()
     finally:
         os._exit(0)
 
 
-def _is_left_by(worker: int, front: int) -> bool:
-    """Wait for the end of either, and return whether it was the front process's.
+def _close_all_but(kept: set[int]) -> None:
+    for each in {int(name) for name in os.listdir("/proc/self/fd")} - kept:
+        with contextlib.suppress(OSError):  # the listing's own
+            os.close(each)
+
+
+def _is_left_by(worker: int, front: int, output: RawReader) -> bool:
+    """Pass on output until the end of either, and return whether it was the front process's.
 
     The kernel kills the worker a moment before the end of the front process can be seen.
     """
-    ends = select.poll()
     try:
         front_end = os.pidfd_open(front)
     except ProcessLookupError:
         return True
-    ends.register(front_end, select.POLLIN)
-    try:
-        worker_end = os.pidfd_open(worker)
-    except ProcessLookupError:
-        return bool(ends.poll(_MILLISECONDS))
-    ends.register(worker_end, select.POLLIN)
-    ended = {descriptor for descriptor, _ in ends.poll()}
-    if front_end in ended:
-        return True
-    ends.unregister(worker_end)
-    return bool(ends.poll(_MILLISECONDS))
+    with contextlib.suppress(ProcessLookupError):
+        ends = {front_end, os.pidfd_open(worker)}
+        while not (ready := _ready(ends | output.pipes)) & ends:
+            output.read(ready)
+    _pass_on_rest(output)
+    return bool(_ready({front_end}, _MILLISECONDS))
+
+
+def _pass_on_rest(output: RawReader) -> None:
+    for _ in range(_MOST_READS):
+        ready = _ready(output.pipes, 0)
+        if not ready:
+            return
+        output.read(ready)
+
+
+def _ready(descriptors: set[int], milliseconds: int | None = None) -> set[int]:
+    """Wait until some of them can be read, and return those."""
+    poll = select.poll()
+    for each in descriptors:
+        poll.register(each, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(milliseconds)}

@@ -132,9 +132,9 @@ class _Bytes(io.RawIOBase):
         """Do nothing: the stream belongs to the process."""
 
 
-def capture_output(send: Send, log_format: str) -> SetupOutput:
-    """Replace the streams; their text counts as the setup's until setup() has ended."""
-    log = ServerLog(sys.stderr, log_format)
+def capture_output(send: Send, stream: TextIO, log_format: str) -> SetupOutput:
+    """Put the streams in place; what they take goes to setup until that ends, and to `stream`."""
+    log = ServerLog(stream, log_format)
     setup = SetupOutput(send, log)
     sys.stdout = CapturedStream("stdout", sys.stdout, setup, log)
     sys.stderr = CapturedStream("stderr", sys.stderr, setup, log)

@@ -4,9 +4,10 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 import traceback
-from typing import Any
+from typing import Any, TextIO
 
 from cog_adapt.server.adapter_messages import AskAdapters
 from cog_adapt.server.protocol import (
@@ -47,16 +48,17 @@ from cog_adapt.server.worker.scope import install_scope
 from cog_adapt.server.worker.sync_runs import SyncRuns
 
 
-def main(channel: socket.socket, config: WorkerConfig) -> None:
-    """Load and serve one predictor until the front process sends Stop, or is gone.
+def main(channel: socket.socket, config: WorkerConfig, log: TextIO | None = None) -> None:
+    """Load and serve one predictor until the front process says Stop, or is gone.
 
     Args:
         channel: connected to the front process.
-        config: what to load, under which limits.
+        config: what to do.
+        log: the server's own; by default stderr.
     """
     _ignore_signals()
     multiprocessing.set_start_method(None, force=True)  # the user's code has not chosen spawn
-    process = _Worker(Connection(channel, config.prefix), config)
+    process = _Worker(Connection(channel, config.prefix), config, log or sys.stderr)
     process.serve()
 
 
@@ -85,8 +87,8 @@ def _ignore_signals() -> None:
 
 
 class _Worker:
-    def __init__(self, connection: Connection, config: WorkerConfig) -> None:
-        self._connection, self._config = connection, config
+    def __init__(self, connection: Connection, config: WorkerConfig, log: TextIO) -> None:
+        self._connection, self._config, self._log = connection, config, log
         self._loop: EventLoop | None = None
         self._loop_lock = threading.Lock()
         self._predictor: Predictor | None = None
@@ -96,7 +98,7 @@ class _Worker:
         self._stopped = threading.Event()
 
     def serve(self) -> None:
-        output = capture_output(self._connection.send, self._config.log_format)
+        output = capture_output(self._connection.send, self._log, self._config.log_format)
         install_scope()
         downloads = Downloads(self._config)
         heartbeat = Heartbeat(self._connection.send, self._config)

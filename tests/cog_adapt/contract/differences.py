@@ -79,6 +79,7 @@ DIFFERENCES = (
     Difference("metric-none", "7", "a metric of None is a TypeError", "None deletes the metric, as documented"),
     Difference("owner", "7", "every key of the context is the caller's", "`cog_adapt.owner` is not: with API keys it names the key's owner, without them it is removed"),
     Difference("early-cancel", "7", "a cancel within 1 ms of the start can be lost, or fail an async run()", "it cancels"),
+    Difference("stuck-cancel", "7", "a run() that does not heed its cancel keeps its slot until it ends", "its process is killed after CANCEL_GRACE_SECONDS"),
     Difference("training-paths", "8", "in the normal image /trainings runs run()", "/trainings runs train() in every mode"),
     Difference("train-only-class", "8", "a class with setup() and train() alone does not load", "it loads"),
     Difference("drain-async", "11", "respond-async predictions are dropped after 10 s without a webhook", "all that runs is waited for, DRAIN_SECONDS at most"),

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import httpx2
 import pytest
 
-from tests.cog_adapt.contract.differences import follows_cog
+from tests.cog_adapt.contract.differences import expect, follows_cog
 from tests.cog_adapt.waiting import wait_for
 
 
@@ -168,3 +168,13 @@ def test_an_async_run_is_cancelled_when_its_client_leaves(concurrent, tmp_path):
     with pytest.raises(httpx2.ReadTimeout):
         concurrent.request("POST", "/predictions", body, timeout=0.4)
     assert until(mark) == "CancelledError"
+
+
+def test_a_run_that_does_not_heed_its_cancel_keeps_its_slot_no_longer_than_the_grace(launch, pool):
+    server = launch("actions.py:Predictor", env={"CANCEL_GRACE_SECONDS": "1"})
+    name, answer = send(server, pool, action="one_call", seconds=8)
+    began = time.monotonic()
+    server.cancel(name)
+    assert answer.result(30).json()["status"] == "canceled"
+    is_killed = time.monotonic() - began < 5
+    assert is_killed is expect(server, coglet=False, mirror=True, because="stuck-cancel")

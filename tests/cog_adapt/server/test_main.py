@@ -61,13 +61,14 @@ def settings(monkeypatch, tmp_path):
 
 
 def test_each_kind_has_a_plan_that_knows_the_other(settings):
-    configs = worker_configs(settings(image=True), "predict", "http://x/")
+    configs = worker_configs(settings(image=True, hang_seconds=7), "predict", "http://x/")
     assert (configs["predict"].reference, configs["predict"].other) == (
         "predict.py:Runner",
         "train.py",
     )
     assert (configs["train"].reference, configs["train"].other) == ("train.py", "predict.py:Runner")
-    assert {config.upload_url for config in configs.values()} == {"http://x/"}
+    both = {(config.upload_url, config.hang_seconds) for config in configs.values()}
+    assert both == {("http://x/", 7)}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from cog_adapt.server.app import create_app
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.settings import Settings
-from tests.cog_adapt.server.api.site import until
 from tests.cog_adapt.server.api.test_ownership import ANN, BOB, ROOT, made
 from tests.cog_adapt.server.routes_walk import routes_of
+from tests.cog_adapt.waiting import until
 
 WORD = "q7Zk-the-secret"
 LARGE = f"{WORD}-" * 8000

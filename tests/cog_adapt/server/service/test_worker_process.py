@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server.protocol import AskHealth, Cancel, Finished, Health, Ready, Run, Stop
+from cog_adapt.server.protocol import AskHealth, Beat, Cancel, Finished, Health, Ready, Run, Stop
 from cog_adapt.server.service.worker_process import WorkerProcess, _cause
 from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.config import WorkerConfig
@@ -173,3 +173,42 @@ def test_an_exit_in_words(code, cause):
 
 def test_the_test_can_see_a_process():
     assert is_alive(os.getpid())
+
+
+TICKING = """
+import time
+class Predictor:
+    def setup(self):
+        self.beat = (0.0, 0.0)
+    def model_thread_beat(self):
+        return self.beat
+    def run(self, busy: float, allowed: float) -> str:
+        self.beat = (busy, allowed)
+        time.sleep(1)
+        return "done"
+"""
+
+
+def test_a_process_whose_model_thread_ends_no_tick_is_killed_unless_the_tick_said_so(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ticking.py").write_text(TICKING)
+
+    async def story():
+        reports, exits = [], []
+        config = WorkerConfig("ticking.py:Predictor", prefix=new_prefix(), hang_seconds=2)
+        process = WorkerProcess(config, reports.append, exits.append)
+        await until(lambda: any(isinstance(report, Ready) for report in reports))
+        process.send(Run("a", b'{"busy":99,"allowed":100}', {}))
+        await until(lambda: isinstance(reports[-1], Finished))
+        assert exits == []
+        process.send(Run("b", b'{"busy":99,"allowed":0}', {}))
+        await until(lambda: exits)
+        assert exits == [
+            "hung: its model thread ended no tick for 99 s, at most 2 s are allowed "
+            "(HANG_SECONDS), and it was killed"
+        ]
+        assert {type(report) for report in reports}.isdisjoint({Beat})
+
+    asyncio.run(story())

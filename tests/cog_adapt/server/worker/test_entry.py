@@ -15,7 +15,7 @@ from cog_adapt.server.worker.entry import enter
 
 
 @pytest.mark.parametrize(
-    ("front", "bound"), [(SimpleNamespace(pid=7), [("end", 7), ("guard", 7, "tmp")]), (None, [])]
+    ("front", "bound"), [(SimpleNamespace(pid=7), [("end", 7), ("guard", 7)]), (None, [])]
 )
 def test_it_runs_main_in_a_session_of_its_own_that_ends_with_the_front(monkeypatch, front, bound):
     calls: list[Any] = []
@@ -23,13 +23,13 @@ def test_it_runs_main_in_a_session_of_its_own_that_ends_with_the_front(monkeypat
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: front)
     monkeypatch.setattr(guard, "end_with", lambda *arguments: calls.append(("end", *arguments)))
     monkeypatch.setattr(
-        guard, "start_guard", lambda *arguments: calls.append(("guard", *arguments))
+        guard, "start_guard", lambda *arguments: calls.append(("guard", arguments[0]))
     )
     monkeypatch.setattr(main, "main", lambda *arguments: calls.append(arguments))
     config = WorkerConfig("predict.py")
     channel: Any = "channel"
     enter(channel, config)
-    assert calls == ["session", *bound, ("channel", config)]
+    assert calls == ["session", *bound, ("channel", config, None)]
 
 
 def test_the_front_process_imports_nothing_of_the_worker_with_it():

@@ -6,19 +6,24 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cog_adapt.server.worker import guard
+from cog_adapt.server.worker.config import WorkerConfig
 from tests.cog_adapt.present import present
 from tests.cog_adapt.server.worker.conftest import SECONDS, is_alive
 from tests.cog_adapt.waiting import wait_until
 
 FRONT = """
 import os, signal, subprocess, sys, time
+from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.guard import end_with, start_guard
+out = os.fdopen(os.dup(1), "w")
 front = os.getpid()
-reader, writer = os.pipe()
+config = WorkerConfig("x.py:X", prefix="tmpguard_")
 worker = os.fork()
 if worker == 0:
     os.setsid()
@@ -28,7 +33,7 @@ if worker == 0:
     if fork == 0:
         os.setpgrp()  # out of the group, not of the session
         time.sleep(600)
-    print(os.getpid(), program.pid, fork, flush=True)
+    print(os.getpid(), program.pid, fork, flush=True, file=out)
     {then}
     time.sleep(600)
 {front}
@@ -42,9 +47,7 @@ def start():
     """Start a front process with a worker; give both and what the worker has started."""
     fronts = []
 
-    def begin(
-        guarded='end_with(front); start_guard(front, "tmpguard_")', then="pass", front="pass"
-    ):
+    def begin(guarded="end_with(front); start_guard(front, config)", then="pass", front="pass"):
         source = FRONT.format(guarded=guarded, then=then, front=front)
         process = subprocess.Popen(
             [sys.executable, "-c", source], stdout=subprocess.PIPE, text=True, cwd=os.getcwd()
@@ -100,7 +103,7 @@ def test_without_the_guard_the_kernel_still_ends_the_worker(start):
 
 
 def test_the_guard_alone_ends_the_worker_too(start):
-    front, processes = start(guarded='start_guard(front, "tmpguard_")')
+    front, processes = start(guarded="start_guard(front, config)")
     front.kill()
     wait_until(lambda: not any(map(is_alive, processes)))
 
@@ -139,15 +142,16 @@ def test_a_worker_whose_front_ended_before_the_kernel_knew_ends_itself():
 def test_where_the_kernel_has_no_handles_there_is_no_guard(monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("it has forked"))
-    guard.start_guard(1, "tmp")
+    assert guard.start_guard(1, WorkerConfig("x.py:X")) is None
 
 
 def test_an_end_that_has_been_is_seen():
     child = subprocess.Popen(["true"])
     child.wait()
-    assert guard._is_left_by(os.getpid(), child.pid)
+    output: Any = SimpleNamespace(pipes=set())
+    assert guard._is_left_by(os.getpid(), child.pid, output)
     other = subprocess.Popen(["sleep", "600"])
-    assert not guard._is_left_by(child.pid, other.pid)
+    assert not guard._is_left_by(child.pid, other.pid, output)
     other.kill()
-    assert guard._is_left_by(child.pid, other.pid)
+    assert guard._is_left_by(child.pid, other.pid, output)
     other.wait()

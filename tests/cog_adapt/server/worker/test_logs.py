@@ -140,7 +140,7 @@ def test_both_streams_are_captured(monkeypatch, sent):
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
-    setup = capture_output(sent.append, "console")
+    setup = capture_output(sent.append, sys.stderr, "console")
     sys.stdout.write("out\n")
     sys.stderr.write("err\n")
     assert sent == [SetupLog("stdout", "out\n"), SetupLog("stderr", "err\n")]

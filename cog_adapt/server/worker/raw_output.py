@@ -1,0 +1,80 @@
+"""What is written to descriptors 1 and 2 themselves: by libraries in C, and by programs.
+
+It passes through two pipes to the process that guards the worker, which outlives it: the last words
+of one that crashes are not lost. There each line becomes an entry of the server's own log.
+"""
+
+import codecs
+import contextlib
+import os
+from typing import TextIO
+
+from cog_adapt.server.worker.lines import Source
+from cog_adapt.server.worker.server_log import ServerLog
+
+_READ = 2**16
+_SOURCES: tuple[Source, ...] = ("stdout", "stderr")
+
+
+class RawOutput:
+    """Two pipes, made before the fork of the process that reads them.
+
+    Args:
+        log_format: of the server's own log.
+
+    Attributes:
+        log: the stderr that this process shares with the front process.
+    """
+
+    def __init__(self, log_format: str) -> None:
+        self.log: TextIO = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
+        self._log_format = log_format
+        self._pipes = [os.pipe() for _ in _SOURCES]
+
+    def take_descriptors(self) -> None:
+        """Have all that is written from now on to descriptors 1 and 2 of this process."""
+        for number, (reader, writer) in enumerate(self._pipes, 1):
+            os.dup2(writer, number)
+            os.close(reader)
+            os.close(writer)
+
+    def reader(self) -> "RawReader":
+        """Return the other process's end."""
+        return RawReader([reader for reader, _ in self._pipes], self.log, self._log_format)
+
+
+class RawReader:
+    """Writes what comes out of the pipes to the server's own log.
+
+    Args:
+        pipes: of stdout and stderr.
+        log: where to.
+        log_format: its format.
+
+    Attributes:
+        descriptors: all that it needs.
+        pipes: out of which more may come.
+    """
+
+    def __init__(self, pipes: list[int], log: TextIO, log_format: str) -> None:
+        self._log = ServerLog(log, log_format)
+        self._sources = dict(zip(pipes, _SOURCES, strict=True))
+        decoder = codecs.getincrementaldecoder("utf-8")
+        self._decoders = {pipe: decoder("backslashreplace") for pipe in pipes}
+        self.descriptors = {*pipes, log.fileno()}
+        self.pipes = set(pipes)
+
+    def read(self, pipes: set[int]) -> None:
+        """Pass on what is there."""
+        for pipe in pipes:
+            data = os.read(pipe, _READ)
+            text = self._decoders[pipe].decode(data, final=not data)
+            with contextlib.suppress(OSError):  # whoever reads the log may be gone
+                self._log.write(self._sources[pipe], text)
+            if not data:
+                self.pipes.remove(pipe)
+
+    def close(self) -> None:
+        """Pass on lines without an end."""
+        with contextlib.suppress(OSError):
+            self._log.close()
