@@ -17,7 +17,15 @@ SERVER = ROOT / "cog_adapt" / "server"
 DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text()
 WRITTEN = (
-    *("ARCHITECTURE", "operations", "predictor-protocol", "self-test", "settings", "transcript"),
+    *(
+        "ARCHITECTURE",
+        "operations",
+        "predictor-protocol",
+        "security",
+        "self-test",
+        "settings",
+        "transcript",
+    ),
 )
 NO_WORDS = re.compile(r"\b(desks?|lanes?|clinics?|shel(f|ves)|journals?|told|wish(es)?)\b", re.I)
 

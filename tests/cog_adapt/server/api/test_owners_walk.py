@@ -13,8 +13,8 @@ import re
 import pytest
 
 from cog_adapt.server.middleware.keys import Key
-from cog_adapt.server.protocol import Finished, Log, Metric, Output
-from tests.cog_adapt.server.api.site import Site, until
+from cog_adapt.server.protocol import Finished, Kind, Log, Metric, Output
+from tests.cog_adapt.server.api.site import Site
 
 STEPS = int(os.environ.get("OWNERS_WALK_STEPS", "400"))
 STEPS_OF_A_SERVER = 250
@@ -26,7 +26,8 @@ ACTORS = (
 )
 OWNERS = ("ann", "bob", "root")
 IDS = ("a", "b", "c", "d")
-NOUNS = {"predictions": "predict", "trainings": "train"}
+NOUNS: dict[str, Kind] = {"predictions": "predict", "trainings": "train"}
+NOUN_OF = {kind: noun for noun, kind in NOUNS.items()}
 MARK = re.compile(rb"mark-([a-z]+)-[0-9]+-")
 MADE = re.compile(rb"pred_[0-9a-f]+")
 
@@ -37,11 +38,11 @@ class Walk:
     def __init__(self, folder, seed):
         self.folder, self.random = folder, random.Random(seed)
         self.marks, self.steps = 0, 0
-        self.known: dict[tuple[str, str, str], str] = {}  # owner, kind, id: the mark of its input
+        self.known: dict[tuple[str, Kind, str], str] = {}  # owner, kind, id: the mark of its input
         self.made_for: dict[bytes, str] = {}  # ids of the server's
         self.deliveries = ["none"]
         self.cursors = ["none"]
-        self.readers: list[tuple[Key, asyncio.Task]] = []
+        self.readers: list[tuple[Key, str, asyncio.Task]] = []
         self.calls = (
             *[self.create] * 4,
             *[self.finish] * 4,
@@ -67,11 +68,11 @@ class Walk:
     async def stop(self):
         """Die, so that the next server takes over what waits."""
         self.site.service._recovery.stop()
-        for actor, reader in self.readers:
+        for actor, path, reader in self.readers:
             reader.cancel()
             answer = (await asyncio.gather(reader, return_exceptions=True))[0]
             if not isinstance(answer, BaseException):
-                self.check(actor, "", answer)
+                self.check(actor, path, answer)
         self.readers = []
         await self.site.harness.flush()
         await self.site.harness.webhooks.close()
@@ -149,8 +150,8 @@ class Walk:
         lead.on_report(Metric(run_id, "note", json.dumps(text[:40]).encode()))
         if self.random.random() < 0.7:
             fails = self.random.random() < 0.3
-            status, error = ("failed", text) if fails else ("succeeded", None)
-            lead.on_report(Finished(run_id, status, error=error))
+            failed, well = Finished(run_id, "failed", error=text), Finished(run_id, "succeeded")
+            lead.on_report(failed if fails else well)
 
     async def look(self, actor):
         noun, name, query = self.place(actor)
@@ -178,10 +179,10 @@ class Walk:
         path = f"/{noun}/{name}/{self.random.choice(['events', 'stream'])}"
         reader = self.site.asking("GET", path, key=actor, query=query)
         await asyncio.wait({reader}, timeout=0.01)
-        self.readers.append((actor, reader))
-        for each in [each for each in self.readers if each[1].done()]:
+        self.readers.append((actor, path, reader))
+        for each in [each for each in self.readers if each[-1].done()]:
             self.readers.remove(each)
-            self.check(each[0], path, each[1].result())
+            self.check(each[0], each[1], each[-1].result())
 
     async def cancel(self, actor):
         noun, name, query = self.place(actor)
@@ -197,18 +198,15 @@ class Walk:
         await self.ask(actor, "POST", path, query=query)
 
     async def replay(self, actor):
-        """Put another's or one's own input again: only one's own is known."""
-        owner, kind, name = self.random.choice([*self.known] or [("ann", "predict", "a")])
-        noun = "predictions" if kind == "predict" else "trainings"
-        if actor.owner != owner or not self.may(actor, noun):
+        """Put one's own input again: it is answered from its record, or from what runs."""
+        mine = [key for key in self.known if key[0] == actor.owner and actor.opens(key[1])]
+        if not mine:
             return
-        mark = self.known.get((owner, kind, name), "")
-        body = {"input": {"text": mark}}
-        answer = await self.ask(actor, "PUT", f"/{noun}/{name}", body, prefer="respond-async")
-        if mark:
-            assert answer.status in (200, 202), answer
-        elif answer.status == 202:
-            self.known[owner, kind, name] = mark
+        _, kind, name = key = self.random.choice(mine)
+        body = {"input": {"text": self.known[key]}}
+        path = f"/{NOUN_OF[kind]}/{name}"
+        answer = await self.ask(actor, "PUT", path, body, prefer="respond-async")
+        assert answer.status in (200, 202), answer
 
     async def forget(self, actor):
         noun, name, query = self.place(actor)
