@@ -2,11 +2,14 @@
 # Its faults can end a test process, after which `loadfile` waits for ever.
 FAULTY = tests/cog_adapt/runner/gradients/test_check.py
 
-.PHONY: test-all mutants gpu contracts bench quick container faults fuzz
+.PHONY: test-all walk mutants gpu contracts bench quick container faults fuzz
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY)
 	@$(TESTS) --dist load $(FAULTY)
+
+walk: $(ENV)  ## 12,000 calls of two owners and an admin: none sees a byte of another (minutes)
+	@OWNERS_WALK_STEPS=12000 $(BIN)/python -m pytest -n 2 tests/cog_adapt/server/api/test_owners_walk.py
 
 mutants: $(ENV)  ## plant twenty mistakes, each alone; `make test` must see them all (minutes)
 	@$(BIN)/python -m bench.house.mutants --output docs/results/house/mutants.md

@@ -17,8 +17,8 @@ SERVER = ROOT / "cog_adapt" / "server"
 DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text()
 WRITTEN = (
-    *("ARCHITECTURE", "operations", "predictor-protocol", "self-test", "settings"),
-    *("supervision", "transcript"),
+    *("ARCHITECTURE", "operations", "predictor-protocol", "security"),
+    *("self-test", "settings", "supervision", "transcript"),
 )
 NO_WORDS = re.compile(r"\b(desks?|lanes?|clinics?|shel(f|ves)|journals?|told|wish(es)?)\b", re.I)
 

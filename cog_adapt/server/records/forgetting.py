@@ -4,6 +4,7 @@ What is shared by content stays for those who still name it. In SQLite what was 
 overwritten; in PostgreSQL its pages are reused when it vacuums.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -19,6 +20,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.pool import PoolProxiedConnection
 
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.blobs import Blobs
@@ -144,15 +146,12 @@ def overwrite_log(engine: Engine) -> bool:
     """Empty SQLite's write-ahead log, which holds what pages were; return whether it is empty."""
     if engine.dialect.name != "sqlite":
         return True
-    connection = engine.raw_connection()  # outside of any transaction
-    try:
-        for _ in range(_TRIES):
-            cursor = connection.cursor()
-            answer: Any = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            is_busy, *_ = answer.fetchone()
-            cursor.close()
-            if not is_busy:
-                return True
-        return False
-    finally:
-        connection.close()
+    with contextlib.closing(engine.raw_connection()) as connection:  # outside of any transaction
+        return any(_checkpoint(connection) for _ in range(_TRIES))
+
+
+def _checkpoint(connection: PoolProxiedConnection) -> bool:
+    answer: Any = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    is_busy, *_ = answer.fetchone()
+    answer.close()
+    return not is_busy

@@ -78,10 +78,14 @@ class Webhooks:
 
     def drop(self, kind: str, owner: str, record_id: str | None = None) -> None:
         """Drop what waits to be sent about a record, or about all of an owner and kind."""
-        for (each, name, whose), queue in self._queues.items():
-            if (each, whose) == (kind, owner) and record_id in (None, name):
-                for delivery in queue.clear():
-                    self._deliverer.release(delivery)
+        dropped = [
+            delivery
+            for (each, name, whose), queue in self._queues.items()
+            if (each, whose) == (kind, owner) and record_id in (None, name)
+            for delivery in queue.clear()
+        ]
+        for delivery in dropped:
+            self._deliverer.release(delivery)
 
     async def drain(self, timeout: float | None) -> None:
         """Wait until each webhook was attempted, at most `timeout` seconds.

@@ -45,6 +45,8 @@ DIFFERENCES = (
     Difference("json-errors", "2", "400, 413, 415 and the 422 of the envelope are plain text", "every error is JSON", _COG),
     Difference("json-404", "2", "404 and 405 have empty bodies", "every error is JSON", _COG),
     Difference("get-predictions", "2", "GET /predictions and /predictions/{id} are 405; the same for trainings", "they show records", _COG),
+    Difference("cross-site", "2", "a page of any site may POST and PUT, /shutdown too", "403 where no API keys are set, but for the server's own pages and CORS_ORIGINS", _COG),
+    Difference("forgetting", "2", "DELETE is 405", "DELETE /predictions/{id} forgets it, with all that is kept of it; the same for trainings, and for all of an owner", _COG),
     Difference("no-content-type", "2", "a body without Content-Type is not read", "it is read as JSON", _COG),
     Difference("prefer", "2", "`Prefer` counts only if it is exactly `respond-async`", "`respond-async` and `wait=n` are read as RFC 7240 has them", _COG),
     Difference("odd-ids", "2", "any string is an id", "1 to 128 letters, digits and . _ ~ -; others are 422", _COG),

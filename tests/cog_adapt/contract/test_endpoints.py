@@ -79,7 +79,7 @@ def test_an_unknown_path_is_404(actions, method, path):
         ("DELETE", "/predictions", "POST"),
         ("OPTIONS", "/predictions", "POST"),
         ("POST", "/predictions/x", "PUT"),
-        ("DELETE", "/predictions/x", "PUT"),
+        ("PATCH", "/predictions/x", "PUT"),
         ("PATCH", "/predictions/x", "PUT"),
         ("GET", "/predictions/x/cancel", "POST"),
         ("PUT", "/predictions/x/cancel", "POST"),
@@ -98,7 +98,7 @@ def test_the_wrong_method_is_405(actions, method, path, allow):
     status, headers, body = actions.raw(method, path)
     assert status == 405
     allowed = {each.strip() for each in headers["allow"].split(",")}
-    more = set() if follows_cog(actions, because="get-predictions") else {"GET", "HEAD"}
+    more = set() if follows_cog(actions, because="get-predictions") else {"GET", "HEAD", "DELETE"}
     assert set(allow.split(",")) <= allowed <= set(allow.split(",")) | more
     assert_empty_or_json(actions, headers, body)
 
@@ -130,6 +130,18 @@ def test_no_cors_unless_set(actions):
         headers = {"Origin": "https://x.example", "Access-Control-Request-Method": "POST"}
         answer = actions.raw(method, "/", headers=headers)[1]
         assert not [name for name in answer if name.startswith("access-control")]
+
+
+def test_a_page_of_another_site_may_do_nothing(actions):
+    headers = {"Origin": "https://x.example", "Content-Type": "application/json"}
+    refused = expect(actions, coglet=422, mirror=403, because="cross-site")
+    assert actions.raw("PUT", "/predictions/x", b'{"id":"y"}', headers)[0] == refused
+
+
+@pytest.mark.parametrize("path", ["/predictions/unknown", "/trainings/unknown"])
+def test_what_has_ended_can_be_forgotten(actions, path):
+    status = actions.raw("DELETE", path)[0]
+    assert status == expect(actions, coglet=405, mirror=404, because="forgetting")
 
 
 @pytest.mark.parametrize("kind", ["predictions", "trainings"])
