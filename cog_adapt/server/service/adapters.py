@@ -9,8 +9,6 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,13 +17,11 @@ import structlog
 
 from cog_adapt.server.adapter_messages import (
     AdapterAction,
-    AdapterChanged,
     AdapterFormat,
-    AdaptersListed,
 )
-from cog_adapt.server.errors import NoAdapters, NoRoom, NotFound, NotReady, StorageError
+from cog_adapt.server.errors import NoAdapters, NoRoom, NotFound, NotReady
 from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker
-from cog_adapt.server.records.adapters import Place
+from cog_adapt.server.service.adapter_index import IndexWriter
 from cog_adapt.server.service.service import PredictionService
 
 Metadata = dict[str, Any]
@@ -38,19 +34,6 @@ _NONE = (
 log = structlog.get_logger()
 
 
-@dataclass
-class _Filling:
-    """The index while one worker process tells what there is.
-
-    Attributes:
-        since: what was written before is of the process before.
-        newer: what changed while the list was on its way; None when all of it is written.
-    """
-
-    since: datetime = field(default_factory=lambda: datetime.now(UTC))
-    newer: set[Place] | None = field(default_factory=set)
-
-
 class Adapters:
     """Finds adapters in the index, and has the worker do the rest.
 
@@ -61,11 +44,7 @@ class Adapters:
     def __init__(self, service: PredictionService) -> None:
         self._service, self._index = service, service.records.adapters
         self._link = service.worker.adapters
-        self._link.listener = self
-        self._filling = _Filling()
-        self._changes: dict[Place, bytes | None] = {}
-        self._writing = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._writer = self._link.listener = IndexWriter(self._index)
 
     def check_offered(self, *, by_worker: bool = False) -> None:
         """Refuse where there is nothing to ask.
@@ -91,7 +70,7 @@ class Adapters:
     async def page(self, asker: Asker, query: AdapterQuery) -> AdapterPage:
         """Return some adapters that this asker may use, newest first."""
         self.check_offered()
-        await self._write_changes()
+        await self._writer.write_changes()
         return await self._index.page(asker, query)
 
     async def find(self, asker: Asker, reference: str, owner: str | None = None) -> Metadata:
@@ -101,7 +80,7 @@ class Adapters:
             NotFound: there is none, or it is another's: in the same words.
         """
         self.check_offered()
-        await self._write_changes()
+        await self._writer.write_changes()
         found = await self._index.find(asker, reference, owner)
         if found is None:
             raise _not_found(reference)
@@ -116,7 +95,7 @@ class Adapters:
     async def remove(self, adapter: Metadata) -> dict[str, Any]:
         """Remove an adapter; return what is left that was made from it."""
         answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
-        self._put(adapter["owner"], adapter["id"], None)
+        self._writer.put(adapter["owner"], adapter["id"], None)
         return answer
 
     async def take(self, owner: str, path: Path) -> Metadata:
@@ -158,65 +137,13 @@ class Adapters:
         except NotFound as error:  # it has gone since the index was asked
             raise _not_found(adapter_id) from error
 
-    def on_changed(self, report: AdapterChanged) -> None:
-        """Take a change."""
-        self._put(report.owner, report.adapter_id, report.metadata)
-
-    def on_listed(self, report: AdaptersListed) -> None:
-        """Take some of all adapters."""
-        self._start(self._write_listed(report, self._filling))
-
-    def on_exit(self) -> None:
-        """Expect another list."""
-        self._filling = _Filling()
-
     async def settle(self) -> None:
         """Return when all that was said so far is written, or has failed."""
-        await asyncio.gather(*self._tasks)
+        await self._writer.settle()
 
     def _note(self, metadata: Metadata) -> Metadata:
-        self._put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
+        self._writer.put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
         return metadata
-
-    def _put(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
-        """Write soon, the last state of each; a question to the index writes at once."""
-        if self._filling.newer is not None:
-            self._filling.newer.add((owner, adapter_id))
-        if not self._changes:
-            self._start(self._write_changes())
-        self._changes[owner, adapter_id] = metadata
-
-    async def _write_changes(self) -> None:
-        async with self._writing:
-            changes, self._changes = self._changes, {}
-            try:
-                if changes:
-                    await self._index.write(changes)
-            except StorageError:
-                self._changes = changes | self._changes
-                raise
-
-    async def _write_listed(self, report: AdaptersListed, filling: _Filling) -> None:
-        async with self._writing:
-            if filling is not self._filling or filling.newer is None:
-                return  # of a process that is gone
-            await self._index.write_list(report.metadata, frozenset(filling.newer))
-            if report.is_last:
-                filling.newer = None
-                if report.is_whole:
-                    await self._index.forget_before(filling.since)
-
-    def _start(self, writing: Any) -> None:  # noqa: ANN401
-        task = asyncio.get_running_loop().create_task(_logging_failure(writing))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-async def _logging_failure(writing: Any) -> None:  # noqa: ANN401
-    try:
-        await writing
-    except StorageError as error:
-        log.warning("the index of adapters cannot be written", error=str(error))
 
 
 def _not_found(reference: str) -> NotFound:
