@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import WeightsError
 from cog_adapt.runner.lora import LORA_A, LORA_B
+from cog_adapt.runner.replicas import weights_buffers
 
 
 def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> None:
@@ -29,8 +30,8 @@ def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> N
             "again on this model, or start the server with the other one."
         )
     model = _Model(
-        dict(template.named_parameters(remove_duplicate=False))
-        | dict(template.named_buffers(remove_duplicate=False)),
+        dict(template.named_parameters(remove_duplicate=False)) | weights_buffers(template),
+        frozenset(name for name, _ in template.named_buffers(remove_duplicate=False)),
         dict(template.named_modules()),
         head,
     )
@@ -48,6 +49,7 @@ class _Model:
     """What of the model an adapter must fit."""
 
     tensors: dict[str, Tensor]
+    buffers: frozenset[str]
     layers: dict[str, nn.Module]
     head: str
 
@@ -61,6 +63,10 @@ def _problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str 
         return _lora_problem(name, tensor, adapter, model)
     own = model.tensors.get(name)
     in_head = re.fullmatch(model.head, name) is not None
+    if own is None and name in model.buffers:
+        return "is a buffer, which no adaptation trains"
+    if own is not None and not own.is_floating_point():
+        return f"is {own.dtype} in the model, which no adaptation trains"
     if own is None and not (in_head and path in model.layers):
         return "has no place in the model"
     if own is not None and tensor.dtype not in (own.dtype, _master_dtype(own)):
@@ -73,8 +79,7 @@ def _problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str 
 
 def _master_dtype(own: Tensor) -> torch.dtype:
     """Return the dtype in training: float32 at least (`replicas.training_replica`)."""
-    floating = own.is_floating_point()
-    return torch.promote_types(own.dtype, torch.float32) if floating else own.dtype
+    return torch.promote_types(own.dtype, torch.float32)
 
 
 def _lora_problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str | None:

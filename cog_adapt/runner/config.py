@@ -24,6 +24,7 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "fp16": torch.float16,
 }
 _ADAPTER_NUMBERS = (
+    "served_adapter_bytes",
     *("adapter_memory_bytes", "adapter_owner_memory_bytes"),
     *("adapter_disk_bytes", "adapter_owner_disk_bytes", "adapter_days"),
 )
@@ -70,7 +71,8 @@ class RunnerSettings:
         precision: `auto` (bf16 on a CUDA device that has it, else fp32), `fp32`, `bf16`, `fp16`.
         serve_mode: how inference runs; `no_grad` for models that keep tensors between calls.
         batch_size: inputs per inference tick.
-        served_adapters: adapters kept ready in memory; the longest unused goes first.
+        served_adapters: adapters kept ready on the device; the longest unused goes first.
+        served_adapter_bytes: of their tensors; 0: an eighth of the device's memory.
         weights_dir: where adapters and checkpoints are stored.
         adapter_memory_bytes: of adapters in memory; 0: an eighth of the machine's memory.
         adapter_owner_memory_bytes: of them, those of one owner; 0: half.
@@ -93,6 +95,7 @@ class RunnerSettings:
     adapter_owner_disk_bytes: int = 0
     adapter_days: int = 90
     adapter_store: str = ""
+    served_adapter_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):

@@ -17,7 +17,7 @@ from cog_adapt.runner.inference import Query
 from cog_adapt.runner.loaded_model import Adaptation
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.progress import Progress, Scope
-from cog_adapt.runner.request import Request, find_adapter, read_request_examples
+from cog_adapt.runner.request import Request, begin_of, find_adapter, read_request_examples
 from cog_adapt.runner.storage.metadata import Made, digest_of
 from cog_adapt.runner.task import Task
 
@@ -86,9 +86,15 @@ async def stream(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A request, read: what the model is asked before any adaptation."""
+    """A request, read.
+
+    Attributes:
+        query: what the model is asked before any adaptation.
+        begin: what the adaptation goes on from: the query's adapter, or a part of its labels.
+    """
 
     query: Query
+    begin: Adapter | None
     examples: ExampleSet
     owner: str
     warnings: tuple[str, ...] = ()
@@ -108,16 +114,17 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     named = find_adapter(request, runner.store, owner)
     examples = read_request_examples(request, task.example)
     labels = _labels(task, request, examples, named)
-    begin = named or _fitting(runner.default, labels)
-    query = Query(request.inputs, begin, labels, request.options)
-    return _Asked(query, examples, owner)
+    adapter = named or _fitting(runner.default, labels)
+    begin = begin_of(task, request, examples, adapter) if examples.examples else None
+    query = Query(request.inputs, adapter, labels, request.options, owner)
+    return _Asked(query, begin, examples, owner)
 
 
 async def _adapt(
     runner: ModelRunner, request: Request, asked: _Asked, progress: Progress
 ) -> tuple[Query, dict[str, Any]]:
     done = await runner.adapt_async(
-        asked.examples.examples, request.recipe, progress.show_step, begin=asked.query.adapter
+        asked.examples.examples, request.recipe, progress.show_step, begin=asked.begin
     )
     made = how_made(done, asked.examples.examples, asked.query.adapter)
     stored = await asyncio.to_thread(keep, runner, done.adapter, asked.owner, made)
@@ -132,7 +139,13 @@ def _id(adapter: Adapter | None) -> str | None:
 def _labels(
     task: Task, request: Request, examples: ExampleSet, named: Adapter | None
 ) -> tuple[str, ...]:
-    """Settle the request's label set: it may come from several places, which must agree."""
+    """Settle the request's label set: it may come from several places, which must agree.
+
+    Where it goes on from an adapter with examples, these may have a part of the adapter's labels,
+    and new ones.
+    """
+    if named and named.labels and examples.examples:
+        return named.labels
     found = {
         "labels": tuple(dict.fromkeys(request.labels)),
         "examples": task.labels(examples.examples) if examples.examples else (),

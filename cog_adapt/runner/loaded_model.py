@@ -8,6 +8,7 @@ work is done. This module knows no thread and no caller.
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,9 +20,10 @@ from cog_adapt.runner.adapter_fit import check_fits
 from cog_adapt.runner.adapters import Adapter, base_digest
 from cog_adapt.runner.census import Census, heal
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.device import choose_precision, fit_weights
+from cog_adapt.runner.device import choose_precision, device_memory, fit_weights
 from cog_adapt.runner.errors import InputError, UnavailableError
 from cog_adapt.runner.examples import Example
+from cog_adapt.runner.first_tensors import going_on, label_tensors, labels_to_learn
 from cog_adapt.runner.inference import (
     Phase,
     Query,
@@ -39,6 +41,7 @@ from cog_adapt.runner.start import Start
 from cog_adapt.runner.task import Task, on_device
 from cog_adapt.runner.training_state import TrainingState
 
+_DEVICE_SHARE = 8  # an eighth of the device's memory holds adapters that are ready
 _CPU = torch.device("cpu")
 logger = logging.getLogger(__name__)
 
@@ -93,9 +96,12 @@ class LoadedModel:
         self.template = make_template(self.base)
         self.census = Census.of(self.base)
         self.digest = base_digest(dict(self.base.named_parameters()))
-        self.served = ServedAdapters(self.template, self.precision, settings.served_adapters)
+        most_bytes = settings.served_adapter_bytes or _share_of(precision.device)
+        self.served = ServedAdapters(
+            self.template, self.precision, settings.served_adapters, most_bytes
+        )
         self.damage: tuple[str, ...] = ()
-        self._phase = Phase(task, self.precision, self.serve_mode)
+        self._phase = Phase(task, self.precision, settings.serve_mode)
 
     def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
         """Answer inputs, a batch a tick."""
@@ -149,7 +155,7 @@ class LoadedModel:
         if not examples:
             raise InputError("no examples: send at least one for each label.")
         recipe = resolve(recipe, self.task, begin)
-        labels = begin.labels if begin else self.task.labels(examples)
+        labels = labels_to_learn(self.task, examples, begin)
         rate = recipe.learning_rate or automatic_learning_rate(
             self.template, self.task, recipe.method
         )
@@ -169,9 +175,8 @@ class LoadedModel:
 
     def start_adapter(self, labels: Sequence[str]) -> Adapter:
         """Make the adapter of a label set without any training."""
-        return Adapter(
-            _moved(self._label_tensors(labels), _CPU), tuple(labels), "start", self.digest
-        )
+        tensors = _moved(label_tensors(self._phase, self.base, labels), _CPU)
+        return Adapter(tensors, tuple(labels), "start", self.digest)
 
     def checked(self, adapter: Adapter) -> Adapter:
         """Return the adapter if it fits this base (else WeightsError)."""
@@ -185,23 +190,18 @@ class LoadedModel:
         recipe: Recipe,
         begin: Adapter | None,
     ) -> dict[str, Tensor]:
-        if begin is not None:
-            return _moved(self.checked(begin).tensors, self.precision.device)
-        own = start_tensors(self.template, self.task, recipe)
-        return own | self._label_tensors(labels, examples)
-
-    def _label_tensors(
-        self, labels: Sequence[str], examples: Sequence[Example] = ()
-    ) -> dict[str, Tensor]:
-        return run_inference(
-            _start, self.base, self.precision, self.serve_mode, self.task, labels, examples
-        )
+        fresh = partial(label_tensors, self._phase, self.base, labels, examples)
+        if begin is None:
+            return start_tensors(self.template, self.task, recipe) | fresh()
+        tensors = going_on(self.checked(begin), labels, fresh, self.task.head)
+        return _moved(tensors, self.precision.device)
 
     def _serve(self, query: Query) -> Served:
         adapter, labels = query.adapter, query.labels
         if adapter is None:
-            return self.served.get(f"start/{tuple(labels)!r}", lambda: self.start_adapter(labels))
-        return self.served.get(adapter.id, lambda: self.checked(adapter))
+            key = f"{query.owner}/start/{tuple(labels)!r}"
+            return self.served.get(key, lambda: self.start_adapter(labels))
+        return self.served.get(f"{query.owner}/{adapter.id}", lambda: self.checked(adapter))
 
     def _check_base(self) -> None:
         changes = self.census.changes(self.base)
@@ -217,18 +217,16 @@ class LoadedModel:
             )
 
 
+def _share_of(device: torch.device) -> int:
+    return device_memory(device) // _DEVICE_SHARE
+
+
 def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:
     """Let lazy layers draw their shapes from one forward."""
     probe = task.probe()
     batch = on_device(task.encode([e.input for e in probe]), precision.device)
     labels = task.labels(probe)
     run_inference(task.predict, base, precision, "no_grad", batch, labels, task.options)
-
-
-def _start(
-    module: nn.Module, task: Task, labels: Sequence[str], examples: Sequence[Example]
-) -> dict[str, Tensor]:
-    return task.start(module, labels, examples)
 
 
 def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:

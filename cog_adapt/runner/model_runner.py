@@ -5,11 +5,13 @@ values, adapters with CPU tensors, and reports.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from cog_adapt.runner.adapters import Adapter, read_weights
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Query, find_shortened
 from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
@@ -18,6 +20,7 @@ from cog_adapt.runner.scheduler import Scheduler, Ticket, once
 from cog_adapt.runner.selftest import SelfTestReport, run_self_test
 from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.known import Watcher
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
@@ -54,6 +57,7 @@ class ModelRunner:
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
+        self.store.watch(_forgetting(self._scheduler, self._model))
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +86,7 @@ class ModelRunner:
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
-        return {"adapter_cache_entries": float(len(self._model.served))} | self.store.gauges()
+        return self._model.served.gauges() | self.store.gauges()
 
     @property
     def adapters(self) -> Adapters:
@@ -189,6 +193,17 @@ def _submitted(
 def _store_of(settings: RunnerSettings) -> AdapterStore:
     remote = Remote(settings.adapter_store) if settings.adapter_store else None
     return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
+
+
+def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
+    """Make a watcher that lets the device's copy of a removed adapter go."""
+
+    def forget(_owner: str, adapter_id: str, known: object) -> None:
+        if known is None:
+            with suppress(UnavailableError):  # closed: nothing is ready any more
+                scheduler.submit_short(once(model.served.forget, adapter_id)).wait()
+
+    return forget
 
 
 def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:

@@ -129,15 +129,29 @@ def trained_tensors(replica: nn.Module) -> Tensors:
     )
 
 
+def weights_buffers(module: nn.Module) -> Tensors:
+    """Return the buffers that belong to a trained weight: those of PyTorch's parametrizations.
+
+    Spectral norm's vectors are such. No other buffer is trained, and none is an adapter's: one of
+    positions or counts may point anywhere.
+    """
+    return {
+        name: buffer
+        for path, part in module.named_modules()
+        if type(part).__module__ == parametrizations.__name__
+        for name, buffer in part.named_buffers(path, recurse=False)
+        if buffer.is_floating_point()
+    }
+
+
 def changed_buffers(replica: nn.Module, template: nn.Module) -> Tensors:
-    """Return copies of the persistent buffers that training changed (such as spectral norm's)."""
-    before = dict(template.named_buffers())
-    kept = replica.state_dict(keep_vars=True).keys()
+    """Return copies of the `weights_buffers` that training changed."""
+    before = weights_buffers(template)
     return run_setup(
         lambda: {
             name: buffer.detach().clone()
-            for name, buffer in replica.named_buffers()
-            if name in kept and name in before and not torch.equal(buffer, before[name])
+            for name, buffer in weights_buffers(replica).items()
+            if not torch.equal(buffer, before[name])
         }
     )
 

@@ -1,7 +1,7 @@
 """What one request carries for the model, whatever the task: inputs, examples, an adapter."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,14 @@ from cog_adapt.runner.examples import (
     parse_examples,
 )
 from cog_adapt.runner.files import read_text
+from cog_adapt.runner.first_tensors import labels_to_learn, part_of
+from cog_adapt.runner.methods import resolve
 from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.runner.task import Task
 
 _URL = ("data:", "http://", "https://")
 _SHOWN = 80
+_SHOWN_LABELS = 5
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,31 @@ def find_adapter(request: Request, store: AdapterStore, owner: str) -> Adapter |
     if request.weights:
         return _sent_adapter(request.weights)
     return store.get(request.adapter, owner) if request.adapter else None
+
+
+def begin_of(
+    task: Task, request: Request, examples: ExampleSet, adapter: Adapter | None
+) -> Adapter | None:
+    """Return what the adaptation goes on from; `labels` keeps a part of the adapter's.
+
+    Raises:
+        InputError: the recipe is another than the adapter's, or a label is nobody's.
+    """
+    resolve(request.recipe, task, adapter)
+    if adapter is None or not adapter.labels or not request.labels:
+        return adapter
+    targets = {e.target for e in examples.examples if isinstance(e.target, Hashable)}
+    all_labels = labels_to_learn(task, examples.examples, adapter)
+    found = {label for label in all_labels if label in targets}
+    asked = dict.fromkeys(request.labels)
+    wrong = [*(set(asked) - found - set(adapter.labels)), *(found - set(asked))]
+    if wrong:
+        raise InputError(
+            f"`labels` has {list(asked)!r}: {sorted(wrong)[:_SHOWN_LABELS]!r} must be among the "
+            f"labels of the adapter, {list(adapter.labels)!r}, or of the examples, and each of the "
+            "examples' among `labels`. Leave `labels` out to have all of both."
+        )
+    return part_of(adapter, [*asked], task.head)
 
 
 def _sent_adapter(weights: object) -> Adapter:

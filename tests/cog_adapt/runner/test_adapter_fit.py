@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations
 
 from cog_adapt.runner.adapter_fit import check_fits
 from cog_adapt.runner.adapters import Adapter
@@ -17,7 +18,9 @@ HEAD = r"head\..*"
 @pytest.fixture
 def template():
     parts = {"query": nn.Linear(4, 6), "norm": nn.BatchNorm1d(6), "head": nn.Linear(6, 1)}
-    return nn.ModuleDict(parts)
+    template = nn.ModuleDict(parts)
+    template.ids = nn.Parameter(torch.tensor([0]), requires_grad=False)
+    return template
 
 
 @pytest.fixture
@@ -26,7 +29,6 @@ def adapter():
         "query.lora_a": torch.ones(2, 4),
         "query.lora_b": torch.zeros(6, 2),
         "norm.weight": torch.ones(6),
-        "norm.num_batches_tracked": torch.tensor(3),
         "head.weight": torch.ones(3, 6),
         "head.bias": torch.ones(3),
     }
@@ -64,7 +66,9 @@ def test_an_adapter_of_another_base_is_refused(adapter, template):
         ("query.lora_a", torch.ones(2, 4, dtype=torch.float64), "float64"),
         ("norm.weight", torch.ones(5), r"shape \(5,\), not \(6,\)"),
         ("norm.weight", torch.ones(6, dtype=torch.float16), "float16"),
-        ("norm.num_batches_tracked", torch.tensor(3.0), "float32"),
+        ("norm.num_batches_tracked", torch.tensor(10**9), "is a buffer, which no adaptation"),
+        ("norm.running_var", torch.ones(6), "is a buffer, which no adaptation trains"),
+        ("ids", torch.tensor([1]), r"is torch.int64 in the model, which no adaptation trains"),
         ("head.weight", torch.ones(2, 6), r"shape \(2, 6\), not \(3, 6\)"),
         ("head.weight", torch.ones(3, 5), r"shape"),
         ("head.bias", torch.tensor([1.0, float("nan"), 0.0]), "not finite"),
@@ -80,7 +84,14 @@ def test_a_tensor_that_does_not_fit_is_refused_by_name(adapter, template, name, 
 def test_a_tie_is_known_under_each_of_its_names(adapter, template):
     template["twin"] = nn.Linear(4, 6)
     template["twin"].weight = template["query"].weight
-    template["norm2"] = nn.BatchNorm1d(6)
-    template["norm2"].running_mean = template["norm"].running_mean
-    tensors = {"twin.weight": torch.ones(6, 4), "norm2.running_mean": torch.ones(6)}
+    tensors = {"twin.weight": torch.ones(6, 4)}
     check_fits(replace(adapter, tensors=tensors), BASE, template, HEAD)
+
+
+def test_spectral_norms_vectors_belong_to_its_weight(adapter, template):
+    template["spectral"] = parametrizations.spectral_norm(nn.Linear(4, 6))
+    name = "spectral.parametrizations.weight.0._u"
+    tensors = {**adapter.tensors, name: torch.ones(6)}
+    check_fits(replace(adapter, tensors=tensors), BASE, template, HEAD)
+    with pytest.raises(WeightsError, match=r"shape \(5,\), not \(6,\)"):
+        check_fits(replace(adapter, tensors={name: torch.ones(5)}), BASE, template, HEAD)

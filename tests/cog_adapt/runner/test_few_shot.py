@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from cog_adapt.runner import few_shot
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.errors import InputError, StoreError, WeightsError
+from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError, WeightsError
 from cog_adapt.runner.few_shot import answer, stream
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
@@ -113,6 +114,86 @@ def test_an_adapter_and_examples_go_on_training_it(runner):
     again = ask(runner, examples=EXAMPLES, adapter=first.adapter)
     assert again.before == first.predictions
     assert again.adapter != first.adapter
+
+
+MORE = json.dumps({"high": ["yd", "ye"], "mid": ["ma", "mb", "mc"]})
+ONE_LABEL = json.dumps({"mid": ["ma", "mb", "mc"]})
+
+
+@pytest.mark.parametrize(
+    ("sent", "asked", "labels"),
+    [
+        (MORE, [], ("low", "high", "mid")),
+        (json.dumps({"high": ["yd"]}), [], ("low", "high")),
+        (ONE_LABEL, [], ("low", "high", "mid")),
+        (MORE, ["mid", "high"], ("mid", "high")),
+        (ONE_LABEL, ["mid", "low"], ("low", "mid")),
+        (MORE, ["low", "high", "mid"], ("low", "high", "mid")),
+    ],
+)
+def test_one_goes_on_with_a_part_of_the_labels_and_with_new_ones(runner, sent, asked, labels):
+    first = ask(runner, examples=EXAMPLES)
+    done = ask(runner, examples=sent, labels=asked, adapter=first.adapter)
+    adapter = runner.store.get(done.adapter)
+    assert set(adapter.labels) == set(labels)
+    assert done.before == first.predictions
+    assert len(done.predictions[0]) == len(labels)
+    assert runner.store.known(done.adapter, "").parent == first.adapter
+    assert adapter.tensors["head.weight"].shape[0] == len(labels)
+
+
+def test_labels_that_one_goes_on_with_keep_their_rows_and_new_ones_begin_afresh(runner):
+    first = runner.store.get(ask(runner, examples=EXAMPLES).adapter)
+    still = Recipe(max_steps=1, learning_rate=1e-8)
+    done = ask(runner, examples=MORE, adapter=first.id, recipe=still)
+    adapter = runner.store.get(done.adapter)
+    fresh = runner._model.start_adapter(adapter.labels).tensors["head.weight"]
+    for row, label in enumerate(adapter.labels):
+        known = label in first.labels
+        own = first.tensors["head.weight"][first.labels.index(label)] if known else fresh[row]
+        torch.testing.assert_close(adapter.tensors["head.weight"][row], own, atol=1e-6, rtol=0)
+    for name, tensor in first.tensors.items():
+        if not name.startswith("head."):
+            torch.testing.assert_close(adapter.tensors[name], tensor, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("asked", [["low", "high"], ["low", "mid", "other"], ["mid"]])
+def test_labels_that_do_not_hold_the_examples_are_refused(runner, asked):
+    first = ask(runner, examples=EXAMPLES)
+    with pytest.raises(InputError, match="must be among the labels of the adapter"):
+        ask(runner, examples=MORE, labels=asked, adapter=first.adapter)
+
+
+def test_an_adapter_knows_how_it_was_made(runner):
+    recipe = Recipe(max_steps=3, learning_rate=0.02, hold_out=0.3, seed=5)
+    rows = json.dumps({"low": [*"abcdefg"], "high": [*"tuvwxyz"]})
+    done = ask(runner, examples=rows, recipe=recipe)
+    known = runner.store.known(done.adapter, "").to_json()
+    assert known["recipe"]["method"] == "lora"
+    assert known["recipe"]["rank"] == 8
+    assert known["recipe"]["seed"] == 5
+    assert known["recipe"]["learning_rate"] == 0.02
+    assert known["recipe"]["steps"] == 3
+    assert (known["examples"], known["labels"]) == (14, ["low", "high"])
+    assert len(known["examples_digest"]) == 64
+    assert known["score_before"] == done.report["held_out_before"] is not None
+    assert known["score_after"] == done.report["held_out_after"]
+    assert (known["parent"], known["base"], known["hits"]) == (None, runner.base, 0)
+    assert known["versions"]["torch"] == torch.__version__
+    ask(runner, adapter=done.adapter)
+    assert runner.store.known(done.adapter, "").hits == 1
+
+
+def test_an_adapter_is_asked_for_by_name_and_version(runner):
+    first, second = (
+        ask(runner, examples=EXAMPLES, recipe=Recipe(max_steps=steps)) for steps in (1, 2)
+    )
+    for done in (first, second):
+        runner.adapters.change("", done.adapter, {"name": "support"})
+    assert ask(runner, adapter="support").predictions == second.predictions
+    assert ask(runner, adapter="support@v1").adapter == first.adapter
+    with pytest.raises(AdapterNotFound, match="'support@v3' is not known here"):
+        ask(runner, adapter="support@v3")
 
 
 def test_going_on_keeps_the_adapters_method_and_rank(runner):

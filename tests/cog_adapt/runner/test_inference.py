@@ -38,7 +38,7 @@ FP32 = Precision(torch.device("cpu"))
 def served():
     base = seeded_module(ConvNet)
     freeze(base)
-    return ServedAdapters(make_template(base), FP32, limit=2)
+    return ServedAdapters(make_template(base), FP32, limit=2, most_bytes=48)
 
 
 def adapter_of(value):
@@ -62,6 +62,29 @@ def test_the_longest_unused_goes_first(served):
     served.get("c", lambda: adapter_of(3))
     assert served.get("a", never) is a
     assert served.get("b", lambda: adapter_of(2)) is not b
+
+
+def test_bytes_are_bounded_too_but_the_one_that_is_asked_for_is_served(served):
+    def wide(rows):
+        return Adapter({"head.bias": torch.ones(rows)}, LABELS, "head", "0" * 16)
+
+    assert served.get("a", lambda: wide(3)).bytes == served.bytes == 12
+    served.get("b", lambda: wide(10))
+    assert (served.bytes, len(served)) == (40, 1)
+    served.get("c", lambda: wide(100))
+    assert (served.bytes, len(served), served.hits, served.misses) == (400, 1, 0, 3)
+    served.get("d", lambda: wide(3))
+    assert (served.bytes, len(served)) == (12, 1)
+
+
+def test_a_removed_adapter_is_let_go_whoever_asked_for_it(served):
+    adapter = adapter_of(1)
+    for key in ("ann/x", "bob/x"):
+        served.get(key, lambda: adapter)
+    served.forget("0" * 16)
+    assert len(served) == 2
+    served.forget(adapter.id)
+    assert (len(served), served.bytes) == (0, 0)
 
 
 def test_what_cannot_be_made_takes_no_place(served):
@@ -107,7 +130,7 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
     rows = inputs(shape, 4)
     replica = Served(run.take_step.replica, adapter.labels)
     expected = predict_batch(Phase(model.task, FP32, "no_grad"), replica, rows, None)
-    served = ServedAdapters(model.template, FP32, 1).get("x", lambda: adapter)
+    served = ServedAdapters(model.template, FP32, 1, 2**40).get("x", lambda: adapter)
     assert predict_batch(Phase(model.task, FP32, "inference_mode"), served, rows, None) == expected
     assert expected != predict_batch(
         Phase(model.task, FP32, "no_grad"), Served(model.base, ()), rows, None

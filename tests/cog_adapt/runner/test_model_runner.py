@@ -281,3 +281,26 @@ def test_adapters_are_stored_below_the_weights_folder(make_runner, tmp_path):
     assert path.parent == tmp_path / "kept" / "adapters"
     assert any(folder in path.parents for folder in runner.kept_folders())
     assert runner.self_test_report is None
+
+
+def test_a_removed_adapter_leaves_the_device(make_runner):
+    runner = make_runner(Letters())
+    adapter = runner.adapt(examples("letters"), Recipe("head", max_steps=1)).adapter
+    runner.store.put(adapter)
+    runner.predict(inputs("letters"), adapter)
+    assert runner.gauges()["adapters_device_bytes"] == adapter.nbytes
+    runner.adapters.remove("", adapter.id)
+    runner.predict(inputs("letters"), None, labels("letters"))
+    assert runner.gauges()["adapter_cache_entries"] == 1.0
+    runner.store.put(adapter)
+    runner.close()
+    runner.adapters.remove("", adapter.id)
+
+
+def test_what_is_ready_for_one_owner_is_not_for_another(make_runner):
+    runner = make_runner(Letters())
+    for owner in ("ann", "bob", "ann"):
+        query = Query(inputs("letters"), None, labels("letters"), None, owner)
+        asyncio.run(runner.predict_async(query))
+    assert runner.gauges()["adapters_device_misses"] == 2.0
+    assert runner.gauges()["adapters_device_hits"] == 1.0

@@ -164,6 +164,18 @@ def test_buffers_that_training_changed_are_kept_and_served():
     assert torch.equal(served(x), replica(x))
 
 
+def test_a_buffer_that_only_a_forward_counts_is_not_taken():
+    base = base_of(ConvNet)
+    base.register_buffer("positions", torch.arange(3))
+    base.register_buffer("mean", torch.zeros(3))
+    template = make_template(base)
+    replica = training_replica(template, dict(base.named_parameters()))
+    replica.train()(torch.ones(2, 8))
+    replica.positions += 10**9
+    replica.mean += 1
+    assert changed_buffers(replica, template) == {}
+
+
 def test_a_cache_is_no_changed_buffer():
     template = make_template(base_of(Caching().module))
     replica = training_replica(template, {"head.weight": template.get_parameter("head.weight")})
