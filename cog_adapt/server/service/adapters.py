@@ -23,6 +23,7 @@ from cog_adapt.server.errors import NoAdapters, NoRoom, NotFound, NotReady
 from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker
 from cog_adapt.server.service.adapter_index import IndexWriter
 from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.temp_files import folder_prefix
 
 Metadata = dict[str, Any]
 _SECONDS = 30.0
@@ -110,7 +111,7 @@ class Adapters:
         Raises:
             NoRoom: the disk is full.
         """
-        prefix = self._service.worker.process.prefix
+        prefix = folder_prefix(self._service.worker.process.prefix)
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix))
         except OSError as error:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cog_adapt.server.temp_files import new_prefix, remove_temp_files
+from cog_adapt.server.temp_files import folder_prefix, new_prefix, remove_temp_files
 
 
 @pytest.fixture
@@ -34,3 +34,12 @@ def test_a_file_that_cannot_be_removed_or_is_gone_is_left(folder, monkeypatch):
     assert [path.name for path in folder.iterdir()] == ["tmp_a"]
     monkeypatch.setattr(Path, "glob", lambda self, pattern: [folder / "gone"])
     remove_temp_files("tmp_")
+
+
+def test_the_folders_of_the_front_go_with_what_is_in_them(folder):
+    mine, other = new_prefix(), new_prefix()
+    for prefix in (folder_prefix(mine), folder_prefix(other), mine):
+        (folder / f"{prefix}x" / "deep").mkdir(parents=True)
+        (folder / f"{prefix}x" / "deep" / "file").touch()
+    remove_temp_files(mine)
+    assert {path.name for path in folder.iterdir()} == {f"{folder_prefix(other)}x", f"{mine}x"}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.errors import NotFound
+from cog_adapt.server.temp_files import remove_temp_files
 from tests.cog_adapt.server.service.keeping import ADA, described, player
 
 
@@ -22,6 +23,10 @@ def test_what_a_dead_worker_leaves_of_a_folder_goes_with_its_files(play):
             assert folder.name.startswith(keeper.model.prefix)
             (folder / "x").touch()
         assert not folder.exists()
+        async with keeper.adapters.temporary_folder() as folder:
+            (folder / "x").touch()
+            remove_temp_files(keeper.model.prefix)
+            assert not folder.exists()
 
     play(scene)
 
