@@ -32,11 +32,15 @@ class IndexWriter:
 
     Args:
         index: where to.
+
+    Attributes:
+        owners: those that this worker was asked to describe.
     """
 
     def __init__(self, index: AdapterIndex) -> None:
         self._index = index
         self._filling = _Filling()
+        self.owners: dict[str, asyncio.Task[None]] = {}
         self._changes: dict[Place, bytes | None] = {}
         self._writing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -52,6 +56,7 @@ class IndexWriter:
     def on_exit(self) -> None:
         """Expect another list."""
         self._filling = _Filling()
+        self.owners.clear()
 
     async def settle(self) -> None:
         """Return when all that was said so far is written, or has failed."""

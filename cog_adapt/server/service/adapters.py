@@ -19,7 +19,7 @@ from cog_adapt.server.adapter_messages import (
     AdapterAction,
     AdapterFormat,
 )
-from cog_adapt.server.errors import NoAdapters, NoRoom, NotFound, NotReady
+from cog_adapt.server.errors import NoAdapters, NoRoom, NotFound, NotReady, RequestError
 from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker
 from cog_adapt.server.service.adapter_index import IndexWriter
 from cog_adapt.server.service.service import PredictionService
@@ -70,8 +70,7 @@ class Adapters:
 
     async def page(self, asker: Asker, query: AdapterQuery) -> AdapterPage:
         """Return some adapters that this asker may use, newest first."""
-        self.check_offered()
-        await self._writer.write_changes()
+        await self._prepare(asker)
         return await self._index.page(asker, query)
 
     async def find(self, asker: Asker, reference: str, owner: str | None = None) -> Metadata:
@@ -80,13 +79,33 @@ class Adapters:
         Raises:
             NotFound: there is none, or it is another's: in the same words.
         """
-        self.check_offered()
-        await self._writer.write_changes()
+        await self._prepare(asker)
         found = await self._index.find(asker, reference, owner)
         if found is None:
             raise _not_found(reference)
         metadata: Metadata = msgspec.json.decode(found)
         return metadata
+
+    async def _prepare(self, asker: Asker) -> None:
+        """Let the index have all that the worker knows of an asker's adapters."""
+        self.check_offered()
+        if asker.owner and self._service.worker.process.state == "ready":
+            await asyncio.shield(self._meet(asker.owner))
+        await self._writer.write_changes()
+
+    def _meet(self, owner: str) -> "asyncio.Task[None]":
+        """Name an owner to each worker once: old files may not say whose they are."""
+        met = self._writer.owners
+        if owner not in met:
+            met[owner] = asyncio.get_running_loop().create_task(self._introduce(owner))
+        return met[owner]
+
+    async def _introduce(self, owner: str) -> None:
+        try:
+            await self._link.ask("describe", owner, _SECONDS)
+        except RequestError as error:
+            self._writer.owners.pop(owner, None)
+            log.warning("the adapters of an owner are not described", error=str(error))
 
     async def change(self, adapter: Metadata, changes: dict[str, Any]) -> Metadata:
         """Change some of an adapter's metadata; return all of it."""
