@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-COMMANDS = ("predict", "train", "openapi", "key")
+COMMANDS = ("predict", "train", "openapi", "key", "adapters")
 
 if __name__ == "__main__":  # a worker imports this module too, under another name
     if Path(sys.path[0]) == Path.cwd() != Path(__file__).resolve().parents[1]:

@@ -1,4 +1,4 @@
-"""The commands `predict`, `train`, `openapi` and `key` of `python -m server`."""
+"""The commands `predict`, `train`, `openapi`, `key` and `adapters` of `python -m server`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cog_adapt.command import USAGE_ERROR
+from cog_adapt.command.adapters import adapters
 from cog_adapt.command.interrupts import ending_on_signals
 from cog_adapt.command.openapi import write_document
 from cog_adapt.command.session import FAILED, INTERRUPTED, Options, run_once
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(adapters, name="adapters")
 
 Inputs = Annotated[
     list[str] | None,

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -53,6 +54,20 @@ class Client:
         """
         with self._errors():
             return self._http.request(method, self.url + path, json=body, headers=headers)
+
+    def send_file(self, path: str, file: Path) -> httpx2.Response:
+        """POST a file, however large; read the response whole.
+
+        Raises:
+            InputError: the file cannot be read.
+            UnavailableError: the server cannot be reached.
+        """
+        try:
+            content = file.open("rb")
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror}.") from error
+        with content, self._errors():
+            return self._http.post(self.url + path, content=content, timeout=_NO_READ_LIMIT)
 
     @contextlib.contextmanager
     def stream(

@@ -13,6 +13,7 @@ _SUMMARIES = {
     "serve": "serve the predictor of this folder: Cog's HTTP API",
     "predict": "run one prediction, and end",
     "train": "run one training, and end",
+    "adapters": "list, name, move and remove adapters",
     "selftest": "prove that gradients reach every parameter of a task",
     "key": "make an API key",
     "openapi": "print the OpenAPI document of the predictor in this folder",

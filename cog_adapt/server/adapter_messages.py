@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-AdapterAction = Literal["export", "take", "change", "remove"]
+AdapterAction = Literal["describe", "export", "take", "change", "remove"]
 AdapterFormat = Literal["safetensors", "peft"]
 AdapterFault = Literal["not found", "input", "storage", "unknown"]
 

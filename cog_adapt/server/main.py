@@ -32,7 +32,7 @@ from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.worker.config import WorkerConfig
 
 _STUBS: dict[Kind, str] = {"predict": "COG_PREDICT_TYPE_STUB", "train": "COG_TRAIN_TYPE_STUB"}
-_COMMANDS = "Commands instead of flags: predict, train, openapi, key (each with --help)."
+_COMMANDS = "Commands instead of flags: predict, train, openapi, key, adapters (each with --help)."
 _KEEP_ALIVE_SECONDS = 75
 _END_SECONDS = 4.8  # after the time to drain
 _ANSWER_SECONDS = 1  # for those who wait for what was given up when the time to drain was over

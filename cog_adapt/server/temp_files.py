@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import stat
 import tempfile
 import time
@@ -18,8 +19,15 @@ def new_prefix() -> str:
     return f"tmp{secrets.token_hex(4)}_"
 
 
+def folder_prefix(prefix: str) -> str:
+    """How the names of folders begin that go with one process's files; its own folders stay."""
+    return f"{prefix}front_"
+
+
 def remove_temp_files(prefix: str) -> None:
-    """Remove the files whose names begin so."""
+    """Remove the files whose names begin so, and the front's folders."""
+    for path in Path(tempfile.gettempdir()).glob(f"{folder_prefix(prefix)}*"):
+        shutil.rmtree(path, ignore_errors=True)
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

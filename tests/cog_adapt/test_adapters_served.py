@@ -59,8 +59,12 @@ def test_one_is_made_named_used_moved_and_removed(start, tmp_path):
         (tmp_path / "a.safetensors").write_bytes(file.content)
         with safetensors.safe_open(tmp_path / "a.safetensors", "pt") as opened:
             assert len(opened.keys()) == found["tensors"]
+        weights = server.folder / "weights"
+    for known in weights.rglob("*.json"):
+        known.unlink()  # as before there was any
     with start() as server:  # the index is filled from the files
         wait_until_ready(server)
+        assert server.get("/adapters", headers=BOB).json()["results"] == []
         (listed,) = server.get("/adapters", headers=ADA).json()["results"]
         assert listed["id"] == made["adapter"]
         assert server.request("DELETE", path, headers=ADA).json()["removed"] is True

@@ -17,7 +17,7 @@ SERVER = ROOT / "cog_adapt" / "server"
 DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text()
 WRITTEN = (
-    *("ARCHITECTURE", "operations", "predictor-protocol", "security"),
+    *("ARCHITECTURE", "adapters", "operations", "predictor-protocol", "security"),
     *("self-test", "settings", "supervision", "transcript"),
 )
 NO_WORDS = re.compile(r"\b(desks?|lanes?|clinics?|shel(f|ves)|journals?|told|wish(es)?)\b", re.I)
@@ -39,7 +39,7 @@ def test_the_variables_of_the_documents_are_settings():
     """A word in capitals with an underscore is a variable somewhere."""
     known = {name.upper() for name in Settings.model_fields} | {"SSL_CERT_FILE", "COG_WEIGHTS"}
     known |= {field.name.upper() for field in dataclasses.fields(RunnerSettings)}
-    for path in ("docs/operations.md", "docs/ARCHITECTURE.md", "CHANGELOG.md"):
+    for path in ("docs/operations.md", "docs/ARCHITECTURE.md", "docs/adapters.md", "CHANGELOG.md"):
         named = re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", (ROOT / path).read_text())
         assert {name for name in named if not name.startswith(("OTEL_", "COG_TRACE"))} <= known
 

@@ -143,7 +143,10 @@ class KnownAdapters:
 
     def _note(self, key: Key, known: Metadata) -> None:
         with self._lock:
+            before = self.index[key].owner if key in self.index else known.owner
             self.index[key] = known
+        if before != known.owner:  # a place has got its owner's name
+            self._tell(before, key[1], None)
         self._tell(known.owner, key[1], known)
 
     def _write_use(self, key: Key) -> None:

@@ -2,17 +2,24 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
-from urllib.parse import quote, unquote
+from typing import Any
+from urllib.parse import quote
 
 import msgspec
-from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BeforeValidator
-from pydantic.json_schema import SkipJsonSchema
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cog_adapt.server.adapter_messages import AdapterFormat
+from cog_adapt.server.api.adapter_parameters import (
+    FORMATS,
+    AskerDep,
+    Format,
+    Method,
+    Name,
+    Owner,
+    ReferenceDep,
+    Shared,
+)
 from cog_adapt.server.api.adapter_shapes import (
     CHANGES,
     FILE,
@@ -26,15 +33,12 @@ from cog_adapt.server.api.adapter_shapes import (
 from cog_adapt.server.api.body import read_object
 from cog_adapt.server.api.dependencies import AdaptersDep, parts_of
 from cog_adapt.server.api.file_response import FileResponse
-from cog_adapt.server.api.owners import asker_of
 from cog_adapt.server.api.paging import Cursor, Limit
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.upload import Uploads, receive_file
 from cog_adapt.server.errors import (
     Forbidden,
     InputError,
-    InvalidPath,
-    InvalidRequest,
     NotFound,
     TooLarge,
 )
@@ -42,10 +46,6 @@ from cog_adapt.server.records.adapter_pages import AdapterQuery, Asker
 from cog_adapt.server.service.adapters import Adapters, Metadata
 
 _MOST_BYTES_OF_CHANGES = 2**16
-_FORMATS: dict[str, tuple[str, str]] = {
-    "safetensors": ("application/octet-stream", "safetensors"),
-    "peft": ("application/zip", "zip"),
-}
 _OWNERS_OWN: Metadata = {
     "shared": [],
     "hits": None,
@@ -56,52 +56,21 @@ _OWNERS_OWN: Metadata = {
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._~-]")
 
 
-async def _reference(request: Request, reference: Annotated[str, Path()]) -> str:
-    """Return the id or name in a request's path; `%2F` in it is a slash.
-
-    Raises:
-        InvalidPath: it is no UTF-8.
-    """
-    try:
-        return unquote(request.path_params["reference"], errors="strict")
-    except UnicodeDecodeError as error:
-        raise InvalidPath("Invalid URL: Invalid UTF-8 in `reference`") from error
-
-
-async def _asker(request: Request) -> Asker:
-    return asker_of(request)
-
-
-def _read_choice(name: str, *allowed: str) -> BeforeValidator:
-    def read(value: object) -> object:
-        if value is not None and value not in allowed:
-            shown = str(value)[:20]
-            raise InvalidRequest(
-                f"{name} is {shown!r}; allowed: {', '.join(allowed)}.", ("query", name)
-            )
-        return value
-
-    return BeforeValidator(read)
-
-
-_ReferenceDep = Annotated[str, Depends(_reference)]
-_AskerDep = Annotated[Asker, Depends(_asker)]
-_Text = str | SkipJsonSchema[None]
-_Owner = Annotated[_Text, Query(description="Only adapters of this owner.")]
-_Name = Annotated[_Text, Query(description="Only the versions of this name.")]
-_Method = Annotated[_Text, Query(description="Only those that this method has trained.")]
-_Shared = Annotated[
-    Literal["true", "false"] | SkipJsonSchema[None],
-    _read_choice("shared", "true", "false"),
-    Query(description="true: only others' that are shared with the caller; false: only own."),
-]
-_Format = Annotated[
-    AdapterFormat,
-    _read_choice("format", *_FORMATS),
-    Query(description="This project's own file, or PEFT's two in a .zip."),
-]
 _LOOKS = (400, 404, 501, 503)
 _ACTS = (*_LOOKS, 429, 500, 504, 507)
+
+_OF_UPLOAD = {
+    "response_model": Adapter,
+    "status_code": 201,
+    "responses": NO_ADAPTER | refusals(408, 413, 429, 500, 501, 503, 504, 507),
+    "openapi_extra": UPLOAD,
+}
+_OF_CHANGE = {
+    "response_model": Adapter,
+    "responses": refusals(*_ACTS, 403, 408, 413, 415),
+    "openapi_extra": CHANGES,
+}
+_OF_REMOVAL = {"response_model": Removed, "responses": refusals(*_ACTS, 403)}
 
 
 class AdapterRoutes:
@@ -114,55 +83,31 @@ class AdapterRoutes:
         """Return the routes."""
         router, one = APIRouter(), "/adapters/{reference}"
         read = ["GET", "HEAD"]
+        of_page = {"response_model": AdapterPage, "responses": refusals(404, 501, 503)}
+        of_one = {"response_model": Adapter, "responses": refusals(*_LOOKS)}
+        of_file = {"response_class": Response, "responses": FILE | refusals(*_ACTS)}
         routes: tuple[tuple[str, list[str], Callable[..., Awaitable[Response]], Any], ...] = (
-            ("/adapters", read, self.page, (AdapterPage, (404, 501, 503))),
-            (one, read, self.show, (Adapter, _LOOKS)),
-            (one, ["DELETE"], self.remove, (Removed, (*_ACTS, 403))),
+            ("/adapters", read, self.page, of_page),
+            ("/adapters", ["POST"], self.take, _OF_UPLOAD),
+            (one, read, self.show, of_one),
+            (one, ["PATCH"], self.change, _OF_CHANGE),
+            (one, ["DELETE"], self.remove, _OF_REMOVAL),
+            (f"{one}/download", read, self.download, of_file),
         )
-        for path, methods, endpoint, (model, refused) in routes:
-            router.add_api_route(
-                path,
-                endpoint,
-                methods=methods,
-                response_model=model,
-                responses=refusals(*refused),
-            )
-        router.add_api_route(
-            f"{one}/download",
-            self.download,
-            methods=read,
-            response_class=Response,
-            responses=FILE | refusals(*_ACTS),
-        )
-        router.add_api_route(
-            one,
-            self.change,
-            methods=["PATCH"],
-            response_model=Adapter,
-            responses=refusals(*_ACTS, 403, 408, 413, 415),
-            openapi_extra=CHANGES,
-        )
-        router.add_api_route(
-            "/adapters",
-            self.take,
-            methods=["POST"],
-            response_model=Adapter,
-            status_code=201,
-            responses=NO_ADAPTER | refusals(408, 413, 429, 500, 501, 503, 504, 507),
-            openapi_extra=UPLOAD,
-        )
+        for path, methods, endpoint, described in routes:
+            router.add_api_route(path, endpoint, methods=methods, **described)
         return router
 
     async def page(  # noqa: PLR0913 - the filters are parameters
         self,
         adapters: AdaptersDep,
-        asker: _AskerDep,
+        asker: AskerDep,
         limit: Limit = 100,
         cursor: Cursor = None,
-        name: _Name = None,
-        method: _Method = None,
-        owner: _Owner = None,
-        shared: _Shared = None,
+        name: Name = None,
+        method: Method = None,
+        owner: Owner = None,
+        shared: Shared = None,
     ) -> Response:
         """Return some adapters that the caller may use, newest first."""
         is_shared = None if shared is None else shared == "true"
@@ -178,9 +123,9 @@ class AdapterRoutes:
     async def show(
         self,
         adapters: AdaptersDep,
-        asker: _AskerDep,
-        reference: _ReferenceDep,
-        owner: _Owner = None,
+        asker: AskerDep,
+        reference: ReferenceDep,
+        owner: Owner = None,
     ) -> Response:
         """Return one adapter: by its id, by its name for the latest version, or by NAME@vN."""
         return json_response(_shown(await adapters.find(asker, reference, owner), asker))
@@ -188,18 +133,18 @@ class AdapterRoutes:
     async def download(
         self,
         adapters: AdaptersDep,
-        asker: _AskerDep,
-        reference: _ReferenceDep,
-        owner: _Owner = None,
-        format: _Format = "safetensors",
+        asker: AskerDep,
+        reference: ReferenceDep,
+        owner: Owner = None,
+        format: Format = "safetensors",
     ) -> Response:
         """Return an adapter as a file."""
         adapter = await adapters.find(asker, reference, owner)
-        media_type, ending = _FORMATS[format]
+        media_type, ending = FORMATS[format]
         name = _NOT_IN_A_FILE_NAME.sub("_", f"{adapter['id']}.{ending}")
         return FileResponse(await adapters.export(adapter, format), name, media_type)
 
-    async def take(self, request: Request, adapters: AdaptersDep, asker: _AskerDep) -> Response:
+    async def take(self, request: Request, adapters: AdaptersDep, asker: AskerDep) -> Response:
         """Keep an adapter of a file, checked, as the caller's."""
         adapters.check_offered(by_worker=True)
         with self._uploads.one_of(asker.owner):
@@ -214,9 +159,9 @@ class AdapterRoutes:
         self,
         request: Request,
         adapters: AdaptersDep,
-        asker: _AskerDep,
-        reference: _ReferenceDep,
-        owner: _Owner = None,
+        asker: AskerDep,
+        reference: ReferenceDep,
+        owner: Owner = None,
     ) -> Response:
         """Name, note, pin, share or let expire."""
         changes = await _read_changes(request)
@@ -226,9 +171,9 @@ class AdapterRoutes:
     async def remove(
         self,
         adapters: AdaptersDep,
-        asker: _AskerDep,
-        reference: _ReferenceDep,
-        owner: _Owner = None,
+        asker: AskerDep,
+        reference: ReferenceDep,
+        owner: Owner = None,
     ) -> Response:
         """Remove an adapter; what was made from it stays, and is named."""
         adapter = await _find_own(adapters, asker, reference, owner)

@@ -9,8 +9,6 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,14 +17,13 @@ import structlog
 
 from cog_adapt.server.adapter_messages import (
     AdapterAction,
-    AdapterChanged,
     AdapterFormat,
-    AdaptersListed,
 )
-from cog_adapt.server.errors import DiskFull, NoAdapters, NotFound, NotReady, StorageError
+from cog_adapt.server.errors import DiskFull, NoAdapters, NotFound, NotReady, RequestError
 from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker
-from cog_adapt.server.records.adapters import Place
+from cog_adapt.server.service.adapter_index import IndexWriter
 from cog_adapt.server.service.service import PredictionService
+from cog_adapt.server.temp_files import folder_prefix
 
 Metadata = dict[str, Any]
 _SECONDS = 30.0
@@ -36,19 +33,6 @@ _NONE = (
     "this predictor keeps no adapters; docs/predictor-protocol.md says what one that does offers."
 )
 log = structlog.get_logger()
-
-
-@dataclass
-class _Filling:
-    """The index while one worker process tells what there is.
-
-    Attributes:
-        since: what was written before is of the process before.
-        newer: what changed while the list was on its way; None when all of it is written.
-    """
-
-    since: datetime = field(default_factory=lambda: datetime.now(UTC))
-    newer: set[Place] | None = field(default_factory=set)
 
 
 class Adapters:
@@ -61,11 +45,7 @@ class Adapters:
     def __init__(self, service: PredictionService) -> None:
         self._service, self._index = service, service.records.adapters
         self._link = service.worker.adapters
-        self._link.listener = self
-        self._filling = _Filling()
-        self._changes: dict[Place, bytes | None] = {}
-        self._writing = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._writer = self._link.listener = IndexWriter(self._index)
 
     def check_offered(self, *, by_worker: bool = False) -> None:
         """Refuse where there is nothing to ask.
@@ -90,8 +70,7 @@ class Adapters:
 
     async def page(self, asker: Asker, query: AdapterQuery) -> AdapterPage:
         """Return some adapters that this asker may use, newest first."""
-        self.check_offered()
-        await self._write_changes()
+        await self._prepare(asker)
         return await self._index.page(asker, query)
 
     async def find(self, asker: Asker, reference: str, owner: str | None = None) -> Metadata:
@@ -100,13 +79,33 @@ class Adapters:
         Raises:
             NotFound: there is none, or it is another's: in the same words.
         """
-        self.check_offered()
-        await self._write_changes()
+        await self._prepare(asker)
         found = await self._index.find(asker, reference, owner)
         if found is None:
             raise _not_found(reference)
         metadata: Metadata = msgspec.json.decode(found)
         return metadata
+
+    async def _prepare(self, asker: Asker) -> None:
+        """Let the index have all that the worker knows of an asker's adapters."""
+        self.check_offered()
+        if asker.owner and self._service.worker.process.state == "ready":
+            await asyncio.shield(self._meet(asker.owner))
+        await self._writer.write_changes()
+
+    def _meet(self, owner: str) -> "asyncio.Task[None]":
+        """Name an owner to each worker once: old files may not say whose they are."""
+        met = self._writer.owners
+        if owner not in met:
+            met[owner] = asyncio.get_running_loop().create_task(self._introduce(owner))
+        return met[owner]
+
+    async def _introduce(self, owner: str) -> None:
+        try:
+            await self._link.ask("describe", owner, _SECONDS)
+        except RequestError as error:
+            self._writer.owners.pop(owner, None)
+            log.warning("the adapters of an owner are not described", error=str(error))
 
     async def change(self, adapter: Metadata, changes: dict[str, Any]) -> Metadata:
         """Change some of an adapter's metadata; return all of it."""
@@ -116,7 +115,7 @@ class Adapters:
     async def remove(self, adapter: Metadata) -> dict[str, Any]:
         """Remove an adapter; return what is left that was made from it."""
         answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
-        self._put(adapter["owner"], adapter["id"], None)
+        self._writer.put(adapter["owner"], adapter["id"], None)
         return answer
 
     async def take(self, owner: str, path: Path) -> Metadata:
@@ -131,7 +130,7 @@ class Adapters:
         Raises:
             DiskFull: the disk is full.
         """
-        prefix = self._service.worker.process.prefix
+        prefix = folder_prefix(self._service.worker.process.prefix)
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix))
         except OSError as error:
@@ -158,65 +157,13 @@ class Adapters:
         except NotFound as error:  # it has gone since the index was asked
             raise _not_found(adapter_id) from error
 
-    def on_changed(self, report: AdapterChanged) -> None:
-        """Take a change."""
-        self._put(report.owner, report.adapter_id, report.metadata)
-
-    def on_listed(self, report: AdaptersListed) -> None:
-        """Take some of all adapters."""
-        self._start(self._write_listed(report, self._filling))
-
-    def on_exit(self) -> None:
-        """Expect another list."""
-        self._filling = _Filling()
-
     async def settle(self) -> None:
         """Return when all that was said so far is written, or has failed."""
-        await asyncio.gather(*self._tasks)
+        await self._writer.settle()
 
     def _note(self, metadata: Metadata) -> Metadata:
-        self._put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
+        self._writer.put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
         return metadata
-
-    def _put(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
-        """Write soon, the last state of each; a question to the index writes at once."""
-        if self._filling.newer is not None:
-            self._filling.newer.add((owner, adapter_id))
-        if not self._changes:
-            self._start(self._write_changes())
-        self._changes[owner, adapter_id] = metadata
-
-    async def _write_changes(self) -> None:
-        async with self._writing:
-            changes, self._changes = self._changes, {}
-            try:
-                if changes:
-                    await self._index.write(changes)
-            except StorageError:
-                self._changes = changes | self._changes
-                raise
-
-    async def _write_listed(self, report: AdaptersListed, filling: _Filling) -> None:
-        async with self._writing:
-            if filling is not self._filling or filling.newer is None:
-                return  # of a process that is gone
-            await self._index.write_list(report.metadata, frozenset(filling.newer))
-            if report.is_last:
-                filling.newer = None
-                if report.is_whole:
-                    await self._index.forget_before(filling.since)
-
-    def _start(self, writing: Any) -> None:  # noqa: ANN401
-        task = asyncio.get_running_loop().create_task(_logging_failure(writing))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-async def _logging_failure(writing: Any) -> None:  # noqa: ANN401
-    try:
-        await writing
-    except StorageError as error:
-        log.warning("the index of adapters cannot be written", error=str(error))
 
 
 def _not_found(reference: str) -> NotFound:

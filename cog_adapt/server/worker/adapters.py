@@ -93,6 +93,8 @@ class AdapterAnswers:
         if question.action == "change":
             changes = msgspec.json.decode(question.changes)
             return self._adapters.change(owner, adapter_id, changes)
+        if question.action == "describe":
+            return len(self._adapters.describe(owner))  # what is new in it was told
         return self._adapters.remove(owner, adapter_id)
 
 

@@ -25,12 +25,14 @@ class KeptAdapters:
     """Keeps what is taken; a file's content is its adapter."""
 
     def __init__(self):
-        self.kept, self.callbacks, self.threads = {}, [], set()
+        self.kept, self.callbacks, self.threads, self.described = {}, [], set(), []
         self.answers = threading.Event()  # cleared: nothing is answered
         self.answers.set()
 
     def describe(self, owner):
         self._note()
+        self.described.append(owner)
+        self._name(owner)
         return [found for (whose, _), (found, _) in self.kept.items() if owner in (None, whose)]
 
     def export(self, owner, adapter_id, format, folder):
@@ -90,6 +92,15 @@ class KeptAdapters:
 
     def watch(self, callback):
         self.callbacks.append(callback)
+
+    def _name(self, owner):
+        """Find out whose an old file is: its owner has to ask."""
+        for (whose, name), (found, content) in [*self.kept.items()]:
+            if whose == f"not yet {owner}":
+                del self.kept[whose, name]
+                self.kept[owner, name] = found | {"owner": owner}, content
+                self._tell(whose, name, None)
+                self._tell(owner, name, self.kept[owner, name][0])
 
     def _find(self, owner, adapter_id):
         if (owner, adapter_id) not in self.kept:

@@ -171,6 +171,13 @@ def test_cogs_server_has_no_history(strict):
     assert not {("GET", "/redoc"), ("GET", "/docs/oauth2-redirect")} & routes
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_cogs_server_has_no_adapters(strict):
+    routes = routes_of(create_app(Settings(strict_cog=strict)))
+    found = {method for method, path in routes if path.startswith("/adapters")}
+    assert found == (set() if strict else {"GET", "HEAD", "POST", "PATCH", "DELETE"})
+
+
 @pytest.mark.parametrize(("strict", "body"), [(True, b""), (False, b'{"error":"there is no such')])
 def test_what_is_raised_is_answered_in_the_servers_manner(strict, body):
     app = create_app(Settings(strict_cog=strict))

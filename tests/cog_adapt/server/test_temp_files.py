@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.temp_files import (
+    folder_prefix,
     new_prefix,
     remove_old_temp_files,
     remove_temp_files,
@@ -58,3 +59,12 @@ def test_old_files_of_killed_servers_are_removed_and_nothing_else(folder):
     before = set(os.listdir(folder))
     assert remove_old_temp_files(2) == 1
     assert before - set(os.listdir(folder)) == {mine}
+
+
+def test_the_folders_of_the_front_go_with_what_is_in_them(folder):
+    mine, other = new_prefix(), new_prefix()
+    for prefix in (folder_prefix(mine), folder_prefix(other), mine):
+        (folder / f"{prefix}x" / "deep").mkdir(parents=True)
+        (folder / f"{prefix}x" / "deep" / "file").touch()
+    remove_temp_files(mine)
+    assert {path.name for path in folder.iterdir()} == {f"{folder_prefix(other)}x", f"{mine}x"}

@@ -39,11 +39,11 @@ def test_an_adapter_from_before_waits_for_its_owner(folder):
     known = KnownAdapters(folder, None)
     assert known.index[KEY].owner == f"sha256:{KEY[0]}"
     heard = []
-    known.watch(lambda owner, *_: heard.append(owner))
+    known.watch(lambda owner, _, now: heard.append((owner, now is not None)))
     assert known.find(ADAPTER.id, "ann") == KEY
     known.refresh("ann")
     assert known.index[KEY].owner == "ann"
-    assert heard == ["ann"]
+    assert heard == [(f"sha256:{KEY[0]}", False), ("ann", True)]
     with pytest.raises(AdapterNotFound):
         known.find(ADAPTER.id, "bob")
 

@@ -1,16 +1,15 @@
 """What the document says of adapters is what is answered and taken."""
 
-from typing import Any
+import json
 
 import jsonschema
 import pytest
 
-from cog_adapt.server.api.adapter_shapes import CHANGES, Adapter, refusals
+from cog_adapt.server.api.adapter_shapes import CHANGES, Adapter, AdapterChanges, refusals
 from cog_adapt.server.api.responses import STATUSES
 from tests.cog_adapt.server.kept_adapters import SLOTS, KeptAdapters
 
-_CHANGES: Any = CHANGES
-SCHEMA = _CHANGES["requestBody"]["content"]["application/json"]["schema"]
+SCHEMA = AdapterChanges.model_json_schema()
 
 
 def test_an_adapter_of_a_predictor_is_one_of_the_document():
@@ -32,6 +31,7 @@ def test_an_adapter_of_a_predictor_is_one_of_the_document():
 def test_changes_are_of_what_can_be_changed(changes, is_one):
     assert jsonschema.Draft4Validator(SCHEMA).is_valid(changes) is is_one
     assert SCHEMA["properties"].keys() == SLOTS
+    assert json.dumps(SCHEMA) in json.dumps(CHANGES)
 
 
 def test_every_refusal_has_a_status_of_the_table():

@@ -50,6 +50,22 @@ def test_one_is_uploaded_named_used_by_its_name_and_removed(play):
     play(scene)
 
 
+def test_an_owner_of_old_files_is_named_to_each_worker_once(play):
+    async def scene(site):
+        kept = KeptAdapters()
+        name = kept.put("not yet ada", b"old")["id"]
+        keep(site, kept)
+        assert (await site.ask("GET", f"/adapters/{name}", key=BOB)).status == 404
+        assert (await site.ask("GET", f"/adapters/{name}", key=ADA)).status == 200
+        assert await ids(site, key=ADA) == await ids(site, key=ROOT) == [name]
+        assert sorted(kept.described, key=str) == [None, "ada", "bob", "root"]
+        site.lead.on_exit("killed")
+        assert await ids(site, key=ADA) == [name]
+        assert kept.described[-1] == "ada"
+
+    play(scene)
+
+
 @pytest.mark.parametrize(
     ("query", "media_type", "ending", "content"),
     [

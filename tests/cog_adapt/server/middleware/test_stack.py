@@ -198,3 +198,32 @@ async def caller_of_body(scope, receive, send):
     while (await receive()).get("more_body"):
         pass
     await PlainTextResponse("read")(scope, receive, send)
+
+
+def test_an_uploaded_file_has_the_limit_of_files_and_all_else_that_of_bodies():
+    settings = Settings(max_body_bytes=10, max_file_bytes=20)
+    for method, path, size, status in (
+        ("POST", "/adapters", 20, 200),
+        ("POST", "/adapters", 21, 413),
+        ("PATCH", "/adapters/x", 11, 413),
+        ("POST", "/predictions", 11, 413),
+    ):
+        app = add_access_control(reader, settings)
+        answer = ask(app, method, path, parts=(b"x" * (size - 1), b"x"), headers=CHUNKED)
+        assert answer.status == status, (path, size)
+        if path == "/adapters" and status == 413:
+            assert "larger than 20 bytes. MAX_FILE_BYTES is the limit" in answer.error
+
+
+def test_strict_cog_has_one_limit():
+    app = add_access_control(reader, Settings(max_body_bytes=10, strict_cog=True))
+    assert ask(app, "POST", "/adapters", parts=(b"x" * 11,), headers=CHUNKED).status == 413
+
+
+CHUNKED = {"Transfer-Encoding": "chunked"}
+
+
+async def reader(scope, receive, send):
+    while (await receive()).get("more_body"):
+        pass
+    await PlainTextResponse("read")(scope, receive, send)

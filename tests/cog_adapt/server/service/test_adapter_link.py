@@ -48,7 +48,7 @@ def test_each_answer_reaches_the_one_who_asked():
         numbers = [each.number for each in worker.asked]
         for number, text in zip(numbers[::-1], (b"2", b"1"), strict=True):
             link.on_report(AdaptersAnswered(number, text))
-        assert [await first, await second] == [1, 2]
+        assert (await first, await second) == (1, 2)
         link.on_report(AdaptersAnswered(numbers[0], b"3"))  # once more: nobody waits
 
     run(scene)

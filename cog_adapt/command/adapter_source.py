@@ -1,0 +1,72 @@
+"""What the command line asks of adapters, wherever they are, and how it shows them."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from cog_adapt.server.errors import StorageError
+
+Metadata = dict[str, Any]
+
+
+class AdapterSource(Protocol):
+    """Has adapters. An adapter is named by its id, its name, or NAME@vN; the owner may be left out.
+
+    Every method raises `InputError`, `UnavailableError` or `StorageError` of the server, or an
+    error of the runner.
+    """
+
+    def all(self, owner: str | None, name: str | None) -> Iterator[Metadata]:
+        """Yield the metadata of all, newest first; of an owner, and of a name."""
+
+    def show(self, reference: str, owner: str | None) -> Metadata:
+        """Return the metadata of one."""
+
+    def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
+        """Write one to a file, or into a folder; return the file."""
+
+    def put(self, path: Path) -> Metadata:
+        """Keep the one in a file; return its metadata."""
+
+    def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
+        """Change metadata of one; return all of it."""
+
+    def remove(self, reference: str, owner: str | None) -> Metadata:
+        """Remove one; return what was made from it, as `children`."""
+
+
+def write_portions(path: Path, offered: str, portions: Iterator[bytes]) -> Path:
+    """Write a file, or into a folder under the name that is offered; whole or not at all.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    target = path / Path(offered).name if path.is_dir() else path
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(portions)
+        part.replace(target)
+    except OSError as error:
+        raise StorageError(f"{target} cannot be written: {error.strerror}.") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return target
+
+
+def as_lines(found: Iterable[Metadata]) -> Iterator[str]:
+    """Yield a line for each adapter, under a line that names the columns."""
+    row = "{:<16}  {:<20}  {:<12}  {:<10}  {:>8}  {:>6}  {:<19}".format
+    yield row("ID", "NAME", "OWNER", "METHOD", "EXAMPLES", "HITS", "CREATED").rstrip()
+    for each in found:
+        name = f"{each['name']}@v{each['version']}" if each.get("name") else "-"
+        method = (each.get("recipe") or {}).get("method") or "-"
+        numbers = ("-" if each.get(key) is None else str(each[key]) for key in ("examples", "hits"))
+        created = (each.get("created_at") or "-")[:19]
+        yield row(each["id"], name, each["owner"] or "-", method, *numbers, created).rstrip()
+
+
+def as_json(value: object) -> str:
+    """Return metadata as indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False)

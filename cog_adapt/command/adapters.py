@@ -1,0 +1,147 @@
+"""The commands `adapters ls`, `show`, `get`, `put`, `name` and `rm`."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cog_adapt.command import USAGE_ERROR
+from cog_adapt.command.adapter_source import AdapterSource, as_json, as_lines
+from cog_adapt.command.interrupts import ending_on_signals
+from cog_adapt.runner.errors import InputError as RefusedInput
+from cog_adapt.runner.errors import RunnerError
+from cog_adapt.server.errors import InputError, ServerError
+
+adapters = typer.Typer(
+    help="The adapters of a server, or without --url those in this folder's WEIGHTS_DIR.",
+    rich_markup_mode=None,
+)
+_FAILED, _INTERRUPTED = 1, 130
+
+_Url = Annotated[str | None, typer.Option(help="A server; without it the adapters of this folder.")]
+_ApiKey = Annotated[str | None, typer.Option("--key", envvar="API_KEY", help="API key for --url.")]
+_Owner = Annotated[str | None, typer.Option(help="Only adapters of this owner.")]
+_Reference = Annotated[str, typer.Argument(metavar="ADAPTER", help="An id, a name, or NAME@vN.")]
+_Whole = Annotated[bool, typer.Option("--json", help="Print all metadata as JSON.")]
+_Output = Annotated[Path, typer.Option("--output", "-o", help="A file, or a folder.")]
+_Format = Annotated[
+    Literal["safetensors", "peft"],
+    typer.Option("--format", help="This project's file, or a .zip of PEFT's two."),
+]
+
+
+@adapters.command()
+def ls(
+    name: Annotated[str | None, typer.Option(help="Only the versions of this name.")] = None,
+    owner: _Owner = None,
+    whole: _Whole = False,
+    url: _Url = None,
+    key: _ApiKey = None,
+) -> None:
+    """List adapters, newest first."""
+    with _source(url, key) as source:
+        found = list(source.all(owner, name))
+        for line in [as_json(found)] if whole else as_lines(found):
+            typer.echo(line)
+
+
+@adapters.command()
+def show(
+    reference: _Reference, owner: _Owner = None, url: _Url = None, key: _ApiKey = None
+) -> None:
+    """Print what is known of an adapter, as JSON."""
+    with _source(url, key) as source:
+        typer.echo(as_json(source.show(reference, owner)))
+
+
+@adapters.command()
+def get(  # noqa: PLR0913 - the options of the command
+    reference: _Reference,
+    output: _Output = Path(),
+    form: _Format = "safetensors",
+    owner: _Owner = None,
+    url: _Url = None,
+    key: _ApiKey = None,
+) -> None:
+    """Write an adapter to a file."""
+    with _source(url, key) as source:
+        typer.echo(f"written: {source.get(reference, owner, form, output)}", err=True)
+
+
+@adapters.command()
+def put(
+    file: Annotated[Path, typer.Argument(help="A safetensors file, or PEFT's two in a .zip.")],
+    name: Annotated[str | None, typer.Option(help="Give it a name too.")] = None,
+    url: _Url = None,
+    key: _ApiKey = None,
+) -> None:
+    """Keep the adapter of a file, checked against the model; print its id.
+
+    Without --url a server is started for that, as `predict` does.
+    """
+    with _source(url, key) as source:
+        made = source.put(file)
+        typer.echo(made["id"])
+        if name is not None:
+            source.change(made["id"], made["owner"], {"name": name})
+
+
+@adapters.command("name")
+def rename(
+    reference: _Reference,
+    name: Annotated[str, typer.Argument(help="A name used before makes its next version.")],
+    owner: _Owner = None,
+    url: _Url = None,
+    key: _ApiKey = None,
+) -> None:
+    """Name an adapter, and print the name with its version."""
+    with _source(url, key) as source:
+        changed = source.change(reference, owner, {"name": name})
+        typer.echo(f"{changed['name']}@v{changed['version']}")
+
+
+@adapters.command()
+def rm(
+    references: Annotated[list[str], typer.Argument(metavar="ADAPTER…", help="Each as for show.")],
+    owner: _Owner = None,
+    url: _Url = None,
+    key: _ApiKey = None,
+) -> None:
+    """Remove adapters; what was made from them stays, and is named."""
+    with _source(url, key) as source:
+        for reference in references:
+            children = source.remove(reference, owner)["children"]
+            made = f"; made from it: {', '.join(children)}" if children else ""
+            typer.echo(f"removed: {reference}{made}", err=True)
+
+
+@contextmanager
+def _source(url: str | None, key: str | None) -> Iterator[AdapterSource]:
+    """Open what a command works on; what fails in it is one line and an exit code."""
+    try:
+        with ending_on_signals(), _opened(url, key) as source:
+            yield source
+    except KeyboardInterrupt as error:
+        raise typer.Exit(_INTERRUPTED) from error
+    except (ServerError, RunnerError) as error:
+        typer.echo(f"error: {error}", err=True)
+        is_callers = isinstance(error, InputError | RefusedInput)
+        raise typer.Exit(USAGE_ERROR if is_callers else _FAILED) from error
+
+
+@contextmanager
+def _opened(url: str | None, key: str | None) -> Iterator[AdapterSource]:
+    if url is None:
+        # Imported here: torch takes seconds, which no other command waits for.
+        from cog_adapt.command.stored_adapters import StoredAdapters
+        from cog_adapt.runner.config import RunnerSettings
+
+        yield StoredAdapters(RunnerSettings.from_environment())
+        return
+    from cog_adapt.command.client import Client
+    from cog_adapt.command.served_adapters import ServedAdapters
+
+    with closing(Client(url, key)) as client:
+        yield ServedAdapters(client)

@@ -1,0 +1,64 @@
+"""The adapters of a server, for the command line."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from cog_adapt.command.adapter_source import Metadata, write_portions
+from cog_adapt.command.client import Client, content, refusal
+
+_PAGE = 1000
+_SUCCEEDED, _CREATED = 200, 201
+
+
+class ServedAdapters:
+    """The adapters that a server's key may use."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def all(self, owner: str | None, name: str | None) -> Iterator[Metadata]:
+        """Ask page after page."""
+        cursor: str | None = ""
+        while cursor is not None:
+            query = {"limit": str(_PAGE), "owner": owner, "name": name, "cursor": cursor or None}
+            page = content(self._client.request("GET", _path("", query)))
+            yield from page["results"]
+            cursor = page["next"]
+
+    def show(self, reference: str, owner: str | None) -> Metadata:
+        """Ask for one."""
+        return content(self._client.request("GET", _path(reference, {"owner": owner})))
+
+    def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
+        """Download one, whole or not at all."""
+        at = _path(reference, {"owner": owner, "format": form}, "/download")
+        with self._client.stream("GET", at) as response:
+            if response.status_code != _SUCCEEDED:
+                response.read()
+                raise refusal(response)
+            offered = response.headers["content-disposition"].partition('filename="')[2][:-1]
+            return write_portions(path, offered, response.iter_bytes())
+
+    def put(self, path: Path) -> Metadata:
+        """Upload one."""
+        response = self._client.send_file("/adapters", path)
+        if response.status_code != _CREATED:
+            raise refusal(response)
+        made: Metadata = response.json()
+        return made
+
+    def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
+        """Have one changed."""
+        at = _path(reference, {"owner": owner})
+        return content(self._client.request("PATCH", at, dict(changes)))
+
+    def remove(self, reference: str, owner: str | None) -> Metadata:
+        """Have one removed."""
+        return content(self._client.request("DELETE", _path(reference, {"owner": owner})))
+
+
+def _path(reference: str, query: Mapping[str, str | None], end: str = "") -> str:
+    at = f"/adapters/{quote(reference, safe='')}{end}" if reference else "/adapters"
+    wanted = urlencode({key: value for key, value in query.items() if value is not None})
+    return f"{at}?{wanted}" if wanted else at

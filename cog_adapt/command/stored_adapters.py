@@ -1,0 +1,82 @@
+"""The adapters in the folder of a predictor, for the command line; no model is loaded."""
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cog_adapt.command.adapter_source import Metadata, write_portions
+from cog_adapt.command.local_server import local_server
+from cog_adapt.command.served_adapters import ServedAdapters
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.storage.budgets import budgets_of
+from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.remote import Remote
+from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.server.errors import InputError
+
+_SETUP_SECONDS = 300.0
+_VERSIONED = re.compile(r"(.+)@v([0-9]+)")
+
+
+class StoredAdapters:
+    """The adapters of all owners in a folder, without a model; only `put` starts a server."""
+
+    def __init__(self, settings: RunnerSettings) -> None:
+        remote = Remote(settings.adapter_store) if settings.adapter_store else None
+        store = AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
+        self._adapters = Adapters(store, lambda adapter: adapter)
+
+    def all(self, owner: str | None, name: str | None) -> Iterator[Metadata]:
+        """Read what lies beside the files."""
+        found = reversed(self._adapters.describe(owner))
+        return (each for each in found if name in (None, each["name"]))
+
+    def show(self, reference: str, owner: str | None) -> Metadata:
+        """Find one; who may use which is a server's business.
+
+        Raises:
+            InputError: there is none, or several owners have one.
+        """
+        found = {each["owner"]: each for each in self._meant(reference, owner)}
+        if not found:
+            raise InputError(f"there is no adapter {reference!r} here; `adapters ls` lists them.")
+        if len(found) > 1:
+            owners = ", ".join(map(repr, sorted(found)))
+            raise InputError(f"{reference!r} is of several owners: {owners}. Add --owner.")
+        (only,) = found.values()
+        return only
+
+    def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
+        """Write one, whole or not at all."""
+        found = self.show(reference, owner)
+        with tempfile.TemporaryDirectory() as folder:
+            made = self._adapters.export(found["owner"], found["id"], form, Path(folder))
+            return write_portions(path, made.name, iter([made.read_bytes()]))
+
+    def put(self, path: Path) -> Metadata:
+        """Have a server, which is started in this folder, check one against its model."""
+        with local_server("predict", {}) as client:
+            client.wait_until_ready(_SETUP_SECONDS)
+            return ServedAdapters(client).put(path)
+
+    def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
+        """Change one."""
+        found = self.show(reference, owner)
+        return self._adapters.change(found["owner"], found["id"], changes)
+
+    def remove(self, reference: str, owner: str | None) -> Metadata:
+        """Remove one."""
+        found = self.show(reference, owner)
+        return self._adapters.remove(found["owner"], found["id"])
+
+    def _meant(self, reference: str, owner: str | None) -> list[Metadata]:
+        """Return those that may be meant, the last of each owner being the first choice."""
+        found = self._adapters.describe(owner)
+        by_id = [each for each in found if each["id"] == reference]
+        versioned = _VERSIONED.fullmatch(reference)
+        name, version = versioned.groups() if versioned else (reference, None)
+        named = [each for each in found if each["name"] == name]
+        if version is not None:
+            named = [each for each in named if each["version"] == int(version)]
+        return by_id or sorted(named, key=lambda each: each["version"] or 0)

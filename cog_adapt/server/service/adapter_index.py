@@ -1,0 +1,114 @@
+"""Keeps the index of adapters as the worker says it is, by a list at its start and each change."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+
+from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
+from cog_adapt.server.errors import StorageError
+from cog_adapt.server.records.adapters import AdapterIndex, Place
+
+log = structlog.get_logger()
+
+
+@dataclass
+class _Filling:
+    """The index while one worker process tells what there is.
+
+    Attributes:
+        since: what was written before is of the process before.
+        newer: what changed while the list was on its way; None when all of it is written.
+    """
+
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+    newer: set[Place] | None = field(default_factory=set)
+
+
+class IndexWriter:
+    """Writes what a worker says of adapters, in its order.
+
+    Args:
+        index: where to.
+
+    Attributes:
+        owners: those that this worker was asked to describe.
+    """
+
+    def __init__(self, index: AdapterIndex) -> None:
+        self._index = index
+        self._filling = _Filling()
+        self.owners: dict[str, asyncio.Task[None]] = {}
+        self._changes: dict[Place, bytes | None] = {}
+        self._writing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def on_changed(self, report: AdapterChanged) -> None:
+        """Take a change."""
+        self.put(report.owner, report.adapter_id, report.metadata)
+
+    def on_listed(self, report: AdaptersListed) -> None:
+        """Take some of all adapters."""
+        self._start(self._write_listed(report, self._filling))
+
+    def on_exit(self) -> None:
+        """Expect another list."""
+        self._filling = _Filling()
+        self.owners.clear()
+
+    async def settle(self) -> None:
+        """Return when all that was said so far is written, or has failed."""
+        await asyncio.gather(*self._tasks)
+
+    def put(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
+        """Write soon, the last state of each; a question to the index writes at once."""
+        if self._filling.newer is not None:
+            self._filling.newer.add((owner, adapter_id))
+        if not self._changes:
+            self._start(self.write_changes())
+        self._changes[owner, adapter_id] = metadata
+
+    async def write_changes(self) -> None:
+        """Write what has changed.
+
+        Raises:
+            StorageError: it cannot be written now; the next call tries again.
+        """
+        async with self._writing:
+            changes, self._changes = self._changes, {}
+            if changes:
+                await self._write_or_keep(changes)
+
+    async def _write_or_keep(self, changes: dict[Place, bytes | None]) -> None:
+        try:
+            await self._index.write(changes)
+        except StorageError:
+            self._changes = changes | self._changes
+            raise
+
+    async def _write_listed(self, report: AdaptersListed, filling: _Filling) -> None:
+        async with self._writing:
+            if filling is not self._filling or filling.newer is None:
+                return  # of a process that is gone
+            await self._index.write_list(report.metadata, frozenset(filling.newer))
+            if report.is_last:
+                await self._end_list(report, filling)
+
+    async def _end_list(self, report: AdaptersListed, filling: _Filling) -> None:
+        filling.newer = None
+        if report.is_whole:
+            await self._index.forget_before(filling.since)
+
+    def _start(self, writing: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(_logging_failure(writing))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _logging_failure(writing: Coroutine[None, None, None]) -> None:
+    try:
+        await writing
+    except StorageError as error:
+        log.warning("the index of adapters cannot be written", error=str(error))

@@ -1,0 +1,58 @@
+"""The adapters in a folder, found and changed without a model or a server."""
+
+import pytest
+
+from cog_adapt.command.stored_adapters import StoredAdapters
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.server.errors import InputError
+from tests.cog_adapt.runner.storage.made import adapter_of
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return RunnerSettings(weights_dir=tmp_path)
+
+
+@pytest.fixture
+def folder(settings):
+    """The adapters of two owners and of nobody."""
+    store = AdapterStore(settings.weights_dir / "adapters")
+    made = {number: adapter_of(number) for number in (1, 2, 3)}
+    for owner, number in (("", 1), ("ada", 2), ("bob", 2), ("bob", 3)):
+        store.put(made[number], owner)
+    return {number: adapter.id for number, adapter in made.items()}
+
+
+def test_a_folder_without_any_has_none(settings):
+    assert list(StoredAdapters(settings).all(None, None)) == []
+
+
+def test_all_owners_adapters_are_there_newest_first(settings, folder):
+    stored = StoredAdapters(settings)
+    found = [(each["owner"], each["id"]) for each in stored.all(None, None)]
+    assert found == [("bob", folder[3]), ("bob", folder[2]), ("ada", folder[2]), ("", folder[1])]
+    assert [each["id"] for each in stored.all("ada", None)] == [folder[2]]
+
+
+def test_one_is_meant_by_id_name_or_version_of_its_owner(settings, folder):
+    stored = StoredAdapters(settings)
+    for number in (3, 2):
+        stored.change(folder[number], "bob", {"name": "a"})
+    assert stored.show("a", None)["id"] == folder[2]
+    assert stored.show("a@v1", None)["id"] == folder[3]
+    assert [each["version"] for each in stored.all(None, "a")] == [1, 2]
+    assert stored.show(folder[2], "ada")["owner"] == "ada"
+    with pytest.raises(InputError, match=r"is of several owners: 'ada', 'bob'\. Add --owner\."):
+        stored.show(folder[2], None)
+    for reference in ("a@v3", "b", "0" * 16):
+        with pytest.raises(InputError, match=f"there is no adapter '{reference}' here"):
+            stored.show(reference, None)
+
+
+def test_one_is_written_to_a_file_and_removed(settings, folder, tmp_path):
+    stored = StoredAdapters(settings)
+    path = stored.get(folder[1], None, "safetensors", tmp_path)
+    assert path.read_bytes() == adapter_of(1).to_bytes()
+    assert stored.remove(folder[1], None)["children"] == []
+    assert folder[1] not in [each["id"] for each in StoredAdapters(settings).all(None, None)]

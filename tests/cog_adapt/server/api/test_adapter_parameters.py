@@ -1,0 +1,35 @@
+"""What the routes of adapters are asked with."""
+
+import json
+
+import pytest
+from fastapi import FastAPI
+
+from cog_adapt.server.api.adapter_parameters import Format, ReferenceDep, Shared
+from cog_adapt.server.api.responses import exception_handlers
+from tests.cog_adapt.server.asgi_client import ask
+
+
+@pytest.fixture
+def app():
+    app = FastAPI(exception_handlers=exception_handlers(strict=False))
+
+    @app.get("/{reference}")
+    async def show(
+        reference: ReferenceDep, shared: Shared = None, format: Format = "safetensors"
+    ) -> list[str | None]:
+        return [reference, shared, format]
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("path", "reference"), [("/a%2Fb", "a/b"), ("/support@v2", "support@v2"), ("/%C3%A9", "\u00e9")]
+)
+def test_a_reference_is_decoded(app, path, reference):
+    assert json.loads(ask(app, path=path).body) == [reference, None, "safetensors"]
+
+
+def test_one_that_is_no_utf_8_is_refused(app):
+    answer = ask(app, path="/%ff")
+    assert (answer.status, answer.error) == (400, "Invalid URL: Invalid UTF-8 in `reference`")
