@@ -82,7 +82,7 @@ class ServedAdapters:
         return self._served[key]
 
     def __contains__(self, key: str) -> bool:
-        """Whether one is ready."""
+        """Return whether one is ready."""
         return key in self._served
 
     def forget(self, adapter_id: str) -> None:

@@ -20,7 +20,7 @@ def new_prefix() -> str:
 
 
 def folder_prefix(prefix: str) -> str:
-    """How the names of folders begin that go with one process's files; its own folders stay."""
+    """Return the beginning of the names of folders that go with one process's files."""
     return f"{prefix}front_"
 
 

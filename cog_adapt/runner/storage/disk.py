@@ -31,7 +31,7 @@ class Disk:
         return len(self._sizes)
 
     def __contains__(self, key: Key) -> bool:
-        """Whether the adapter's tensors are on disk."""
+        """Return whether the adapter's tensors are on disk."""
         return key in self._sizes
 
     def add(self, key: Key, size: int) -> None:

@@ -39,7 +39,7 @@ class Folder:
         return (self.root / "owners" / place if place else self.root) / f"{adapter_id}.safetensors"
 
     def holds(self, key: Key) -> bool:
-        """Whether the adapter's file is there."""
+        """Return whether the adapter's file is there."""
         return is_id(key[1]) and self.path(key).is_file()
 
     def write(self, key: Key, content: bytes) -> Path:

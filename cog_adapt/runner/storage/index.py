@@ -34,7 +34,7 @@ class Index:
         return sum(map(len, self._places.values()))
 
     def __contains__(self, key: Key) -> bool:
-        """Whether an adapter is known."""
+        """Return whether an adapter is known."""
         return key[1] in self._places.get(key[0], {})
 
     def __getitem__(self, key: Key) -> Metadata:

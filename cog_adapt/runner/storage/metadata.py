@@ -111,11 +111,11 @@ class Metadata:
         return self.pinned or self.name is not None
 
     def is_expired(self) -> bool:
-        """Whether its time is over."""
+        """Return whether its time is over."""
         return self.expires_at is not None and self.expires_at <= now()
 
     def is_shared_with(self, owner: str) -> bool:
-        """Whether its owner lets this one use it."""
+        """Return whether its owner lets this one use it."""
         return "*" in self.shared or owner in self.shared
 
 

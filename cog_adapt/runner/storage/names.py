@@ -28,7 +28,7 @@ class Reference:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is an adapter's id."""
+    """Return whether a text is an adapter's id."""
     return _ID.fullmatch(text) is not None
 
 

@@ -36,7 +36,7 @@ class Remote:
         self._write(self._path(key, "safetensors"), content)
 
     def holds(self, key: Key) -> bool:
-        """Whether an adapter is there (StoreError)."""
+        """Return whether an adapter is there (StoreError)."""
         path = self._path(key, "safetensors")
         with self._asking(path):
             return bool(self._files.exists(path))

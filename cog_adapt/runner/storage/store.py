@@ -83,7 +83,7 @@ class AdapterStore:
         return adapter
 
     def peek(self, reference: str, owner: str) -> Adapter:
-        """As `get`, but it is no use."""
+        """Return what `get` does, and do not count it as a use."""
         return self._content(self._known.find(reference, owner))
 
     def known(self, reference: str, owner: str) -> Metadata:

@@ -148,7 +148,7 @@ def _named(reference: str) -> ColumnElement[bool]:
 
 
 def _may_use(asker: Asker) -> ColumnElement[bool]:
-    """Whether it is not expired, and the asker's or shared with the asker."""
+    """Return whether it is not expired, and the asker's or shared with the asker."""
     table = adapters.c
     is_there = or_(table.expires_at.is_(None), table.expires_at > datetime.now(UTC))
     return is_there if asker.sees_all else and_(is_there, _is_open_to(asker))

@@ -46,7 +46,7 @@ class WorkerListener(Protocol):
         """Handle the process's exit, which ended every run in it."""
 
     def explains_crash(self) -> bool:
-        """Whether what runs in the process is known to crash it."""
+        """Return whether what runs in the process is known to crash it."""
 
 
 class WorkerSupervisor:

@@ -104,7 +104,7 @@ class Worker:
             self.process.start()
 
     def takes(self, prediction: Prediction) -> bool:
-        """Whether it could run this now.
+        """Return whether it could run this now.
 
         What ran in a crash runs alone the next time, so that another crash tells whose fault it is.
         """
@@ -139,7 +139,7 @@ class Worker:
             )
 
     def explains_crash(self) -> bool:
-        """Whether something runs here that was in a crash before: then it runs alone."""
+        """Return whether something runs here that was in a crash before: then it runs alone."""
         return any(each.crashes for each in self.running.values())
 
     def on_report(self, report: Report) -> None:

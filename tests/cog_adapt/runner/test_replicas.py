@@ -173,7 +173,7 @@ def test_a_buffer_that_only_a_forward_counts_is_not_taken():
     base.register_buffer("positions", torch.arange(3))
     base.register_buffer("mean", torch.zeros(3))
     template = make_template(base)
-    replica = training_replica(template, dict(base.named_parameters()))
+    replica: Any = training_replica(template, dict(base.named_parameters()))
     replica.train()(torch.ones(2, 8))
     replica.positions += 10**9
     replica.mean += 1

@@ -124,7 +124,7 @@ def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
     monkeypatch.setattr(application, "_PRUNE_SECONDS", 0.01)
     pruned = []
 
-    swept = []
+    swept: list[Any] = []
     monkeypatch.setattr(application, "remove_old_temp_files", swept.append)
 
     async def prune(age, count):

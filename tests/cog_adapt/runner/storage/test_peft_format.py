@@ -4,6 +4,7 @@ import json
 import warnings
 import zipfile
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -41,7 +42,8 @@ class Net(nn.Module):
         x = F.relu(self.conv1(x.unsqueeze(1)))
         x = F.relu(self.conv2(x.unsqueeze(-1))).unsqueeze(-1)
         x = self.layers[0](self.conv3(x).flatten(1))
-        return self.head(self.more["layers"][0](F.gelu(self.layers[1](x))))
+        layers: Any = self.more["layers"]
+        return self.head(layers[0](F.gelu(self.layers[1](x))))
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def loaded_by_peft(content, folder, x):
         return model.eval()(x)
 
 
-CONFIGS = {
+CONFIGS: dict[str, Any] = {
     "one alpha": {},
     "alpha and rank patterns": {
         "rank_pattern": {"conv1": 2, "layers.1": 3},

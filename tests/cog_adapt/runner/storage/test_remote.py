@@ -9,6 +9,7 @@ from cog_adapt.runner.storage.budgets import Budgets
 from cog_adapt.runner.storage.metadata import Made, Metadata
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.storage.made import adapter_of
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
@@ -65,7 +66,7 @@ def test_what_is_written_is_read_listed_and_removed(remote, url):
     again = Remote(url)
     assert again.read(KEY) == b"content"
     assert again.holds(KEY)
-    assert again.read_metadata(KEY).owner == "ann"
+    assert present(again.read_metadata(KEY)).owner == "ann"
     assert [*again.keys(KEY[0])] == [KEY]
     assert {*again.keys(None)} == {KEY, ("", KEY[1])}
     remote.remove(KEY)

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import logging
+from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
@@ -228,6 +229,7 @@ def test_a_body_is_held_until_its_answer_has_gone_out():
     async def named(scope, receive, send):
         await door({**scope, "state": {"caller": "ann"}}, receive, send)
 
-    seen, door = [], limit(keeper)
+    seen: list[Any] = []
+    door = limit(keeper)
     assert ask(named, "POST", headers=CHUNKED, parts=[b"xyz"]).status == 200
     assert (seen, door.budget.used) == ([3], 0)

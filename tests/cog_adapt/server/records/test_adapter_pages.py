@@ -1,5 +1,7 @@
 """Pages of adapters, and the one that a name means."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -60,7 +62,8 @@ def test_a_page_has_what_is_asked_for_newest_first(home, asker, query, found):
 
 def test_each_page_goes_on_where_the_one_before_ended(home):
     async def scene(index):
-        found, cursor = [], None
+        found: list[Any] = []
+        cursor = None
         for _ in range(4):
             page = await index.page(ADMIN, AdapterQuery.of(2, cursor))
             found, cursor = found + places(page), page.next_cursor

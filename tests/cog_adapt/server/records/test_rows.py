@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import timedelta, timezone
+from typing import Any
 
 import msgspec
 import pytest
@@ -163,7 +164,7 @@ def test_many_rows_are_written_some_at_once(connection, save, monkeypatch):
 
 
 def test_between_some_rows_and_the_next_the_event_loop_gets_its_turn(save, monkeypatch):
-    pauses = []
+    pauses: list[Any] = []
     monkeypatch.setattr("cog_adapt.server.records.rows.time.sleep", pauses.append)
     monkeypatch.setattr("cog_adapt.server.records.rows.ROWS_AT_ONCE", 2)
     save(make_record(1), make_record(2))

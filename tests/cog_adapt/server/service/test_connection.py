@@ -35,7 +35,7 @@ def test_one_report_that_cannot_be_taken_loses_no_other():
 
 def test_a_peer_that_is_not_understood_is_left():
     async def scene():
-        faults = []
+        faults: list[Any] = []
         link, theirs = link_and_peer(lambda _: None, faults.append)
         theirs.sendall(b"\x00\x00\x00\x02hi")
         theirs.setblocking(False)
@@ -67,7 +67,7 @@ def test_a_frame_larger_than_the_socket_takes_arrives_whole():
 def test_what_was_said_before_the_end_is_read_and_the_socket_closed():
     async def scene():
         heard: list[Any]
-        heard, ends = [], []
+        heard, ends = [], list[Any]()
         link, theirs = link_and_peer(heard.append, ends.append)
         frames = [to_frame(Log("a", "stdout", "x" * 300_000)) for _ in range(3)]
         sending = asyncio.create_task(asyncio.to_thread(theirs.sendall, b"".join(frames)))
@@ -84,7 +84,7 @@ def test_what_was_said_before_the_end_is_read_and_the_socket_closed():
 
 def test_a_peer_that_ends_is_read_no_more():
     async def scene():
-        ends = []
+        ends: list[Any] = []
         link, theirs = link_and_peer(lambda _: None, ends.append)
         theirs.close()
         await until(lambda: link._socket.fileno() < 0)

@@ -253,7 +253,8 @@ def test_one_id_of_two_owners_is_two_runs(play):
 
 def test_waiting_inputs_are_limited_in_bytes(play):
     async def scene(harness):
-        harness.settings, counted = Settings(max_queue=9, queue_bytes=40), []
+        counted: list[Any] = []
+        harness.settings = Settings(max_queue=9, queue_bytes=40)
         harness.budgets = Budgets.of(harness.settings)
         harness.dispatcher = harness.open_dispatcher("predict")
         harness.observer.rejected = counted.append

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,8 @@ from cog_adapt.server.service.heartbeat import HeartbeatWatch
 
 class Watched:
     def __init__(self, seconds):
-        self.signs, self.causes = 0, []
+        self.signs = 0
+        self.causes: list[Any] = []
         self.watch = HeartbeatWatch(seconds, lambda: self.signs, self.causes.append)
 
 

@@ -165,7 +165,12 @@ def test_a_defunct_one_is_tried_again_and_comes_back_by_itself(play, monkeypatch
         assert "RuntimeError" in process.crashes.last
         (tmp_path / "broken").unlink()
         seen = set()
-        await until(lambda: seen.add(process.state) or process.takes_work)
+
+        def is_there():
+            seen.add(process.state)
+            return process.takes_work
+
+        await until(is_there)
         assert seen == {"defunct", "ready"}
         assert listener.of_kind(SetupFailed) == []
 

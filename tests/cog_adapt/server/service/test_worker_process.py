@@ -50,9 +50,8 @@ def play(tmp_path, monkeypatch):
 
     def run(scene):
         async def story():
-            exits: list[Any]
-            reports: list[Any]
-            reports, exits = [], []
+            reports: list[Any] = []
+            exits: list[Any] = []
             config = replace(WorkerConfig("sample.py:Predictor"), prefix=new_prefix())
             process = WorkerProcess(config, reports.append, exits.append)
             try:
@@ -196,7 +195,8 @@ def test_a_process_whose_model_thread_ends_no_tick_is_killed_unless_the_tick_sai
     (tmp_path / "ticking.py").write_text(TICKING)
 
     async def story():
-        reports, exits = [], []
+        reports: list[Any] = []
+        exits: list[Any] = []
         config = WorkerConfig("ticking.py:Predictor", prefix=new_prefix(), hang_seconds=2)
         process = WorkerProcess(config, reports.append, exits.append)
         await until(lambda: any(isinstance(report, Ready) for report in reports))
