@@ -131,6 +131,8 @@ def read_examples(
 
 
 def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
+    if not isinstance(source, str | bytes) and len(source) > limits.max_examples:
+        raise _too_many(limits)
     text = source if isinstance(source, str | bytes) else json.dumps(source, default=str)
     content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(content) > limits.max_total_bytes:
@@ -145,6 +147,10 @@ def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
         raise InputError(f"no examples, the source is empty: {ACCEPTED}")
     _refuse_crowd(text, limits)
     return rows_of(text)
+
+
+def _too_many(limits: ExampleLimits) -> InputError:
+    return InputError(f"more than {limits.max_examples} examples: give fewer")
 
 
 def _refuse_crowd(text: str, limits: ExampleLimits) -> None:
@@ -167,7 +173,7 @@ def _read(
     """Yield each row with what it means, or with what is wrong with it."""
     for count, row in enumerate(rows):
         if count == limits.max_examples:
-            raise InputError(f"more than {limits.max_examples} examples: give fewer")
+            raise _too_many(limits)
         if isinstance(row, Fault):
             yield Row(row.place, {}), row
             continue

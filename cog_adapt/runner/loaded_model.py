@@ -135,15 +135,9 @@ class LoadedModel:
         adapter = Adapter(tensors, tuple(start.labels), start.recipe.method, self.digest)
         return Adaptation(adapter, report)
 
-    def start(
-        self,
-        examples: Sequence[Example],
-        recipe: Recipe,
-        begin: Adapter | None = None,
-        checkpoints: Checkpoints | None = None,
-    ) -> Start:
+    def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
-        return finished(self.starting(examples, recipe, begin, checkpoints))
+        return finished(self.starting(examples, recipe))
 
     def starting(
         self,
@@ -174,11 +168,8 @@ class LoadedModel:
             keep_every=checkpoints.every if checkpoints else 1,
         )
 
-    def start_adapter(self, labels: Sequence[str]) -> Adapter:
-        """Make the adapter of a label set without any training."""
-        return finished(self._starting_adapter(labels))
-
-    def _starting_adapter(self, labels: Sequence[str]) -> Generator[None, None, Adapter]:
+    def starting_adapter(self, labels: Sequence[str]) -> Generator[None, None, Adapter]:
+        """Make the adapter of a label set without any training, some labels a tick."""
         tensors = yield from label_tensors(self._phase, self.base, self.batch_size, labels)
         return Adapter(_moved(tensors, _CPU), tuple(labels), "start", self.digest)
 
@@ -196,9 +187,8 @@ class LoadedModel:
     ) -> Generator[None, None, dict[str, Tensor]]:
         if begin is not None:
             return _moved(self.checked(begin).tensors, self.precision.device)
-        own = start_tensors(self.template, self.task, recipe)
         rows = yield from label_tensors(self._phase, self.base, self.batch_size, labels, examples)
-        return own | rows
+        return start_tensors(self.template, self.task, recipe) | rows
 
     def _serving(self, query: Query) -> Generator[None, None, Served]:
         adapter, labels = query.adapter, query.labels
@@ -206,9 +196,9 @@ class LoadedModel:
             return self.served.get(adapter.id, lambda: self.checked(adapter))
         key = f"start/{tuple(labels)!r}"
         if key not in self.served:
-            made = yield from self._starting_adapter(labels)
-            self.served.get(key, lambda: made)
-        return self.served.get(key, lambda: self.start_adapter(labels))
+            made = yield from self.starting_adapter(labels)
+            return self.served.get(key, lambda: made)
+        return self.served.get(key, lambda: finished(self.starting_adapter(labels)))
 
     def _check_base(self) -> None:
         changes = self.census.changes(self.base)
