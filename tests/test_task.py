@@ -100,6 +100,11 @@ def test_a_label_is_scored_by_its_name(task, module):
     assert (vectors @ rows["head.weight"].T).argmax(-1).tolist() == [0, 1]
 
 
+def test_a_head_of_another_size_is_refused_in_words(task, module):
+    with pytest.raises(InputError, match="the adapter has 3 labels and a head of . rows. Use a"):
+        task.predict(module, task.encode(["a"]), ("x", "y", "z"), None)
+
+
 def test_long_texts_are_cut_at_128_tokens(task):
     assert task.encode(["word " * 500])["input_ids"].shape == (1, 128)
 

@@ -54,11 +54,11 @@ def read(request: Request) -> list[dict[str, str]]:
     check_scores(TASK, request, settle_labels(TASK, request, examples, None))
     if request.recipe.method.startswith("match:"):
         start_tensors(MODULE, TASK, request.recipe)
-    return [{"label": ""}] * len(request.inputs)
+    return [{"texts": str(len(request.inputs))}]
 
 
 async def answer(_runner: object, request: Request, _scope: object) -> Answer:
-    """Read, in a thread as `few_shot` does, and answer with empty labels."""
+    """Read, in a thread as `few_shot` does, and answer with the number of texts."""
     return Answer(await asyncio.to_thread(read, request))
 
 
@@ -66,12 +66,10 @@ class NoOp(predict.Predictor):
     """The shipped door with another `answer`."""
 
     def setup(self, weights: str | None = None) -> None:
-        """Load nothing."""
-        self.runner = None
+        """Load nothing, and let the door call the other `answer`."""
+        setattr(predict, "answer", answer)  # noqa: B010 - a name that `predict` only imports
+        self.runner: Any = None
 
     def healthcheck(self) -> bool:
         """Be well."""
         return True
-
-
-predict.answer = answer  # type: ignore[assignment]

@@ -54,14 +54,16 @@ class ExampleLimits:
     Attributes:
         max_examples: rows.
         max_total_bytes: of the source.
-        max_marks: brackets, commas and the like; a JSON list of nothing else is read in one go,
-            and nobody else is answered meanwhile.
+        max_brackets: opened by lists and objects; JSON is decoded in one go, in which nobody else
+            is answered.
+        max_marks: commas and lines, for the same reason.
         max_levels: of lists and objects in a row.
         max_characters: of an input that is a text; a task may allow fewer.
     """
 
     max_examples: int = 10_000
     max_total_bytes: int = 32 * 2**20
+    max_brackets: int = 50_000
     max_marks: int = 1_000_000
     max_levels: int = 32
     max_characters: int = 131_072
@@ -129,6 +131,8 @@ def read_examples(
 
 
 def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
+    if not isinstance(source, str | bytes) and len(source) > limits.max_examples:
+        raise _too_many(limits)
     text = source if isinstance(source, str | bytes) else json.dumps(source, default=str)
     content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(content) > limits.max_total_bytes:
@@ -145,12 +149,21 @@ def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
     return rows_of(text)
 
 
+def _too_many(limits: ExampleLimits) -> InputError:
+    return InputError(f"more than {limits.max_examples} examples: give fewer")
+
+
 def _refuse_crowd(text: str, limits: ExampleLimits) -> None:
-    for marks, name in (("{[", "brackets"), (",\t;", "commas"), ("\n", "lines")):
-        if sum(map(text.count, marks)) > limits.max_marks:
+    brackets, marks = limits.max_brackets, limits.max_marks
+    for each, name, most in (
+        ("{[", "brackets", brackets),
+        (",\t;", "commas", marks),
+        ("\n", "lines", marks),
+    ):
+        if sum(map(text.count, each)) > most:
             raise InputError(
-                f"the examples have more than {limits.max_marks:,} {name}: give fewer rows, "
-                "without the columns that are not used"
+                f"the examples have more than {most:,} {name}: give fewer rows, without the "
+                "columns that are not used"
             )
 
 
@@ -160,7 +173,7 @@ def _read(
     """Yield each row with what it means, or with what is wrong with it."""
     for count, row in enumerate(rows):
         if count == limits.max_examples:
-            raise InputError(f"more than {limits.max_examples} examples: give fewer")
+            raise _too_many(limits)
         if isinstance(row, Fault):
             yield Row(row.place, {}), row
             continue

@@ -149,15 +149,9 @@ class LoadedModel:
         recipe = replace(start.recipe, learning_rate=start.learning_rate)
         return Adaptation(adapter, report, recipe)
 
-    def start(
-        self,
-        examples: Sequence[Example],
-        recipe: Recipe,
-        begin: Adapter | None = None,
-        checkpoints: Checkpoints | None = None,
-    ) -> Start:
+    def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
-        return finished(self.starting(examples, recipe, begin, checkpoints))
+        return finished(self.starting(examples, recipe))
 
     def starting(
         self,
@@ -189,11 +183,8 @@ class LoadedModel:
             scales=begin.scales if begin else {},
         )
 
-    def start_adapter(self, labels: Sequence[str]) -> Adapter:
-        """Make the adapter of a label set without any training."""
-        return finished(self._starting_adapter(labels))
-
-    def _starting_adapter(self, labels: Sequence[str]) -> Generator[None, None, Adapter]:
+    def starting_adapter(self, labels: Sequence[str]) -> Generator[None, None, Adapter]:
+        """Make the adapter of a label set without any training, some labels a tick."""
         tensors = yield from label_tensors(self._phase, self.base, self.batch_size, labels)
         return Adapter(_moved(tensors, _CPU), tuple(labels), "start", self.digest)
 
@@ -222,9 +213,9 @@ class LoadedModel:
             return self.served.get(f"{query.owner}/{adapter.id}", lambda: self.checked(adapter))
         key = f"{query.owner}/start/{tuple(labels)!r}"
         if key not in self.served:
-            made = yield from self._starting_adapter(labels)
+            made = yield from self.starting_adapter(labels)
             return self.served.get(key, lambda: made)
-        return self.served.get(key, lambda: self.start_adapter(labels))
+        return self.served.get(key, lambda: finished(self.starting_adapter(labels)))
 
     def _check_base(self) -> None:
         changes = self.census.changes(self.base)

@@ -197,6 +197,12 @@ def _judge(content: bytes, job: Job) -> tuple[_Verdict, EncodedInputs | None]:
         )
     body = read_body(content, job.content_type, strict=job.strict)
     rest = msgspec.structs.replace(body, input=msgspec.Raw(b"{}"))
+    size = len(msgspec.json.encode(rest))
+    if size > LARGE_BYTES:
+        raise ShapeError(
+            f"The fields beside `input` take {size:,} bytes; at most {LARGE_BYTES:,} are allowed. "
+            "Shorten them."
+        )
     if not job.document:
         return _Verdict(rest, []), None
     try:

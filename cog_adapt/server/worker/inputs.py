@@ -17,6 +17,7 @@ from cog_adapt.server.schema.types import is_list, plain, union_members
 from cog_adapt.server.worker.data_urls import is_url
 
 _SHOWN = 80
+_FILES = ("path", "file")
 _InputType = Literal["path", "file", "secret", "int", "other"]
 
 
@@ -48,6 +49,7 @@ class InputReader:
         return [
             parameter.checked(value)
             for parameter, value in self._given(arguments)
+            if parameter.kind in _FILES  # a long list of texts is not looked through
             for value in (value if isinstance(value, list) else [value])
             if parameter.names_file(value)
         ]
@@ -61,6 +63,8 @@ class InputReader:
         """Convert the arguments to the types that run() wants."""
 
         def converted(parameter: _Parameter, value: Any) -> Any:  # noqa: ANN401 - any of JSON
+            if parameter.kind == "other":
+                return value  # also a long list, as it is
             if isinstance(value, list) and parameter.is_list:
                 return [converted(parameter, item) for item in value]
             if not parameter.names_file(value):
@@ -100,8 +104,8 @@ class _Parameter:
         return cls(parameter.name, kind, has_items, named or nullable, default if named else None)
 
     def names_file(self, value: object) -> bool:
-        """Return whether the value stands for a file; a default may also be a file itself."""
-        return self.kind in ("path", "file") and isinstance(value, str)
+        """Return whether the value stands for a file; a default may also be one itself."""
+        return self.kind in _FILES and isinstance(value, str)
 
     def checked(self, value: str) -> str:
         if is_url(value):

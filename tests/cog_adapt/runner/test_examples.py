@@ -213,8 +213,8 @@ def test_a_bad_item_is_refused_with_its_row_in_a_list_and_in_json_lines(item, pa
         ('{"text": NaN, "label": "c"}', ["NaN is not JSON"]),
         ('{"text": -Infinity, "label": "c"}', ["-Infinity is not JSON"]),
         ('{"text": ' + "1" * 5000 + ', "label": "c"}', ["too many digits"]),
-        ("[" * 100_000, ["nested too deep"]),
-        ('{"text":' * 100_000, ["nested too deep"]),
+        ("[" * 40_000, ["nested too deep"]),
+        ('{"text":' * 40_000, ["nested too deep"]),
     ],
 )
 def test_broken_json_is_refused_with_line_and_column(line, parts):
@@ -558,9 +558,9 @@ def test_any_string_gives_examples_or_an_input_error(source):
 
 ROW = '{"text": "a", "label": "b"}'
 HOSTILE = {
-    "a list of nothing": ("[" + "[]," * 9_000_000 + "1]", "more than 1,000,000 brackets"),
+    "a list of nothing": ("[" + "[]," * 9_000_000 + "1]", "more than 50,000 brackets"),
     "a list of numbers": ("[" + "1," * 9_000_000 + "1]", "more than 1,000,000 commas"),
-    "brackets alone": ("[" * 30_000_000, "more than 1,000,000 brackets"),
+    "brackets alone": ("[" * 30_000_000, "more than 50,000 brackets"),
     "lines alone": (f"{ROW}\n" + "\n" * 9_000_000, "more than 1,000,000 lines"),
     "a header of commas": ("," * 900_000, "900,001 columns, the limit is 1,000"),
     "a row of columns": (
@@ -569,7 +569,7 @@ HOSTILE = {
     ),
     "a nest": (f'[{{"text":{"[" * 33}{"]" * 33},"label":"b"}}]', "row 1: more than 32 levels"),
     "a nest as target": (f'[{{"text":1,"label":{"[" * 900}{"]" * 900}}}]', "more than 32 levels"),
-    "a nest in a line": (f"{ROW}\n" + '{"text":' + "[" * 99_999, "row 2: JSON nested too deep"),
+    "a nest in a line": (f"{ROW}\n" + '{"text":' + "[" * 40_000, "row 2: JSON nested too deep"),
     "a long text": (
         f'[{{"text":"{"a" * 131_073}","label":"b"}}]',
         "row 1: the input has 131,073 characters, the limit is 131,072: shorten it",
@@ -577,8 +577,8 @@ HOSTILE = {
     "a long field": ("text,label\n" + "a" * 131_073 + ",b", "row 2: broken CSV"),
     "an open quote": ('text,label\n"' + "a" * 9_000_000, "row 2: broken CSV"),
     "a long number": ('[{"text":"a","label":' + "9" * 5_000 + "}]", "too many digits"),
-    "rows": (f"{ROW}\n" * 500_000, "more than 10000 examples"),
-    "targets": (json.dumps({str(n): ["a"] for n in range(200_000)}), "more than 10000 examples"),
+    "rows": (f"{ROW}\n" * 40_000, "more than 10000 examples"),
+    "targets": (json.dumps({str(n): ["a"] for n in range(40_000)}), "more than 10000 examples"),
 }
 
 

@@ -17,6 +17,7 @@ from cog_adapt.runner import few_shot
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError, WeightsError
 from cog_adapt.runner.few_shot import answer, stream
+from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.storage import folder
@@ -150,7 +151,7 @@ def test_labels_that_one_goes_on_with_keep_their_rows_and_new_ones_begin_afresh(
     still = Recipe(max_steps=1, learning_rate=1e-8)
     done = ask(runner, examples=MORE, adapter=first.id, recipe=still)
     adapter = runner.store.get(done.adapter)
-    fresh = runner._model.start_adapter(adapter.labels).tensors["head.weight"]
+    fresh = finished(runner._model.starting_adapter(adapter.labels)).tensors["head.weight"]
     for row, label in enumerate(adapter.labels):
         known = label in first.labels
         own = first.tensors["head.weight"][first.labels.index(label)] if known else fresh[row]

@@ -244,7 +244,7 @@ def test_the_digest_is_of_the_weights():
 
 def test_labels_without_training_answer_by_the_start_tensors():
     model = load(Images())
-    start = model.start_adapter(("x", "y"))
+    start = finished(model.starting_adapter(("x", "y")))
     assert start.method == "start"
     assert start.tensors["head.weight"].shape == (2, 8)
     answers = drained(model.predicting(Query(inputs("images"), None, ("x", "y"))))

@@ -43,7 +43,7 @@ def test_targets_are_places_in_the_label_set_or_numbers():
         task.encode_targets([["a"]], ("a", "b"))
 
 
-@pytest.mark.parametrize("targets", [["cat", 1], [None, 1], [[1], [1, 2]], [{"a": 1}]])
+@pytest.mark.parametrize("targets", [["cat", 1], [None, 1], [[1], [1, 2]], [{"a": 1}], [10**400]])
 def test_targets_that_are_no_numbers_are_refused_with_what_to_do(targets):
     with pytest.raises(InputError, match="are no numbers: .* Send numbers, all of one shape, or"):
         Bare().encode_targets(targets, ())

@@ -102,6 +102,14 @@ def test_a_body_of_more_values_than_memory_holds_is_refused_before_it_is_decoded
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.parametrize("field", ["id", "webhook", "context", "webhook_events_filter"])
+def test_only_inputs_may_be_large(bodies, field):
+    values = {"context": {"a": "b" * 100_000}, "webhook_events_filter": ["start"] * 20_000}
+    content = json.dumps({field: values.get(field, "a" * 100_000)}).encode()
+    with pytest.raises(ShapeError, match="The fields beside `input` take 1.*; at most 65,536"):
+        read(bodies, content)
+
+
 def test_after_the_process_has_died_the_next_body_gets_another(bodies):
     small = b'{"input":{"texts":["a"]}}'
     read(bodies, small)
