@@ -80,7 +80,6 @@ def test_an_unknown_path_is_404(actions, method, path):
         ("OPTIONS", "/predictions", "POST"),
         ("POST", "/predictions/x", "PUT"),
         ("PATCH", "/predictions/x", "PUT"),
-        ("PATCH", "/predictions/x", "PUT"),
         ("GET", "/predictions/x/cancel", "POST"),
         ("PUT", "/predictions/x/cancel", "POST"),
         ("PUT", "/trainings", "POST"),
