@@ -9,11 +9,12 @@ import json
 import os
 import random
 import re
+from typing import Any
 
 import pytest
 
 from cog_adapt.server.middleware.keys import Key
-from cog_adapt.server.protocol import Finished, Kind, Log, Metric, Output
+from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, Log, Metric, Output, Run
 from tests.cog_adapt.server.api.site import Site
 
 STEPS = int(os.environ.get("OWNERS_WALK_STEPS", "400"))
@@ -112,7 +113,7 @@ class Walk:
         mark = f"mark-{actor.owner}-{self.marks}-" * self.random.choice([1, 1, 1, 6000])
         body = {"input": {"text": mark}, "retries": 1}
         if self.random.random() < 0.4:
-            body |= {"webhook": f"http://localhost:9/?mark={mark[:20]}-"}
+            body |= {"webhook": f"http://localhost:9/{mark[:20]}-?{mark[:20]}-"}
             body |= {"webhook_events_filter": ["completed"]}
         if self.random.random() < 0.3:
             await self.post(actor, noun, body, mark)
@@ -138,13 +139,15 @@ class Walk:
     async def finish(self, _actor):
         """End one that runs, with its own text in all that a run may say."""
         dispatcher = self.site.service.dispatchers[self.random.choice(["predict", "train"])]
-        lead = dispatcher.lead
+        lead: Any = dispatcher.lead
         if not lead.running:
             await asyncio.sleep(0.001)
             return
-        run_id, prediction = self.random.choice(list(lead.running.items()))
-        text = json.loads(prediction.request.input)["text"]
-        assert text.startswith(f"mark-{prediction.request.owner}-")
+        said: list[Any] = lead.process.said
+        runs = [run for run in said if isinstance(run, Run) and run.id in lead.running]
+        run = self.random.choice(runs)  # as the worker knows it
+        run_id, text = run.id, json.loads(run.input)["text"]
+        assert text.startswith(f"mark-{run.context[OWNER_KEY]}-")
         lead.on_report(Log(run_id, "stdout", f"{text}\n"))
         lead.on_report(Output(run_id, json.dumps(text).encode()))
         lead.on_report(Metric(run_id, "note", json.dumps(text[:40]).encode()))
@@ -152,6 +155,7 @@ class Walk:
             fails = self.random.random() < 0.3
             failed, well = Finished(run_id, "failed", error=text), Finished(run_id, "succeeded")
             lead.on_report(failed if fails else well)
+            said.remove(run)
 
     async def look(self, actor):
         noun, name, query = self.place(actor)
