@@ -5,6 +5,7 @@ database is needed, and one from before there was metadata is taken in.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
 
 _UNBOUNDED = Budgets(2**62, 2**62, 2**62, 2**62)
+_CLEANING_SECONDS = 60.0  # between looks at the age of all
 logger = logging.getLogger(__name__)
 
 
@@ -43,6 +45,7 @@ class AdapterStore:
         self._folder = Folder(folder)
         self._tiers = Tiers(self._folder, self._budgets, remote)
         self._known = KnownAdapters(self._folder, remote)
+        self._next_cleaning = 0.0
         for key, known in self._known.index.items():
             if self._folder.holds(key):
                 self._tiers.note(key, known.bytes)
@@ -53,7 +56,8 @@ class AdapterStore:
         Raises:
             StoreError: the disk, or its budget, is full; it is known while memory has it.
         """
-        self._remove_old()
+        if time.monotonic() >= self._next_cleaning:
+            self._remove_old()
         key = (place_of(owner), adapter.id)
         content = adapter.to_bytes()
         path, gone = self._tiers.write(key, adapter, content, self._known.index)
@@ -159,6 +163,7 @@ class AdapterStore:
 
     def _remove_old(self) -> None:
         """Remove what is expired, and what nobody used for long."""
+        self._next_cleaning = time.monotonic() + _CLEANING_SECONDS
         days = self._budgets.days
         oldest = (datetime.now(UTC) - timedelta(days=days)).isoformat() if days else ""
         for key, known in self._known.index.items():

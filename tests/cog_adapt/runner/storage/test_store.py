@@ -126,7 +126,8 @@ def test_expired_and_long_unused_ones_go_by_themselves(tmp_path):
     changed(store, adapters[2], used_at=LONG_AGO, pinned=True)
     with pytest.raises(AdapterNotFound):
         store.get(adapters[0].id, "ann")
-    store.put(adapter_of(9), "ann")
+    AdapterStore(tmp_path, budgets(days=90)).put(adapter_of(9), "ann")
+    assert not [*tmp_path.rglob(f"{adapters[1].id}*")]
     assert {*known_to(store)} == {each.id for each in (*adapters[2:], adapter_of(9))}
     assert not [*tmp_path.rglob(f"{adapters[0].id}*")]
 
