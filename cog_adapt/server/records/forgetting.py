@@ -5,6 +5,7 @@ overwritten; in PostgreSQL its pages are reused when it vacuums.
 """
 
 import contextlib
+import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -29,6 +30,7 @@ from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records
 
 YOUNG_SECONDS: Final = 2 * 3600.0  # a sweep removes what is older and unused
+MOST_REWRITTEN: Final = 64 * 2**20  # bytes of a database: some 0.2 s
 MOST_SEARCHED: Final = 1000  # large values that are looked through for what they mention
 _BLOB_LOCK: Final = 0x636F69  # any number but those of migrations and leases
 _TRIES: Final = 3
@@ -142,16 +144,38 @@ def _large(column: Any, others: list[ColumnElement[bool]]) -> Select[Any]:  # no
     return select(column).where(column.is_not(None), *others).limit(MOST_SEARCHED + 1)
 
 
-def overwrite_log(engine: Engine) -> bool:
-    """Empty SQLite's write-ahead log, which holds what pages were; return whether it is empty."""
+def overwrite(engine: Engine) -> bool:
+    """Rid SQLite's files of what rows left in them; return whether that is done.
+
+    `secure_delete` overwrites removed rows, but not the traces of those that moved between pages:
+    only a new file has none of them. A large one is left to the operator's VACUUM.
+    """
     if engine.dialect.name != "sqlite":
         return True
     with contextlib.closing(engine.raw_connection()) as connection:  # outside of any transaction
-        return any(_checkpoint(connection) for _ in range(_TRIES))
+        try:
+            is_new = _rewrite(connection)
+            return _empty_log(connection) and is_new
+        except sqlite3.OperationalError:  # another process writes for seconds
+            return False
 
 
-def _checkpoint(connection: PoolProxiedConnection) -> bool:
-    answer: Any = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    is_busy, *_ = answer.fetchone()
+def _rewrite(connection: PoolProxiedConnection) -> bool:
+    size = _ask(connection, "PRAGMA page_count") * _ask(connection, "PRAGMA page_size")
+    if size > MOST_REWRITTEN:
+        return False
+    connection.cursor().execute("VACUUM")
+    return True
+
+
+def _empty_log(connection: PoolProxiedConnection) -> bool:
+    """Empty the write-ahead log, which holds what pages were."""
+    return any(_ask(connection, "PRAGMA wal_checkpoint(TRUNCATE)") == 0 for _ in range(_TRIES))
+
+
+def _ask(connection: PoolProxiedConnection, question: str) -> int:
+    """Return the first number of an answer."""
+    answer: Any = connection.cursor().execute(question)
+    number, *_ = answer.fetchone()
     answer.close()
-    return not is_busy
+    return int(number)

@@ -25,7 +25,7 @@ from cog_adapt.server.records.forgetting import (
     find_forgotten,
     forget,
     is_mentioned,
-    overwrite_log,
+    overwrite,
     share_files,
 )
 from cog_adapt.server.records.queries import RecordQueries
@@ -134,9 +134,9 @@ class Records(RecordQueries):
         """
         chosen = Chosen(kind, owner, record_id)
         forgotten = await self._writer.call(partial(forget, chosen=chosen, blobs=self._blobs))
-        if forgotten.removed and not await self._reader.run(lambda _: overwrite_log(self._engine)):
+        if forgotten.removed and not await self._reader.run(lambda _: overwrite(self._engine)):
             _log.warning(
-                "the write-ahead log is in use; what was forgotten stays in it for a while"
+                "traces of what was forgotten stay in SQLite's files: they are large, or in use"
             )
         return forgotten
 

@@ -137,8 +137,8 @@ def test_the_owner_outlives_a_kill_of_the_server(flavour, launch, tmp_path):
 
     def outputs():
         found = {
-            name: second.get(f"/predictions/{name}", headers=bearer("ada-key")).json()
-            for name in wanted
+            name: second.get(f"/predictions/{name}", headers=bearer(key)).json()
+            for name, key in zip(wanted, KEYS, strict=True)
         }
         is_over = all(each["status"] in ("succeeded", "failed") for each in found.values())
         return {name: each.get("output") for name, each in found.items()} if is_over else None
