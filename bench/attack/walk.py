@@ -6,18 +6,17 @@ The server and everything that it is asked for are on the loopback interface, an
 import http.client
 import itertools
 import json
-import socket
 import statistics
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.attack import values
+from bench.attack.drips import dripping
 from bench.attack.watcher import Sample, watched
 from bench.report import Columns, Report, arguments
 from cog_adapt.command.local_server import local_server
@@ -124,42 +123,6 @@ def _send(address: str, key: str, attack: Attack) -> str:
         return f"{answer.status // 100}xx"
     finally:
         connection.close()
-
-
-@contextmanager
-def dripping(address: str, key: str, count: int) -> Iterator[Counter[str]]:
-    """Hold connections whose bodies come a byte at a time, in a few threads."""
-    ended = threading.Event()
-    host, _, port = address.partition(":")
-    head = (
-        f"POST /predictions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n"
-        "Content-Type: application/json\r\nContent-Length: 90000000\r\n\r\n"
-    ).encode()
-    sockets = [socket.create_connection((host, int(port))) for _ in range(count)]
-
-    def drip() -> None:
-        while not ended.wait(0.05):
-            for each in sockets:
-                _trickle(each)
-
-    for each in sockets:
-        each.sendall(head)
-    thread = threading.Thread(target=drip)
-    thread.start()
-    try:
-        yield Counter({"held": count})
-    finally:
-        ended.set()
-        thread.join()
-        for each in sockets:
-            each.close()
-
-
-def _trickle(connection: socket.socket) -> None:
-    try:
-        connection.send(b" ")
-    except OSError:
-        return  # refused meanwhile, as it should be
 
 
 def measure(sizes: Sizes) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import StoreError, WeightsError
 from cog_adapt.runner.gradient_step import GradientStep
+from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
 from cog_adapt.runner.training_state import (
     TrainingState,
@@ -25,7 +26,7 @@ def states_of(shape="caching", precision="fp32", **changes):
     states = []
     keeping = Checkpoints(load=lambda: None, save=states.append, every=2)
     recipe = Recipe("all", max_steps=4, batch_size=5, hold_out=0.3, learning_rate=0.02, **changes)
-    for _ in adapt(model.start(examples(shape, 18), recipe, None, keeping)):
+    for _ in adapt(finished(model.starting(examples(shape, 18), recipe, None, keeping))):
         pass
     return states
 
