@@ -125,22 +125,30 @@ def _send(address: str, key: str, attack: Attack) -> str:
         connection.close()
 
 
+Span = tuple[str, float, float, Counter[str]]
+"""What was done, from when to when, and how it was answered."""
+
+
 def measure(sizes: Sizes) -> list[dict[str, Any]]:
     """Return a row for each group of attacks."""
-    spans: list[tuple[str, float, float, Counter[str]]] = []
     with local_server("predict", {"COG_PREDICT_TYPE_STUB": DOOR, "BODY_SECONDS": "5"}) as server:
         address, key = server.url.removeprefix("http://"), server.key or ""
         document = _document(address, key)
         with watched(address, key) as samples:
-            time.sleep(3.0)
-            spans.append(("none", time.monotonic() - 2.0, time.monotonic(), Counter()))
-            for name, group in attacks(document, sizes).items():
-                spans.append((name, *_timed(address, key, group)))
-            began = time.monotonic()
-            with dripping(address, key, sizes.drips) as held:
-                time.sleep(sizes.drip_seconds)
-            spans.append(("drips", began, time.monotonic(), held))
+            spans = list(_spans(address, key, document, sizes))
     return [_row(*span, samples) for span in spans]
+
+
+def _spans(address: str, key: str, document: dict[str, Any], sizes: Sizes) -> Iterator[Span]:
+    """Carry out the attacks, one group after the other."""
+    time.sleep(3.0)
+    yield "none", time.monotonic() - 2.0, time.monotonic(), Counter()
+    for name, group in attacks(document, sizes).items():
+        yield name, *_timed(address, key, group)
+    began = time.monotonic()
+    with dripping(address, key, sizes.drips) as held:
+        time.sleep(sizes.drip_seconds)
+    yield "drips", began, time.monotonic(), held
 
 
 def _timed(address: str, key: str, group: Iterable[Attack]) -> tuple[float, float, Counter[str]]:
