@@ -6,18 +6,17 @@ The server and everything that it is asked for are on the loopback interface, an
 import http.client
 import itertools
 import json
-import socket
 import statistics
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.attack import values
+from bench.attack.drips import dripping
 from bench.attack.watcher import Sample, watched
 from bench.report import Columns, Report, arguments
 from cog_adapt.command.local_server import local_server
@@ -126,58 +125,30 @@ def _send(address: str, key: str, attack: Attack) -> str:
         connection.close()
 
 
-@contextmanager
-def dripping(address: str, key: str, count: int) -> Iterator[Counter[str]]:
-    """Hold connections whose bodies come a byte at a time, in a few threads."""
-    ended = threading.Event()
-    host, _, port = address.partition(":")
-    head = (
-        f"POST /predictions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n"
-        "Content-Type: application/json\r\nContent-Length: 90000000\r\n\r\n"
-    ).encode()
-    sockets = [socket.create_connection((host, int(port))) for _ in range(count)]
-
-    def drip() -> None:
-        while not ended.wait(0.05):
-            for each in sockets:
-                _trickle(each)
-
-    for each in sockets:
-        each.sendall(head)
-    thread = threading.Thread(target=drip)
-    thread.start()
-    try:
-        yield Counter({"held": count})
-    finally:
-        ended.set()
-        thread.join()
-        for each in sockets:
-            each.close()
-
-
-def _trickle(connection: socket.socket) -> None:
-    try:
-        connection.send(b" ")
-    except OSError:
-        return  # refused meanwhile, as it should be
+Span = tuple[str, float, float, Counter[str]]
+"""What was done, from when to when, and how it was answered."""
 
 
 def measure(sizes: Sizes) -> list[dict[str, Any]]:
     """Return a row for each group of attacks."""
-    spans: list[tuple[str, float, float, Counter[str]]] = []
     with local_server("predict", {"COG_PREDICT_TYPE_STUB": DOOR, "BODY_SECONDS": "5"}) as server:
         address, key = server.url.removeprefix("http://"), server.key or ""
         document = _document(address, key)
         with watched(address, key) as samples:
-            time.sleep(3.0)
-            spans.append(("none", time.monotonic() - 2.0, time.monotonic(), Counter()))
-            for name, group in attacks(document, sizes).items():
-                spans.append((name, *_timed(address, key, group)))
-            began = time.monotonic()
-            with dripping(address, key, sizes.drips) as held:
-                time.sleep(sizes.drip_seconds)
-            spans.append(("drips", began, time.monotonic(), held))
+            spans = list(_spans(address, key, document, sizes))
     return [_row(*span, samples) for span in spans]
+
+
+def _spans(address: str, key: str, document: dict[str, Any], sizes: Sizes) -> Iterator[Span]:
+    """Carry out the attacks, one group after the other."""
+    time.sleep(3.0)
+    yield "none", time.monotonic() - 2.0, time.monotonic(), Counter()
+    for name, group in attacks(document, sizes).items():
+        yield name, *_timed(address, key, group)
+    began = time.monotonic()
+    with dripping(address, key, sizes.drips) as held:
+        time.sleep(sizes.drip_seconds)
+    yield "drips", began, time.monotonic(), held
 
 
 def _timed(address: str, key: str, group: Iterable[Attack]) -> tuple[float, float, Counter[str]]:

@@ -218,8 +218,7 @@ class LoadedModel:
         return self.served.get(key, lambda: finished(self.starting_adapter(labels)))
 
     def _check_base(self) -> None:
-        changes = self.census.changes(self.base)
-        if changes:
+        if changes := self.census.changes(self.base):
             self.damage = tuple(changes)
             self._refuse_when_damaged()
 
