@@ -98,7 +98,7 @@ def loaded_by_peft(content, folder, x):
         return model.eval()(x)
 
 
-CONFIGS = {
+CONFIGS: dict[str, dict] = {
     "one alpha": {},
     "alpha and rank patterns": {
         "rank_pattern": {"conv1": 2, "layers.1": 3},
