@@ -14,7 +14,7 @@ from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.storage.budgets import Budgets
 from cog_adapt.runner.storage.folder import Folder
-from cog_adapt.runner.storage.index import Key, place_of
+from cog_adapt.runner.storage.index import Index, Key, place_of
 from cog_adapt.runner.storage.known import KnownAdapters, NextVersion, Watcher
 from cog_adapt.runner.storage.metadata import Made, Metadata
 from cog_adapt.runner.storage.remote import Remote
@@ -164,16 +164,20 @@ class AdapterStore:
     def _remove_old(self) -> None:
         """Remove what is expired, and what nobody used for long."""
         self._next_cleaning = time.monotonic() + _CLEANING_SECONDS
-        days = self._budgets.days
-        oldest = (datetime.now(UTC) - timedelta(days=days)).isoformat() if days else ""
-        for key, known in self._known.index.items():
-            if known.is_expired() or (not known.is_kept and known.used_at < oldest):
-                self._remove_one(key)
+        for key in _old(self._known.index, self._budgets.days):
+            try:
+                self._tiers.forget(key)
+            except StoreError as error:
+                logger.warning("adapter %s is over its time, and stays: %s", key[1], error)
+                continue
+            self._known.forget(key)
 
-    def _remove_one(self, key: Key) -> None:
-        try:
-            self._tiers.forget(key)
-        except StoreError as error:
-            logger.warning("adapter %s is over its time, and stays: %s", key[1], error)
-            return
-        self._known.forget(key)
+
+def _old(index: Index, days: int) -> list[Key]:
+    """Find what is expired, and what nobody used for so many days; 0: for ever."""
+    oldest = (datetime.now(UTC) - timedelta(days=days)).isoformat() if days else ""
+    return [
+        key
+        for key, known in index.items()
+        if known.is_expired() or (not known.is_kept and known.used_at < oldest)
+    ]
