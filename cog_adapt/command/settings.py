@@ -70,7 +70,7 @@ def _table(rows: Iterator[Row]) -> str:
 
 
 def _shown(default: object) -> str:
-    if default is None or default == ():
+    if default is None or default in ((), ""):
         return "–"
     return f"`{int(default) if isinstance(default, bool) else default}`"
 
@@ -101,7 +101,7 @@ def _allowed_by_runner(name: str, default: object) -> str:
 
     if isinstance(default, Path):
         return _WORDS[Path]
-    wrong = 0 if isinstance(default, int) else "?"
+    wrong = -1 if isinstance(default, int) else "?"
     try:
         RunnerSettings(**{name: wrong})  # type: ignore[arg-type]
     except ConfigError as error:

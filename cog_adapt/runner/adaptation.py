@@ -74,7 +74,7 @@ class _Run:
         resume = start.resume
         tensors = resume.tensors if resume else start.tensors
         moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
-        replica = training_replica(start.template, moved)
+        replica = training_replica(start.template, moved, start.scales)
         training = modules_in_training(replica)
         if recipe.checkpointing:
             recompute_blocks(replica)

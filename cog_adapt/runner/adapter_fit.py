@@ -8,8 +8,11 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import WeightsError
-from cog_adapt.runner.lora import LORA_A, LORA_B
+from cog_adapt.runner.lora import LORA_A, LORA_B, pair_shapes
 from cog_adapt.runner.replicas import weights_buffers
+
+_MOST_SCALE = 1e6
+_SHOWN = 80
 
 
 def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> None:
@@ -41,6 +44,13 @@ def check_fits(adapter: Adapter, base: str, template: nn.Module, head: str) -> N
             raise WeightsError(
                 f"adapter {adapter.id} cannot be used: tensor {name} {problem}. Use a file that "
                 "was made with this version of the model, unchanged."
+            )
+    for path, scale in adapter.scales.items():
+        problem = _scale_problem(path, scale, adapter)
+        if problem:
+            raise WeightsError(
+                f"adapter {adapter.id} cannot be used: the scale of {path!r} {problem}; it is a "
+                f"number up to {_MOST_SCALE:,.0f}. Use a file that nobody changed."
             )
 
 
@@ -85,16 +95,28 @@ def _master_dtype(own: Tensor) -> torch.dtype:
 def _lora_problem(name: str, tensor: Tensor, adapter: Adapter, model: _Model) -> str | None:
     path, _, leaf = name.rpartition(".")
     layer = model.layers.get(path)
-    if type(layer) is not nn.Linear:
-        return f"adapts {path!r}, which is no linear layer"
+    if pair_shapes(layer, 0) is None:
+        return f"adapts {path!r}, which is no linear layer and no convolution"
     other = adapter.tensors.get(f"{path}.{LORA_B if leaf == LORA_A else LORA_A}")
-    if other is None or other.dim() != 2 or tensor.dim() != 2:
+    if other is None or other.dim() < 2 or tensor.dim() != other.dim():
         return "lacks the other half of its pair, or one of them is no matrix"
+    if 0 in (*tensor.shape, *other.shape):
+        return "has no entries, or the other half of its pair has none"
     if tensor.dtype is not torch.float32:
         return f"is {tensor.dtype}, not float32"
-    if leaf == LORA_A:
-        return _shape_problem(tensor, (other.shape[1], layer.in_features))
-    return _shape_problem(tensor, (layer.out_features, other.shape[0]))
+    shapes = pair_shapes(layer, (tensor if leaf == LORA_A else other).shape[0])
+    if shapes is None:
+        return "has a rank that the convolution's groups do not divide"
+    return _shape_problem(tensor, shapes[0] if leaf == LORA_A else shapes[1])
+
+
+def _scale_problem(path: str, scale: object, adapter: Adapter) -> str | None:
+    """Return the fault of one pair's scale, or None."""
+    if f"{path}.{LORA_A}" not in adapter.tensors:
+        return "belongs to no pair"
+    if isinstance(scale, int | float) and abs(scale) <= _MOST_SCALE:
+        return None
+    return f"is {repr(scale)[:_SHOWN]}"
 
 
 def _shape_problem(tensor: Tensor, wanted: tuple[int, ...]) -> str | None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from cog_adapt.runner.errors import WeightsError
 from cog_adapt.runner.files import read_bytes, write_whole
 from cog_adapt.runner.lora import LORA_A
 
-_FORMAT = "cog-adapt/1"
+FORMAT = "cog-adapt/1"
 _TIMEOUT_SECONDS = 30
 _SHOWN = 80
 MOST_ADAPTER_BYTES = 512 * 2**20  # of a file that somebody sends
@@ -37,12 +37,14 @@ class Adapter:
         labels: the label set, in the order of a head's rows; () for tasks without labels.
         method: the recipe's method, or `start` for a label set without training.
         base: digest of the base's weights (`base_digest`).
+        scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
     """
 
     tensors: Mapping[str, Tensor]
     labels: tuple[str, ...]
     method: str
     base: str
+    scales: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
@@ -64,9 +66,14 @@ class Adapter:
         """Return the adapter as a safetensors file."""
         tensors = {name: self.tensors[name].contiguous() for name in sorted(self.tensors)}
         # one metadata entry: safetensors writes several in no fixed order, and the id is a digest
+        return save(tensors, {FORMAT: self.header})  # type: ignore[no-any-return]
+
+    @property
+    def header(self) -> str:
+        """What its file says beside the tensors, as JSON."""
         header = {"labels": self.labels, "method": self.method, "base": self.base}
-        metadata = {_FORMAT: json.dumps(header, sort_keys=True)}
-        return save(tensors, metadata)  # type: ignore[no-any-return]
+        scales = {"scales": dict(self.scales)} if self.scales else {}
+        return json.dumps(header | scales, sort_keys=True)
 
 
 def load_adapter(path: Path) -> Adapter:
@@ -114,17 +121,40 @@ def adapter_from_bytes(content: bytes, name: str) -> Adapter:
         WeightsError: it is no safetensors file, or no adapter.
     """
     try:
-        tensors = load(content)
-        length = int.from_bytes(content[:8], "little")
-        header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][_FORMAT])
-        return Adapter(tensors, tuple(header["labels"]), header["method"], header["base"])
-    except SafetensorError as error:
-        raise WeightsError(f"{name} is no safetensors file: {error}. Send one.") from error
-    except (KeyError, TypeError, ValueError) as error:
+        tensors = load_tensors(content, name)
+        header = json.loads(metadata_of(content)[FORMAT])
+        labels, (method, base) = (
+            _texts(header["labels"]),
+            _texts([header["method"], header["base"]]),
+        )
+        return Adapter(tensors, labels, method, base, dict(header.get("scales", {})))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WeightsError(
-            f"{name} holds no adapter: its metadata lacks a sound {_FORMAT!r} entry. Use a file "
+            f"{name} holds no adapter: its metadata lacks a sound {FORMAT!r} entry. Use a file "
             "that train.py or save_adapter wrote."
         ) from error
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError("these are no texts")
+    return tuple(values)
+
+
+def load_tensors(content: bytes, name: str) -> dict[str, Tensor]:
+    """Read the tensors of a safetensors file's content (WeightsError where it is none)."""
+    try:
+        tensors: dict[str, Tensor] = load(content)
+    except SafetensorError as error:
+        raise WeightsError(f"{name} is no safetensors file: {error}. Send one.") from error
+    return tensors
+
+
+def metadata_of(content: bytes) -> dict[str, str]:
+    """Return the metadata of a sound safetensors file's content."""
+    length = int.from_bytes(content[:8], "little")
+    metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return metadata
 
 
 def read_adapter(path: Path) -> Adapter:
@@ -148,7 +178,7 @@ def header_of(path: Path) -> tuple[dict[str, Any], int]:
         content = file.read(min(length, _MOST_HEADER_BYTES))
     try:
         whole = json.loads(content)
-        header = json.loads(whole.pop("__metadata__")[_FORMAT])
+        header = json.loads(whole.pop("__metadata__")[FORMAT])
         labels, texts = header["labels"], (header["method"], header["base"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WeightsError(f"{path.name} is no adapter's file: {error}.") from error

@@ -72,15 +72,16 @@ class RunnerSettings:
         serve_mode: how inference runs; `no_grad` for models that keep tensors between calls.
         batch_size: inputs per inference tick.
         served_adapters: adapters kept ready on the device; the longest unused goes first.
-        served_adapter_bytes: of their tensors; 0: an eighth of the device's memory.
+        served_adapter_bytes: bytes of the adapters that are kept ready on the device; 0: an eighth
+            of its memory.
         weights_dir: where adapters and checkpoints are stored.
-        adapter_memory_bytes: of adapters in memory; 0: an eighth of the machine's memory.
-        adapter_owner_memory_bytes: of them, those of one owner; 0: half.
-        adapter_disk_bytes: of adapters on disk; 0: a quarter of the disk.
-        adapter_owner_disk_bytes: of them, those of one owner; 0: half.
-        adapter_days: after which an unused adapter goes, unless it is pinned or has a name; 0:
-            never.
-        adapter_store: a URL of fsspec, where what the disk lets go stays; "": nowhere.
+        adapter_memory_bytes: bytes of adapters in memory; 0: an eighth of the machine's.
+        adapter_owner_memory_bytes: bytes of one owner's adapters in memory; 0: half of all.
+        adapter_disk_bytes: bytes of adapters on disk; 0: a quarter of the disk.
+        adapter_owner_disk_bytes: bytes of one owner's adapters on disk; 0: half of all.
+        adapter_days: days after which an unused adapter goes, unless it is pinned or has a name;
+            0: never.
+        adapter_store: URL for fsspec, where what the disk lets go stays; empty: nowhere.
     """
 
     device: str = "auto"
@@ -104,13 +105,12 @@ class RunnerSettings:
             _refuse("PRECISION", self.precision, f"auto, {', '.join(PRECISIONS)}")
         if self.serve_mode not in ("inference_mode", "no_grad"):
             _refuse("SERVE_MODE", self.serve_mode, "inference_mode or no_grad")
-        if self.batch_size < 1:
-            _refuse("BATCH_SIZE", self.batch_size, "a whole number from 1")
-        if self.served_adapters < 1:
-            _refuse("SERVED_ADAPTERS", self.served_adapters, "a whole number from 1")
-        for name in _ADAPTER_NUMBERS:
-            if getattr(self, name) < 0:
-                _refuse(name.upper(), getattr(self, name), "a whole number from 0")
+        if self.adapter_store and not re.match(r"[a-z][a-z0-9+.-]*://.", self.adapter_store):
+            _refuse("ADAPTER_STORE", self.adapter_store, "a URL such as s3://bucket/folder")
+        least = dict.fromkeys(_ADAPTER_NUMBERS, 0) | {"batch_size": 1, "served_adapters": 1}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                _refuse(name.upper(), getattr(self, name), f"a whole number from {number}")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "RunnerSettings":

@@ -76,7 +76,7 @@ class ServedAdapters:
         tensors = {n: t.to(self._precision.device) for n, t in adapter.tensors.items()}
         while self._served and self._is_full(adapter.nbytes):
             self._drop(next(iter(self._served)))
-        replica = serving_replica(self._template, tensors)
+        replica = serving_replica(self._template, tensors, adapter.scales)
         self._served[key] = Served(replica, adapter.labels, adapter.id, adapter.nbytes)
         self.bytes += adapter.nbytes
         return self._served[key]

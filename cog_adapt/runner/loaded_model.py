@@ -140,7 +140,9 @@ class LoadedModel:
             raise refusal from error
         finally:
             self._check_base()
-        adapter = Adapter(tensors, tuple(start.labels), start.recipe.method, self.digest)
+        adapter = Adapter(
+            tensors, tuple(start.labels), start.recipe.method, self.digest, start.scales
+        )
         recipe = replace(start.recipe, learning_rate=start.learning_rate)
         return Adaptation(adapter, report, recipe)
 
@@ -171,6 +173,7 @@ class LoadedModel:
             resume=checkpoints.load() if checkpoints else None,
             keep=checkpoints.save if checkpoints else None,
             keep_every=checkpoints.every if checkpoints else 1,
+            scales=begin.scales if begin else {},
         )
 
     def start_adapter(self, labels: Sequence[str]) -> Adapter:

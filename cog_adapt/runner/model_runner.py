@@ -21,6 +21,7 @@ from cog_adapt.runner.selftest import SelfTestReport, run_self_test
 from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.known import Watcher
+from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
@@ -91,7 +92,9 @@ class ModelRunner:
     @property
     def adapters(self) -> Adapters:
         """The adapters of all owners, for a server's routes."""
-        return Adapters(self.store, self._model.checked)
+        model, labels = self._model, tuple(self.task.labels(()))
+        peft = PeftFormat(model.template, model.digest, self.task.head, labels)
+        return Adapters(self.store, model.checked, peft)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""

@@ -8,16 +8,18 @@ knows no task, no recipe and no optimizer.
 
 import copy
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from cog_adapt.runner.errors import SetupError, WeightsError
-from cog_adapt.runner.lora import LORA_A, LORA_B, wrap_linear
+from cog_adapt.runner.lora import LORA_A, LORA_B, SCALE, wrap_layer
 from cog_adapt.runner.modes import put_in_eval, run_setup
 
 Tensors = dict[str, Tensor]
+NO_SCALES: Mapping[str, float] = MappingProxyType({})
 _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
@@ -48,14 +50,21 @@ def make_template(base: nn.Module) -> nn.Module:
     return run_setup(_copy, base, {})
 
 
-def training_replica(template: nn.Module, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """Make a replica whose parameters named in `tensors` are float32 copies that require grad."""
-    return run_setup(_replica, template, tensors, _trained)
+def training_replica(
+    template: nn.Module, tensors: Mapping[str, Tensor], scales: Mapping[str, float] = NO_SCALES
+) -> nn.Module:
+    """Make a replica whose parameters named in `tensors` are float32 copies that require grad.
+
+    `scales` are those of LoRA pairs, by layer, where they are not `lora.SCALE`.
+    """
+    return run_setup(_replica, template, tensors, _trained, scales)
 
 
-def serving_replica(template: nn.Module, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """Make a frozen replica in eval mode that holds `tensors`."""
-    replica = run_setup(_replica, template, tensors, _frozen)
+def serving_replica(
+    template: nn.Module, tensors: Mapping[str, Tensor], scales: Mapping[str, float] = NO_SCALES
+) -> nn.Module:
+    """Make a frozen replica in eval mode that holds `tensors`; `scales` as in training."""
+    replica = run_setup(_replica, template, tensors, _frozen, scales)
     freeze(replica)
     return replica
 
@@ -64,6 +73,7 @@ def _replica(
     template: nn.Module,
     tensors: Mapping[str, Tensor],
     make: Callable[[Tensor], nn.Parameter],
+    scales: Mapping[str, float],
 ) -> nn.Module:
     parameters = dict(template.named_parameters(remove_duplicate=False))
     buffers = dict(template.named_buffers(remove_duplicate=False))
@@ -73,7 +83,7 @@ def _replica(
         if name in buffers:
             _owner(replica, name)._buffers[_leaf(name)] = tensor.detach().clone()
         elif name not in parameters:
-            _join(replica, name, make(tensor))
+            _join(replica, name, make(tensor), scales)
     return replica
 
 
@@ -91,10 +101,12 @@ def _copy(module: nn.Module, swaps: Mapping[int, nn.Parameter]) -> nn.Module:
         ) from error
 
 
-def _join(replica: nn.Module, name: str, parameter: nn.Parameter) -> None:
+def _join(
+    replica: nn.Module, name: str, parameter: nn.Parameter, scales: Mapping[str, float]
+) -> None:
     """Register a parameter that the template does not have."""
     if _leaf(name) in (LORA_A, LORA_B):
-        wrap_linear(_owner(replica, name))
+        wrap_layer(_owner(replica, name), scales.get(name.rpartition(".")[0], SCALE))
     _owner(replica, name).register_parameter(_leaf(name), parameter)
 
 

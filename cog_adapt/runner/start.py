@@ -1,7 +1,7 @@
 """What an adaptation begins with; the self-test begins with the same."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ class Start:
         labels: the label set of `examples`.
         learning_rate: the peak rate; it falls linearly to zero at `recipe.max_steps`.
         resume: the state of an earlier run of the same start, or None.
+        scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
         keep: called with the state after every step that `keep_every` divides.
     """
 
@@ -36,6 +37,7 @@ class Start:
     resume: TrainingState | None = None
     keep: Callable[[TrainingState], None] | None = None
     keep_every: int = 50
+    scales: Mapping[str, float] = field(default_factory=dict)
 
 
 def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:

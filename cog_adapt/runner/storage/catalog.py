@@ -3,6 +3,7 @@
 Every method may be called on any thread, also while predictions run.
 """
 
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.files import write_whole
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.known import Watcher
+from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 
 FORMATS = ("safetensors", "peft")
@@ -24,11 +26,15 @@ class Adapters:
     Args:
         store: where they are.
         check: returns an adapter that fits the runner's base, and refuses others (WeightsError).
+        peft: PEFT's format for that base.
     """
 
-    def __init__(self, store: AdapterStore, check: Callable[[Adapter], Adapter]) -> None:
+    def __init__(
+        self, store: AdapterStore, check: Callable[[Adapter], Adapter], peft: PeftFormat
+    ) -> None:
         self._store = store
         self._check = check
+        self._peft = peft
 
     def describe(self, owner: str | None) -> list[dict[str, Any]]:
         """Return the metadata of an owner's adapters, oldest first; None: of all owners'."""
@@ -48,8 +54,9 @@ class Adapters:
                 f"format is {repr(format)[:_SHOWN]}; allowed: {', '.join(FORMATS)}. Choose one."
             )
         adapter = self._store.peek(adapter_id, owner)
-        path = folder / f"{adapter.id}.safetensors"
-        write_whole(path, adapter.to_bytes())
+        is_peft = format == "peft"
+        path = folder / f"{adapter.id}.{'zip' if is_peft else 'safetensors'}"
+        write_whole(path, self._peft.write(adapter) if is_peft else adapter.to_bytes())
         return path
 
     def take(self, owner: str, path: Path) -> dict[str, Any]:
@@ -60,7 +67,8 @@ class Adapters:
             StoreError: the disk, or its budget, is full.
         """
         try:
-            adapter = self._check(read_adapter(path))
+            is_peft = zipfile.is_zipfile(path)
+            adapter = self._check(self._peft.read(path) if is_peft else read_adapter(path))
         except WeightsError as error:
             raise InputError(str(error)) from error
         self._store.put(adapter, owner)

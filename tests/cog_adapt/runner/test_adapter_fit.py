@@ -95,3 +95,45 @@ def test_spectral_norms_vectors_belong_to_its_weight(adapter, template):
     check_fits(replace(adapter, tensors=tensors), BASE, template, HEAD)
     with pytest.raises(WeightsError, match=r"shape \(5,\), not \(6,\)"):
         check_fits(replace(adapter, tensors={name: torch.ones(5)}), BASE, template, HEAD)
+
+
+@pytest.fixture
+def convolution(template, adapter):
+    template["conv"] = nn.Conv2d(4, 6, 3, groups=2)
+    pair = {"conv.lora_a": torch.ones(4, 4, 3, 3), "conv.lora_b": torch.ones(6, 2, 1, 1)}
+    return replace(adapter, tensors={**adapter.tensors, **pair}, scales={"conv": 0.5})
+
+
+def test_a_pair_of_a_convolution_fits(convolution, template):
+    check_fits(convolution, BASE, template, HEAD)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "reason"),
+    [
+        ((3, 4, 3, 3), (6, 2, 1, 1), "groups do not divide"),
+        ((4, 2, 3, 3), (6, 2, 1, 1), r"shape \(4, 2, 3, 3\), not \(4, 4, 3, 3\)"),
+        ((4, 4, 3, 3), (6, 4, 1, 1), r"shape \(6, 4, 1, 1\), not \(6, 2, 1, 1\)"),
+        ((4, 4), (6, 2, 1, 1), "no matrix"),
+        ((0, 4, 3, 3), (6, 0, 1, 1), "has no entries"),
+    ],
+)
+def test_a_pair_that_does_not_fit_its_convolution_is_refused(convolution, template, a, b, reason):
+    pair = {"conv.lora_a": torch.ones(a), "conv.lora_b": torch.ones(b)}
+    wrong = replace(convolution, tensors={**convolution.tensors, **pair})
+    with pytest.raises(WeightsError, match=rf"conv.lora_. .*{reason}"):
+        check_fits(wrong, BASE, template, HEAD)
+
+
+@pytest.mark.parametrize(
+    ("scales", "reason"),
+    [
+        ({"norm": 1.0}, "the scale of 'norm' belongs to no pair"),
+        ({"query": float("nan")}, "the scale of 'query' is nan"),
+        ({"query": 1e9}, "the scale of 'query' is 1000000000.0; it is a number up to 1,000,000"),
+        ({"query": "2"}, "the scale of 'query' is '2'"),
+    ],
+)
+def test_a_scale_that_is_no_number_of_a_pair_is_refused(adapter, template, scales, reason):
+    with pytest.raises(WeightsError, match=reason):
+        check_fits(replace(adapter, scales=scales), BASE, template, HEAD)

@@ -142,3 +142,29 @@ def test_a_bases_digest_does_not_depend_on_where_it_lies():
     values = torch.randn(6, generator=torch.Generator().manual_seed(0))
     moved = torch.zeros(7)[1:].copy_(values)
     assert base_digest({"a": moved}) == base_digest({"a": values})
+
+
+def test_scales_of_pairs_are_in_the_file_and_change_the_id_only_where_there_are_any():
+    plain = Adapter({"x.lora_a": torch.ones(1)}, ("a",), "lora", "0" * 16)
+    scaled = replace(plain, scales={"x": 0.5})
+    assert adapter_from_bytes(scaled.to_bytes(), "x").scales == {"x": 0.5}
+    assert adapter_from_bytes(plain.to_bytes(), "x").scales == {}
+    assert "scales" not in plain.header
+    assert scaled.id != plain.id
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"labels": "ab", "method": "m", "base": "b"}',
+        "[]",
+        "3",
+        '{"labels": [["a"]], "method": "m", "base": "b"}',
+        '{"labels": [], "method": 1, "base": "b"}',
+        '{"labels": [], "method": "m", "base": "b", "scales": 3}',
+    ],
+)
+def test_a_header_of_other_types_is_refused(header):
+    content = save({"x": torch.ones(1)}, {"cog-adapt/1": header})
+    with pytest.raises(WeightsError, match="holds no adapter"):
+        adapter_from_bytes(content, "the file")

@@ -18,9 +18,17 @@ def test_settings_are_read_from_the_environment():
         "BATCH_SIZE": "7",
         "SERVED_ADAPTERS": "3",
         "WEIGHTS_DIR": "/tmp/w",
+        "ADAPTER_MEMORY_BYTES": "10",
+        "ADAPTER_OWNER_MEMORY_BYTES": "11",
+        "ADAPTER_DISK_BYTES": "12",
+        "ADAPTER_OWNER_DISK_BYTES": "13",
+        "ADAPTER_DAYS": "14",
+        "ADAPTER_STORE": "s3://bucket/folder",
+        "SERVED_ADAPTER_BYTES": "15",
     }
     settings = RunnerSettings.from_environment(environment)
-    assert settings == RunnerSettings("cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"))
+    adapters = (10, 11, 12, 13, 14, "s3://bucket/folder", 15)
+    assert settings == RunnerSettings("cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"), *adapters)
 
 
 def test_what_is_absent_or_empty_keeps_its_default():
@@ -39,6 +47,13 @@ def test_what_is_absent_or_empty_keeps_its_default():
         ("BATCH_SIZE", "many"),
         ("BATCH_SIZE", "1.5"),
         ("SERVED_ADAPTERS", "-1"),
+        ("SERVED_ADAPTER_BYTES", "-1"),
+        ("ADAPTER_MEMORY_BYTES", "much"),
+        ("ADAPTER_OWNER_MEMORY_BYTES", "-1"),
+        ("ADAPTER_DISK_BYTES", "1.5"),
+        ("ADAPTER_OWNER_DISK_BYTES", "-1"),
+        ("ADAPTER_DAYS", "-1"),
+        ("ADAPTER_STORE", "bucket"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_its_name(name, value):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from cog_adapt.runner.lora import LORA_A, LORA_B, LoRALinear, lora_tensors, wrap_linear
+from cog_adapt.runner.lora import LORA_A, LORA_B, LoRALinear, lora_tensors, wrap_layer
 
 peft = pytest.importorskip("peft", reason="peft is not installed")
 
@@ -18,7 +18,7 @@ def linear(bias=True):
 
 
 def ours(layer, a, b):
-    wrap_linear(layer)
+    wrap_layer(layer)
     layer.register_parameter(LORA_A, nn.Parameter(a.clone()))
     layer.register_parameter(LORA_B, nn.Parameter(b.clone()))
     return layer
@@ -91,8 +91,8 @@ def test_a_bfloat16_layer_answers_in_bfloat16_and_its_pair_trains_in_float32():
 def test_wrapping_keeps_names_and_weights_and_may_be_done_twice():
     layer = linear()
     weight = layer.weight
-    wrap_linear(layer)
-    wrap_linear(layer)
+    wrap_layer(layer)
+    wrap_layer(layer)
     assert type(layer) is LoRALinear
     assert layer.weight is weight
     assert set(dict(layer.named_parameters())) == {"weight", "bias"}

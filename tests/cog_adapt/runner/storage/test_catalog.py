@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from torch import nn
 
 from cog_adapt.runner.adapters import load_adapter
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.metadata import Made
+from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.models import Letters, examples
 from tests.cog_adapt.runner.storage.made import adapter_of
@@ -27,7 +29,12 @@ def store(tmp_path):
 
 @pytest.fixture
 def adapters(store):
-    return Adapters(store, lambda adapter: adapter)
+    return adapters_of(store)
+
+
+def adapters_of(store):
+    peft = PeftFormat(nn.ModuleDict({"head": nn.Linear(3, 2, bias=False)}), "0" * 16, r"head\..*")
+    return Adapters(store, lambda adapter: adapter, peft)
 
 
 def put(store, number, owner="ann", **made):
@@ -88,7 +95,7 @@ def test_a_version_is_never_given_twice(store, adapters, tmp_path):
     adapters.change("ann", first, {"name": "support"})
     adapters.change("ann", second, {"name": "support"})
     adapters.remove("ann", second)
-    again = Adapters(AdapterStore(tmp_path / "adapters"), lambda adapter: adapter)
+    again = adapters_of(AdapterStore(tmp_path / "adapters"))
     assert again.change("ann", third, {"name": "support"})["version"] == 3
 
 
@@ -165,6 +172,13 @@ def test_a_taken_file_is_the_takers(store, adapters, tmp_path):
     assert taken["owner"] == "bob"
     assert taken["labels"] == ["a", "b"]
     assert store.get(taken["id"], "bob").id == taken["id"]
+
+
+def test_pefts_format_goes_out_and_comes_in(store, adapters, tmp_path):
+    known = put(store, 1)
+    path = adapters.export("ann", known, "peft", tmp_path)
+    assert path.name == f"{known}.zip"
+    assert adapters.take("bob", path)["id"] == known
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04nothing"])

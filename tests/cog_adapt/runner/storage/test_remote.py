@@ -6,7 +6,6 @@ import pytest
 
 from cog_adapt.runner.errors import ConfigError, StoreError, WeightsError
 from cog_adapt.runner.storage.budgets import Budgets
-from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.metadata import Made, Metadata
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
@@ -103,7 +102,7 @@ def test_what_the_disk_lets_go_comes_back_by_itself(tmp_path, url):
 def test_an_empty_machine_knows_the_adapters_of_another(tmp_path, url):
     first, adapter = store_at(tmp_path / "one", url), adapter_of(1)
     first.put(adapter, "ann")
-    Adapters(first, lambda each: each).change("ann", adapter.id, {"name": "support"})
+    first.change(adapter.id, "ann", lambda known, _: replace(known, name="support", version=1))
     second = store_at(tmp_path / "two", url)
     assert second.get("support", "ann").id == adapter.id
     assert [known.name for known in store_at(tmp_path / "three", url).describe(None)] == ["support"]

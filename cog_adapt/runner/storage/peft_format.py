@@ -1,0 +1,204 @@
+"""PEFT's format: an adapter as a .zip of `adapter_config.json` and `adapter_model.safetensors`.
+
+What is written, `peft.PeftModel.from_pretrained` loads; what PEFT trained, is read. The numbers
+that the model then gives are the same. Pickles are never read.
+"""
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from cog_adapt.runner.adapters import (
+    FORMAT,
+    MOST_ADAPTER_BYTES,
+    Adapter,
+    load_tensors,
+    metadata_of,
+)
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.lora import LORA_A, LORA_B, SCALE
+from cog_adapt.runner.storage.peft_config import read_config, read_scales, written_config
+
+CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
+_PREFIX = "base_model.model."
+_LEAVES = {LORA_A: "lora_A.weight", LORA_B: "lora_B.weight"}
+_METHODS = ("lora", "head", "start")
+_MOST_CONFIG_BYTES = 2**20
+_MOST_FILES = 100
+_MOST_NAME = 500
+_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class PeftFormat:
+    """Writes and reads PEFT's format for one base.
+
+    Attributes:
+        template: the base's structure.
+        base: its digest, which PEFT's own files do not have.
+        head: full-match regex of the tensors that have a row for each label (`Task.head`).
+        labels: of a task with a fixed set.
+    """
+
+    template: nn.Module
+    base: str
+    head: str
+    labels: tuple[str, ...] = field(default=())
+
+    def write(self, adapter: Adapter) -> bytes:
+        """Return an adapter as a .zip.
+
+        Raises:
+            InputError: PEFT has no format for what the adapter's method trains.
+        """
+        if adapter.method not in _METHODS:
+            raise InputError(
+                f"adapter {adapter.id} was made with method {adapter.method!r}, for which PEFT has "
+                f"no format; it has one for {', '.join(_METHODS)}. Ask for safetensors."
+            )
+        pairs = {n: t for n, t in adapter.tensors.items() if n.rpartition(".")[2] in _LEAVES}
+        ranks = {n.rpartition(".")[0]: t.shape[0] for n, t in pairs.items() if n.endswith(LORA_A)}
+        saved = self._saved({n: t for n, t in adapter.tensors.items() if n not in pairs})
+        scales = {path: adapter.scales.get(path, SCALE) for path in ranks}
+        modules = sorted({_path(name) for name in saved})
+        tensors = {_PREFIX + _theirs(name): tensor for name, tensor in pairs.items()}
+        tensors |= {_PREFIX + name: tensor for name, tensor in saved.items()}
+        content = save(
+            {name: tensors[name].contiguous() for name in sorted(tensors)},
+            {"format": "pt", FORMAT: adapter.header},
+        )
+        return _zipped(written_config(ranks, scales, modules), content)
+
+    def read(self, path: Path) -> Adapter:
+        """Read an adapter of a .zip; whether it fits the base is for the caller to check.
+
+        Raises:
+            InputError: it is no .zip of the two files, or not plain LoRA.
+            WeightsError: its tensors cannot be read.
+        """
+        config_content, content = _unzipped(path)
+        config = read_config(config_content)
+        theirs = load_tensors(content, TENSORS)
+        tensors = {_ours(name): tensor for name, tensor in theirs.items()}
+        tensors = {n: t.float() if _leaf(n) in _LEAVES else t for n, t in tensors.items()}
+        ranks = {_path(n): len(t) for n, t in tensors.items() if _leaf(n) == LORA_A and t.numel()}
+        scales = read_scales(config, ranks)
+        about = _header(metadata_of(content))
+        return Adapter(
+            tensors,
+            tuple(about.get("labels") or self._labels(tensors)),
+            about.get("method") or ("lora" if ranks else "head"),
+            about.get("base") or self.base,
+            {path: scale for path, scale in scales.items() if scale != SCALE},
+        )
+
+    def _saved(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return modules whole, as PEFT stores them; what an adapter lacks is the base's."""
+        whole: dict[str, Tensor] = {}
+        modules = dict(self.template.named_modules())
+        for path in sorted({_path(name) for name in tensors}):
+            others = [name for name in modules if name != path and name.endswith(path)]
+            if not path or others:
+                raise InputError(
+                    f"PEFT cannot store the module {path!r} by itself: {', '.join(others[:3])} "
+                    "would be taken for it. Ask for safetensors."
+                )
+            parameters = modules[path].named_parameters(path)
+            whole |= {name: parameter.detach().cpu() for name, parameter in parameters}
+        foreign = [name for name in tensors if name not in whole]
+        if foreign:
+            raise InputError(
+                f"PEFT has no format for {foreign[0]}, which is no parameter. Ask for safetensors."
+            )
+        return whole | dict(tensors)
+
+    def _labels(self, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+        """Name the rows of a head that PEFT trained: it knows no labels."""
+        rows = [t.shape[0] for n, t in tensors.items() if re.fullmatch(self.head, n) and t.dim()]
+        if not rows or len(self.labels) == rows[0]:
+            return self.labels
+        return tuple(f"label_{number}" for number in range(rows[0]))
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _path(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _theirs(name: str) -> str:
+    return f"{_path(name)}.{_LEAVES[_leaf(name)]}"
+
+
+def _ours(name: str) -> str:
+    """Return a parameter's name in the base (InputError where it cannot be one's)."""
+    short = name.removeprefix(_PREFIX) if len(name) <= _MOST_NAME else name
+    for leaf, theirs in _LEAVES.items():
+        if short != name and short.endswith(f".{theirs}"):
+            return f"{short.removesuffix(theirs)}{leaf}"
+    if short == name or "lora_" in short:
+        raise InputError(
+            f"{TENSORS} has the tensor {name[:_SHOWN]!r}, which is no part of plain LoRA. Train "
+            "without what it is for."
+        )
+    return short
+
+
+def _header(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return what one of our files says of itself; nothing where PEFT wrote it."""
+    try:
+        header = json.loads(metadata.get(FORMAT, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    fits = isinstance(header, dict) and all(isinstance(header.get(n, ""), str) for n in _TEXTS)
+    labels = header.get("labels", []) if fits else None
+    is_ours = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    return header if is_ours else {}
+
+
+_TEXTS = ("method", "base")
+
+
+def _zipped(config: Mapping[str, Any], content: bytes) -> bytes:
+    """Pack the two files, uncompressed: numbers do not compress."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(CONFIG), json.dumps(config, indent=2))
+        archive.writestr(zipfile.ZipInfo(TENSORS), content)
+    return buffer.getvalue()
+
+
+def _unzipped(path: Path) -> tuple[bytes, bytes]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            config = _entry(archive, CONFIG, _MOST_CONFIG_BYTES)
+            return config, _entry(archive, TENSORS, MOST_ADAPTER_BYTES)
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError) as error:
+        raise InputError(f"the file is no sound .zip: {error}. Pack it again.") from error
+
+
+def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """Read one file of an archive, up to a limit: an archive may say what it likes of its size."""
+    infos = archive.infolist()
+    found = [info for info in infos if info.filename.rpartition("/")[2] == name]
+    if len(infos) > _MOST_FILES or len(found) != 1:
+        raise InputError(
+            f"the .zip has {len(infos)} files, {len(found)} of them {name}. Pack the two files "
+            f"{CONFIG} and {TENSORS} that `save_pretrained` writes."
+        )
+    with archive.open(found[0]) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise InputError(f"{name} has more than {most:,} bytes. Send a smaller adapter.")
+    return content
