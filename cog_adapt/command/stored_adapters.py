@@ -1,7 +1,6 @@
 """The adapters in the folder of a predictor, for the command line; no model is loaded."""
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from cog_adapt.command.local_server import local_server
 from cog_adapt.command.served_adapters import ServedAdapters
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.storage.budgets import budgets_of
-from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.server.errors import InputError
@@ -24,12 +23,12 @@ class StoredAdapters:
 
     def __init__(self, settings: RunnerSettings) -> None:
         remote = Remote(settings.adapter_store) if settings.adapter_store else None
-        store = AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
-        self._adapters = Adapters(store, lambda adapter: adapter)
+        folder = settings.weights_dir / "adapters"
+        self._store = AdapterStore(folder, budgets_of(settings), remote)
 
     def all(self, owner: str | None, name: str | None) -> Iterator[Metadata]:
         """Read what lies beside the files."""
-        found = reversed(self._adapters.describe(owner))
+        found = reversed(self._describe(owner))
         return (each for each in found if name in (None, each["name"]))
 
     def show(self, reference: str, owner: str | None) -> Metadata:
@@ -49,10 +48,11 @@ class StoredAdapters:
 
     def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
         """Write one, whole or not at all."""
+        if form != "safetensors":
+            raise InputError("PEFT's format needs the model: name a server with --url.")
         found = self.show(reference, owner)
-        with tempfile.TemporaryDirectory() as folder:
-            made = self._adapters.export(found["owner"], found["id"], form, Path(folder))
-            return write_portions(path, made.name, iter([made.read_bytes()]))
+        adapter = self._store.peek(found["id"], found["owner"])
+        return write_portions(path, f"{adapter.id}.safetensors", iter([adapter.to_bytes()]))
 
     def put(self, path: Path) -> Metadata:
         """Have a server, which is started in this folder, check one against its model."""
@@ -63,16 +63,25 @@ class StoredAdapters:
     def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
         """Change one."""
         found = self.show(reference, owner)
-        return self._adapters.change(found["owner"], found["id"], changes)
+        checked = checked_changes(changes)
+        changed = self._store.change(
+            found["id"],
+            found["owner"],
+            lambda known, next_version: apply_changes(known, checked, next_version),
+        )
+        return changed.to_json()
 
     def remove(self, reference: str, owner: str | None) -> Metadata:
         """Remove one."""
         found = self.show(reference, owner)
-        return self._adapters.remove(found["owner"], found["id"])
+        return {"children": self._store.remove(found["id"], found["owner"])}
+
+    def _describe(self, owner: str | None) -> list[Metadata]:
+        return [known.to_json() for known in self._store.describe(owner)]
 
     def _meant(self, reference: str, owner: str | None) -> list[Metadata]:
         """Return those that may be meant, the last of each owner being the first choice."""
-        found = self._adapters.describe(owner)
+        found = self._describe(owner)
         by_id = [each for each in found if each["id"] == reference]
         versioned = _VERSIONED.fullmatch(reference)
         name, version = versioned.groups() if versioned else (reference, None)

@@ -59,6 +59,8 @@ def test_one_is_made_named_used_moved_and_removed(start, tmp_path):
         (tmp_path / "a.safetensors").write_bytes(file.content)
         with safetensors.safe_open(tmp_path / "a.safetensors", "pt") as opened:
             assert len(opened.keys()) == found["tensors"]
+        zipped = server.get(f"{path}/download?format=peft", headers=ADA)
+        assert zipped.headers["content-type"] == "application/zip"
         weights = server.folder / "weights"
     for known in weights.rglob("*.json"):
         known.unlink()  # as before there was any
@@ -75,5 +77,11 @@ def test_one_is_made_named_used_moved_and_removed(start, tmp_path):
         assert taken.headers["location"] == path
         again = predict(server, BOB, adapter=made["adapter"])["output"]
         assert again["predictions"] == made["predictions"]
+        from_peft = server.client.post(
+            f"{server.url}/adapters", content=zipped.content, headers=ADA
+        )
+        assert from_peft.status_code == 201, from_peft.text
+        same = predict(server, ADA, adapter=from_peft.json()["id"])["output"]
+        assert same["predictions"] == made["predictions"]
         everything = server.get("/adapters", headers=ROOT_KEY).json()["results"]
-        assert [each["owner"] for each in everything] == ["bob"]
+        assert [each["owner"] for each in everything] == ["ada", "bob"]

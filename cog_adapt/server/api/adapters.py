@@ -56,13 +56,13 @@ _OWNERS_OWN: Metadata = {
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._~-]")
 
 
-_LOOKS = (400, 404, 501, 503)
+_LOOKS = (400, 404, 503)
 _ACTS = (*_LOOKS, 429, 500, 504, 507)
 
 _OF_UPLOAD = {
     "response_model": Adapter,
     "status_code": 201,
-    "responses": NO_ADAPTER | refusals(408, 413, 429, 500, 501, 503, 504, 507),
+    "responses": NO_ADAPTER | refusals(404, 408, 413, 429, 500, 503, 504, 507),
     "openapi_extra": UPLOAD,
 }
 _OF_CHANGE = {
@@ -83,7 +83,7 @@ class AdapterRoutes:
         """Return the routes."""
         router, one = APIRouter(), "/adapters/{reference}"
         read = ["GET", "HEAD"]
-        of_page = {"response_model": AdapterPage, "responses": refusals(404, 501, 503)}
+        of_page = {"response_model": AdapterPage, "responses": refusals(404, 503)}
         of_one = {"response_model": Adapter, "responses": refusals(*_LOOKS)}
         of_file = {"response_class": Response, "responses": FILE | refusals(*_ACTS)}
         routes: tuple[tuple[str, list[str], Callable[..., Awaitable[Response]], Any], ...] = (

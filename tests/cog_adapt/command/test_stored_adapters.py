@@ -54,5 +54,7 @@ def test_one_is_written_to_a_file_and_removed(settings, folder, tmp_path):
     stored = StoredAdapters(settings)
     path = stored.get(folder[1], None, "safetensors", tmp_path)
     assert path.read_bytes() == adapter_of(1).to_bytes()
+    with pytest.raises(InputError, match="PEFT's format needs the model"):
+        stored.get(folder[1], None, "peft", tmp_path)
     assert stored.remove(folder[1], None)["children"] == []
     assert folder[1] not in [each["id"] for each in StoredAdapters(settings).all(None, None)]

@@ -259,7 +259,7 @@ def test_a_predictor_without_adapters_is_said_to_keep_none(play, method, path, b
     async def scene(site):
         site.lead.ready = Ready()
         answer = await site.ask(method, path, body)
-        assert (answer.status, "keeps no adapters" in answer.error) == (501, True)
+        assert (answer.status, "keeps no adapters" in answer.error) == (404, True)
 
     play(scene)
 

@@ -184,21 +184,21 @@ OPERATIONS_BEYOND_COG = {
         ("delivery_id", *OF_OWNER),
     ),
     "GET /adapters": (
-        "200 404 422 501 503",
+        "200 404 422 503",
         ("limit", "cursor", "name", "method", "owner", "shared"),
     ),
-    "POST /adapters": ("201 408 413 422 429 500 501 503 504 507", ()),
-    "GET /adapters/{reference}": ("200 400 404 422 501 503", ("reference", "owner")),
+    "POST /adapters": ("201 404 408 413 422 429 500 503 504 507", ()),
+    "GET /adapters/{reference}": ("200 400 404 422 503", ("reference", "owner")),
     "GET /adapters/{reference}/download": (
-        "200 400 404 422 429 500 501 503 504 507",
+        "200 400 404 422 429 500 503 504 507",
         ("reference", "owner", "format"),
     ),
     "PATCH /adapters/{reference}": (
-        "200 400 403 404 408 413 415 422 429 500 501 503 504 507",
+        "200 400 403 404 408 413 415 422 429 500 503 504 507",
         ("reference", "owner"),
     ),
     "DELETE /adapters/{reference}": (
-        "200 400 403 404 422 429 500 501 503 504 507",
+        "200 400 403 404 422 429 500 503 504 507",
         ("reference", "owner"),
     ),
 }
@@ -263,7 +263,7 @@ def body_of(operation, status="200", kind="application/json"):
         ("PATCH /adapters/{reference}", "200", "application/json", "Adapter"),
         ("DELETE /adapters/{reference}", "200", "application/json", "Removed"),
         ("GET /adapters/{reference}/download", "200", "application/zip", "string"),
-        ("GET /adapters/{reference}", "501", "application/json", "Error"),
+        ("GET /adapters/{reference}", "404", "application/json", "Error"),
     ],
 )
 def test_bodies_are_described(name, status, kind, body):
