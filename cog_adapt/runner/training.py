@@ -53,9 +53,10 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     warnings = await warnings_about(runner, request, examples)
     key = await asyncio.to_thread(_run_key, runner, examples.examples, request.recipe, owner)
     checkpoint = runner.checkpoints.file(key)
+    progress = Progress(scope)
     try:
         done = await runner.adapt_async(
-            examples.examples, request.recipe, Progress(scope).show_step, checkpoint=checkpoint
+            examples.examples, request.recipe, progress.show_step, checkpoint=checkpoint
         )
         made = how_made(done, examples.examples, None)
         path = await asyncio.to_thread(runner.store.put, done.adapter, owner, made)
@@ -63,6 +64,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         await runner.remove_checkpoint_async(checkpoint)
         raise
     checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
+    progress.show_outcome(done.adapter.id, None)
     report = done.report.to_json() | {"adapter": done.adapter.id, "warnings": [*warnings]}
     return Trained(path, report)
 

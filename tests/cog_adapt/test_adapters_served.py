@@ -43,6 +43,9 @@ def predict(server, headers, **values):
 def test_one_is_made_named_used_moved_and_removed(start, tmp_path):
     with start() as server:
         wait_until_ready(server)
+        answer = predict(server, ADA, examples=TICKETS.read_text(), steps=1)
+        forgotten = server.request("DELETE", f"/predictions/{answer['id']}", headers=ADA).json()
+        assert forgotten["adapters"] == {answer["output"]["adapter"]: "removed"}
         made = predict(server, ADA, examples=TICKETS.read_text(), steps=3)["output"]
         path = f"/adapters/{made['adapter']}"
         found = server.get(path, headers=ADA).json()

@@ -29,8 +29,8 @@ class Forgotten(BaseModel):
 
 
 def forgetting_of(parts: Parts) -> Forgetting:
-    """Return what forgets; where the predictor keeps adapters, it is to be given them here."""
-    return Forgetting(parts.service, parts.webhooks)
+    """Return what forgets."""
+    return Forgetting(parts.service, parts.webhooks, parts.adapters)
 
 
 async def _forgetting(request: Request) -> Forgetting:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, insert
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker, find_adapter
 from cog_adapt.server.records.reader import Reader
@@ -65,6 +65,17 @@ class AdapterIndex:
         """
         look = partial(find_adapter, asker=asker, reference=reference, owner=owner)
         return await self._reader.run(look)
+
+    async def own(self, owner: str, adapter_id: str | None = None) -> list[bytes]:
+        """Return the metadata of an owner's own, of one or of all, expired ones too."""
+        return await self._reader.run(partial(_read_own, owner=owner, adapter_id=adapter_id))
+
+
+def _read_own(connection: Connection, owner: str, adapter_id: str | None) -> list[bytes]:
+    found = select(adapters.c.metadata).where(adapters.c.owner == owner)
+    if adapter_id is not None:
+        found = found.where(adapters.c.id == adapter_id)
+    return [text.encode() for text in connection.scalars(found)]
 
 
 def _write(connection: Connection, changes: Mapping[Place, bytes | None]) -> None:

@@ -86,6 +86,15 @@ class Adapters:
         metadata: Metadata = msgspec.json.decode(found)
         return metadata
 
+    async def find_own(self, owner: str, adapter_id: str | None = None) -> list[Metadata]:
+        """Return the metadata of an owner's own adapters, of one or of all; empty without any."""
+        asker = Asker(owner)
+        try:
+            await self._prepare(asker)
+        except NoAdapters:
+            return []
+        return [msgspec.json.decode(each) for each in await self._index.own(owner, adapter_id)]
+
     async def _prepare(self, asker: Asker) -> None:
         """Let the index have all that the worker knows of an asker's adapters."""
         self.check_offered()

@@ -3,7 +3,7 @@
 What is left: counters, the lines of the log that name an id, and what others were given.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -21,10 +21,10 @@ log = structlog.get_logger()
 class AdapterKeeper(Protocol):
     """Knows the adapters that the predictor keeps (docs/predictor-protocol.md)."""
 
-    async def find_own(self, owner: str, adapter_id: str) -> Mapping[str, Any] | None:
-        """Return the metadata of an owner's adapter, or None."""
+    async def find_own(self, owner: str, adapter_id: str | None = None) -> Sequence[dict[str, Any]]:
+        """Return the metadata of an owner's own adapters, of one or of all."""
 
-    async def remove(self, adapter: Mapping[str, Any]) -> object:
+    async def remove(self, adapter: dict[str, Any]) -> object:
         """Remove the adapter with this metadata."""
 
 
@@ -92,6 +92,8 @@ class Forgetting:
                 raise _not_ended(done.unfinished, kind, owner)
             self._drop(kind, owner)
             setattr(forgotten, f"{NOUNS[kind]}s", done.removed)
+            if kind == "predict":  # the scope that opens adapters
+                forgotten.adapters = await self._remove_all_adapters(owner)
         log.info("forgotten", owner=owner, kind="all", records=forgotten)
         return forgotten
 
@@ -115,13 +117,24 @@ class Forgetting:
             for adapter_id in made_adapters(record)
         }
 
+    async def _remove_all_adapters(self, owner: str) -> dict[str, str]:
+        """Remove what an owner has, named, pinned and shared adapters too."""
+        removed: dict[str, str] = {}
+        if self._adapters is None:
+            return removed
+        for adapter in await self._adapters.find_own(owner):
+            await self._adapters.remove(adapter)
+            removed[adapter["id"]] = "removed"
+        return removed
+
     async def _remove_adapter(self, adapter_id: str, record: Record) -> str:
         """Remove an adapter that is of no more use. Return `removed`, or why it stays."""
         if self._adapters is None:
             return "kept: this server removes no adapters"
-        adapter = await self._adapters.find_own(record.owner, adapter_id)
-        if adapter is None:
+        found = await self._adapters.find_own(record.owner, adapter_id)
+        if not found:
             return "gone before"
+        (adapter,) = found
         for reason in ("name", "pinned", "shared"):
             if adapter.get(reason):
                 return f"kept: {'named' if reason == 'name' else reason}"

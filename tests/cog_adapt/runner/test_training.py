@@ -3,6 +3,7 @@
 import asyncio
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from tests.cog_adapt.models import Letters
 
 EXAMPLES = json.dumps({"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]})
 RECIPE = Recipe(max_steps=45, learning_rate=0.02)
+
+
+made: dict[str, Any] = {}  # the metrics of the last training
 
 
 class KilledError(BaseException):
@@ -40,7 +44,10 @@ def trained(
     end=KilledError,
     **more,
 ):
+    made.clear()
+
     def record(name, value):
+        made[name] = value
         if name == "adaptation.step":
             steps.append(value)
             if value == killed_at:
@@ -59,6 +66,7 @@ def test_it_writes_an_adapter_and_removes_its_checkpoint(runner, steps):
     assert done.weights.parent == runner.settings.weights_dir / "adapters"
     assert done.weights.stem == done.report["adapter"]
     assert done.report["steps"] == 45
+    assert made["adaptation.adapter"] == done.report["adapter"]
     assert done.report["warnings"] == []
     assert steps == [*range(1, 46)]
     assert {*files(runner)} == {done.weights, done.weights.with_suffix(".json")}

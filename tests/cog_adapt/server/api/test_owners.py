@@ -14,6 +14,7 @@ from cog_adapt.server.records.adapter_pages import Asker
         ({}, Asker("")),
         ({"state": {}}, Asker("")),
         ({"state": {"key": Key("ada", frozenset({"predict"}), "0")}}, Asker("ada")),
+        ({"state": {"key": Key("ci", frozenset({"predict"}), "0", owner="ada")}}, Asker("ada")),
         ({"state": {"key": Key("root", frozenset({"admin"}), "0")}}, Asker("root", sees_all=True)),
     ],
 )

@@ -122,3 +122,22 @@ def test_what_has_expired_is_there_for_nobody(home, seconds, is_there):
             assert (await index.find(asker, "a", None) is not None) is is_there
 
     play(home, scene)
+
+
+def test_an_owners_own_are_found_expired_ones_too_and_no_shared_ones(home):
+    async def scene(index):
+        past = "2020-01-01T00:00:00+00:00"
+        await index.write_list(
+            encoded(
+                described("a", expires_at=past),
+                described("b"),
+                described("c", owner="bob", shared=["ada"]),
+            ),
+            frozenset(),
+        )
+        found = [msgspec.json.decode(each)["id"] for each in await index.own("ada")]
+        assert sorted(found) == ["a", "b"]
+        assert len(await index.own("ada", "a")) == 1
+        assert await index.own("ada", "c") == await index.own("eve") == []
+
+    play(home, scene)

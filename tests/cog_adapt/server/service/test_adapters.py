@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cog_adapt.server.errors import NotFound
@@ -43,5 +44,16 @@ def test_one_that_has_gone_meanwhile_is_not_found_in_the_same_words(play):
         with pytest.raises(NotFound) as gone:
             await keeper.adapters.remove(described("a"))
         assert str(gone.value) == str(unknown.value)
+
+    play(scene)
+
+
+def test_a_predictor_that_keeps_none_has_none_of_an_owner(play):
+    async def scene(keeper):
+        assert await keeper.adapters.find_own("ada") == []
+        keeper.adapters._note(described("a"))
+        assert [each["id"] for each in await keeper.adapters.find_own("ada", "a")] == ["a"]
+        keeper.lead.ready = msgspec.structs.replace(keeper.lead.ready, has_adapters=False)
+        assert await keeper.adapters.find_own("ada") == []
 
     play(scene)

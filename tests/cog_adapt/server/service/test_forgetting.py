@@ -20,8 +20,12 @@ class Keeper:
     def __init__(self, **metadata: Any) -> None:
         self.kept = {("ann", ID): {"id": ID, "owner": "ann", **metadata}}
 
-    async def find_own(self, owner, adapter_id):
-        return self.kept.get((owner, adapter_id))
+    async def find_own(self, owner, adapter_id=None):
+        return [
+            each
+            for (whose, name), each in self.kept.items()
+            if whose == owner and adapter_id in (None, name)
+        ]
 
     async def remove(self, adapter):
         del self.kept[adapter["owner"], adapter["id"]]
@@ -133,5 +137,19 @@ def test_what_runs_or_is_unknown_is_refused(play):
         with pytest.raises(NotEnded, match="1 predictions of 'ann'"):
             await forgetting.forget_all("ann", ["predict"])
         assert (await forgetting.forget_all("bob", ["predict", "train"])).predictions == 0
+
+    play(scene)
+
+
+def test_all_of_an_owner_are_the_adapters_too_named_ones_with_them(play):
+    async def scene(harness):
+        await ended(harness, "a")
+        keeper = Keeper(name="support", pinned=True)
+        keeper.kept["bob", ID] = {"id": ID, "owner": "bob"}
+        forgetting = Forgetting(harness.service, harness.webhooks, keeper)
+        assert (await forgetting.forget_all("ann", ["train"])).adapters == {}
+        forgotten = await forgetting.forget_all("ann", ["predict", "train"])
+        assert (forgotten.predictions, forgotten.adapters) == (1, {ID: "removed"})
+        assert [*keeper.kept] == [("bob", ID)]
 
     play(scene)
