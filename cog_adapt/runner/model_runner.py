@@ -34,7 +34,6 @@ class ModelRunner:
         weights: COG_WEIGHTS, the operator's own: a path or URL of an adapter's file.
 
     Attributes:
-        checkpoints: the states of unfinished trainings.
         default: the adapter of requests that name none; None without `weights`.
         self_test_report: of the last self-test; None before the first.
 
@@ -50,12 +49,7 @@ class ModelRunner:
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
         self.store = AdapterStore(self.settings.weights_dir / "adapters")
-        self.checkpoints = CheckpointFolder(
-            self.settings.weights_dir / "checkpoints",
-            self.settings.checkpoint_days,
-            self.settings.checkpoint_bytes,
-        )
-        self.checkpoints.tidy()
+        self.checkpoints = _folder_of_checkpoints(self.settings)
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
@@ -150,8 +144,7 @@ class ModelRunner:
             recipe: how; the defaults suit a few examples a label.
             on_step: called on this thread with each step taken.
             begin: an adapter to go on from, with its label set and method.
-            checkpoint: a file for the state of an unfinished run; where it exists, the run goes on
-                from it. It stays until the caller, who has stored the adapter, removes it.
+            checkpoint: file of an unfinished run's state, to go on from; the caller removes it.
 
         Raises:
             InputError: the examples or the recipe do not fit.
@@ -172,11 +165,6 @@ class ModelRunner:
         ticket = self._adapting(examples, recipe, begin, checkpoint)
         return await ticket.wait_async(_steps_only(on_step))
 
-    async def remove_checkpoint_async(self, checkpoint: Path) -> None:
-        """Remove the state of an adaptation that was left, on the thread that may write it now."""
-        work = once(checkpoint.unlink, missing_ok=True)
-        await self._scheduler.submit_short(work).wait_async()
-
     def _adapting(
         self,
         examples: Sequence[Example],
@@ -184,8 +172,8 @@ class ModelRunner:
         begin: Adapter | None,
         checkpoint: Path | None,
     ) -> Ticket[Adaptation]:
-        checkpoints = None if checkpoint is None else _checkpoints_in(self.checkpoints, checkpoint)
-        work = self._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
+        kept = None if checkpoint is None else _checkpoints_in(self.checkpoints, checkpoint)
+        work = self._model.adapting(examples, recipe or Recipe(), begin, kept)
         return self._scheduler.submit_long(work)
 
 
@@ -198,10 +186,18 @@ def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedM
         raise
 
 
+def _folder_of_checkpoints(settings: RunnerSettings) -> CheckpointFolder:
+    folder = CheckpointFolder(
+        settings.weights_dir / "checkpoints", settings.checkpoint_days, settings.checkpoint_bytes
+    )
+    folder.tidy()
+    return folder
+
+
 def _checkpoints_in(folder: CheckpointFolder, file: Path) -> Checkpoints:
     def save(state: TrainingState) -> None:
         save_state(state, file)
-        folder.tidy(keep=file)
+        folder.tidy(written=file)
 
     return Checkpoints(load=lambda: load_state(file), save=save, every=_KEEP_EVERY)
 

@@ -52,16 +52,16 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         raise InputError("no examples: send `examples` or `examples_file`.")
     warnings = await warnings_about(runner, request, examples)
     key = _run_key(runner, examples.examples, request.recipe, owner)
-    checkpoint = runner.checkpoints.file(key)
+    checkpoint = runner.checkpoints.begin(key)
     try:
         done = await runner.adapt_async(
             examples.examples, request.recipe, Progress(scope).show_step, checkpoint=checkpoint
         )
         path = runner.store.put(done.adapter, owner)
     except (Exception, asyncio.CancelledError):
-        await runner.remove_checkpoint_async(checkpoint)
+        runner.checkpoints.remove(checkpoint)
         raise
-    checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
+    runner.checkpoints.remove(checkpoint)  # only now: a kill in between goes on from it
     report = done.report.to_json() | {"adapter": done.adapter.id, "warnings": [*warnings]}
     return Trained(path, report)
 

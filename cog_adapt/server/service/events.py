@@ -12,6 +12,9 @@ from typing import Self
 
 import msgspec
 
+from cog_adapt.server.errors import TooManyReaders
+
+MOST_FOLLOWERS = 1024
 MOST_WAITING = 65_536
 _OWN_BYTES = 200  # of an event without its data
 
@@ -111,7 +114,12 @@ class EventLog:
 
         Args:
             after: the last one that was seen; 0: from the beginning; None: no replay.
+
+        Raises:
+            TooManyReaders: as many follow as may.
         """
+        if len(self._followers) >= MOST_FOLLOWERS:
+            raise TooManyReaders(f"{MOST_FOLLOWERS} readers follow this prediction; try later.")
         follower = _Follower()
         self.was_followed = True
         if after is not None:

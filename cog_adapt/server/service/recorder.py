@@ -124,12 +124,18 @@ class Recorder:
             deliveries = [completed_delivery(prediction, self._observer.headers(prediction))]
         if deliveries or request.durable or request.has_client_id:
             saved = self._records.save_at_once(record, deliveries)  # so a PUT finds it from now on
-            prediction.written = self._spawn(self._write_end(saved, record, deliveries))
+            prediction.written = self._spawn(
+                self._write_end(saved, record, deliveries, request.owner)
+            )
         else:
             self._records.save(record)
 
     async def _write_end(
-        self, saved: "asyncio.Future[None]", record: Record, deliveries: list[Delivery]
+        self,
+        saved: "asyncio.Future[None]",
+        record: Record,
+        deliveries: list[Delivery],
+        owner: str,
     ) -> None:
         try:
             await saved
@@ -141,7 +147,7 @@ class Recorder:
             self._observer.record_error()
             self._records.save(record, deliveries)
         for delivery in deliveries:
-            self._webhooks.complete(delivery)
+            self._webhooks.complete(delivery, owner)
 
     async def fail_orphan(self, record: Record, error: str) -> None:
         """End the record of a dead server as failed, with the webhook that it owes."""

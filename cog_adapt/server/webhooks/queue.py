@@ -19,6 +19,7 @@ class Announcement(NamedTuple):
     Attributes:
         event: start, output or logs.
         headers: additional request headers.
+        owner: of the prediction; empty where no keys are set.
     """
 
     kind: Kind
@@ -27,6 +28,7 @@ class Announcement(NamedTuple):
     url: str
     body: bytes
     headers: Mapping[str, str] = {}
+    owner: str = ""
 
 
 class WebhookQueue:
@@ -36,7 +38,7 @@ class WebhookQueue:
         self._waiting: deque[Announcement] = deque()
         self._bytes = 0
         self._end = float("inf")
-        self._deliveries: deque[Delivery] = deque()
+        self._deliveries: deque[tuple[Delivery, str]] = deque()
 
     def put(self, announcement: Announcement) -> None:
         """Queue an announcement; drop older ones if too much waits, but never `start`."""
@@ -49,14 +51,15 @@ class WebhookQueue:
             self._waiting.remove(oldest)
             self._bytes -= len(oldest.body)
 
-    def finish(self, delivery: Delivery, end: float) -> None:
+    def finish(self, delivery: Delivery, end: float, owner: str = "") -> None:
         """Queue the delivery behind all announcements.
 
         Args:
             delivery: the delivery of `completed`.
             end: when it no longer waits for announcements, in seconds of a monotonic clock.
+            owner: of the prediction.
         """
-        self._deliveries.append(delivery)
+        self._deliveries.append((delivery, owner))
         self._end = end
 
     def take(self, now: float) -> Announcement | None:
@@ -69,12 +72,12 @@ class WebhookQueue:
         self._bytes -= len(announcement.body)
         return announcement
 
-    def take_last(self) -> Delivery | None:
-        """Return the next delivery; a second one belongs to a later run of the same id."""
-        delivery = self._deliveries.popleft() if self._deliveries else None
+    def take_last(self) -> tuple[Delivery, str] | None:
+        """Return the next delivery and its owner; a second one belongs to a later run of the id."""
+        last = self._deliveries.popleft() if self._deliveries else None
         if not self._deliveries:
             self._end = float("inf")
-        return delivery
+        return last
 
 
 class LogThrottle:

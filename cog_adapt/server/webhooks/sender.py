@@ -55,14 +55,14 @@ class Webhooks:
         """Queue a webhook to be sent once, after the earlier ones of its prediction."""
         self._queue_of(announcement.kind, announcement.record_id).put(announcement)
 
-    def complete(self, delivery: Delivery) -> None:
+    def complete(self, delivery: Delivery, owner: str = "") -> None:
         """Queue a saved delivery behind the announcements.
 
         Save it as pending with a `next_attempt_at` of now, so that it is found after a restart.
         """
         if self._deliverer.claim(delivery):
             end = time.monotonic() + self._timeout
-            self._queue_of(delivery.kind, delivery.record_id).finish(delivery, end)
+            self._queue_of(delivery.kind, delivery.record_id).finish(delivery, end, owner)
 
     async def redeliver(self, delivery: Delivery) -> Delivery:
         """Attempt a delivery once more now, whatever its state.
@@ -111,8 +111,9 @@ class Webhooks:
         queue = self._queues[key]
         try:
             await self._announce_all(queue)
-            while delivery := queue.take_last():
-                self._retries.note(await self._deliverer.deliver(delivery, self._delays))
+            while last := queue.take_last():
+                delivery, owner = last
+                self._retries.note(await self._deliverer.deliver(delivery, self._delays, owner))
                 await self._announce_all(queue)
         finally:
             del self._queues[key]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server.api import predictions
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import Finished
+from cog_adapt.server.service import events
 from tests.cog_adapt.server.api.site import until
 
 BODY = {"input": {"text": "a"}}
@@ -136,7 +136,7 @@ def test_a_put_of_what_runs_starts_nothing(play, strict):
 
 
 def test_a_put_may_follow_what_runs(play, monkeypatch):
-    monkeypatch.setattr(predictions, "_MOST_READERS", 1)
+    monkeypatch.setattr(events, "MOST_FOLLOWERS", 1)
 
     async def scene(site):
         await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from cog_adapt.server.errors import TooManyReaders
 from cog_adapt.server.service import events
 from cog_adapt.server.service.events import EventLog, MissedError
 
@@ -114,3 +115,13 @@ def test_a_follower_who_never_reads_costs_a_bounded_queue(monkeypatch):
 
 def test_numbers_go_on_when_old_events_are_dropped():
     assert filled(2, 7).next_number == 8
+
+
+def test_so_many_may_follow_and_no_more(monkeypatch):
+    monkeypatch.setattr(events, "MOST_FOLLOWERS", 2)
+    log = EventLog(3)
+    first, _ = log.follow(), log.follow(None)
+    with pytest.raises(TooManyReaders, match="2 readers follow this prediction"):
+        log.follow()
+    asyncio.run(first.aclose())
+    log.follow()

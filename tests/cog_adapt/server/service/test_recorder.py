@@ -136,7 +136,7 @@ def test_only_what_was_asked_for_is_announced(play, request_of, events):
     async def scene(harness):
         announced = []
         harness.webhooks.announce = lambda each: announced.append(each.event)
-        harness.webhooks.complete = lambda delivery: announced.append(delivery.event)
+        harness.webhooks.complete = lambda delivery, owner="": announced.append(delivery.event)
         prediction = await harness.submit("a", **{"webhook": URL, **request_of})
         await harness.flush()
         for report in (Output("a", b"1"), Log("a", "stdout", "x"), Finished("a", "succeeded")):
@@ -152,7 +152,7 @@ def test_webhooks_are_announced_from_the_start_on_and_the_last_one_is_kept(play)
     async def scene(harness):
         announced, completed = [], []
         harness.webhooks.announce = lambda each: announced.append(each.event)
-        harness.webhooks.complete = completed.append
+        harness.webhooks.complete = lambda delivery, owner="": completed.append(delivery)
         prediction = await harness.submit("a", durable=False, webhook=URL)
         harness.dispatcher.lead.on_report(Output("a", b"1"))
         harness.dispatcher.lead.on_report(Log("a", "stdout", "x"))
@@ -181,7 +181,7 @@ def test_an_end_is_written_at_once_where_somebody_may_ask_for_it(
     play, request_of, is_at_once, owed
 ):
     async def scene(harness):
-        harness.webhooks.announce = harness.webhooks.complete = lambda _: None
+        harness.webhooks.announce = harness.webhooks.complete = lambda *_: None
         prediction = await harness.submit("a", **request_of)
         await harness.flush()
         harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
@@ -200,7 +200,8 @@ def test_an_end_that_cannot_be_written_now_is_written_later_unless_another_serve
 ):
     async def scene(harness):
         completed, later, errors = [], [], []
-        harness.webhooks.announce, harness.webhooks.complete = lambda _: None, completed.append
+        harness.webhooks.announce = lambda _: None
+        harness.webhooks.complete = lambda delivery, owner="": completed.append(delivery)
         harness.observer.record_error = lambda: errors.append(1)
         await harness.submit("a", durable=False, webhook=URL)
         failed = asyncio.get_running_loop().create_future()
@@ -233,7 +234,7 @@ def test_what_a_server_cannot_run_is_saved_once_it_has_begun(play):
 def test_what_is_left_of_a_dead_server_ends_as_failed_with_its_webhook(play, events):
     async def scene(harness):
         completed = []
-        harness.webhooks.complete = completed.append
+        harness.webhooks.complete = lambda delivery, owner="": completed.append(delivery)
         prediction = await harness.submit("a", webhook=events and URL)
         record = msgspec.structs.replace(
             await harness.records.get("a", "predict"), webhook_events=events

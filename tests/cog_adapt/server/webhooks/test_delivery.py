@@ -200,7 +200,7 @@ async def test_some_go_out_at_once_and_no_more():
     receiver.open.clear()
     tasks = [asyncio.create_task(deliverer.announce(ANNOUNCEMENT)) for _ in range(70)]
     await asyncio.sleep(0.01)
-    assert len(receiver.posts) == 64
+    assert len(receiver.posts) == 32  # to one host
     receiver.open.set()
     await asyncio.gather(*tasks)
     assert len(receiver.posts) == 70

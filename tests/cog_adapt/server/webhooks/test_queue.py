@@ -95,10 +95,10 @@ def test_when_its_time_is_over_the_delivery_waits_no_longer():
     queue = WebhookQueue()
     for event in ("start", "logs", "output"):
         queue.put(announcement(event, bytes(3 * MEGABYTE)))
-    queue.finish(delivery("a"), 10)
+    queue.finish(delivery("a"), 10, "ann")
     assert queue.take(9.9).event == "start"
     assert queue.take(10) is None
-    assert queue.take_last().id == "a"
+    assert queue.take_last() == (delivery("a"), "ann")
     for event in ("logs", "output"):  # of a later run of the same id
         queue.put(announcement(event, bytes(4 * MEGABYTE)))
     assert [each.event for each in taken(queue, 20)] == ["logs", "output"]
@@ -108,10 +108,10 @@ def test_a_second_delivery_keeps_the_end():
     queue = WebhookQueue()
     queue.finish(delivery("a"), 10)
     queue.finish(delivery("b"), 10)
-    assert queue.take_last().id == "a"
+    assert queue.take_last()[0].id == "a"
     queue.put(announcement("logs"))
     assert queue.take(10) is None
-    assert queue.take_last().id == "b"
+    assert queue.take_last()[0].id == "b"
     assert queue.take_last() is None
 
 
