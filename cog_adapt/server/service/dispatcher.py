@@ -55,7 +55,8 @@ class Dispatcher:
         events = RunEvents(self.slots, recorder, observer, self.end, budgets.answers)
         self.workers = self.slots.workers = [Worker(config, events, settings)]
         self.predictions: dict[str, Prediction] = {}
-        self.event_cache = EventCache(0 if settings.strict_cog else _CACHE_BYTES)
+        most_cached = 0 if settings.strict_cog else min(_CACHE_BYTES, budgets.events.most)
+        self.event_cache = EventCache(most_cached, budgets.events)
 
     @property
     def waiting(self) -> Queue:
@@ -94,7 +95,8 @@ class Dispatcher:
             self._budgets.queue.add(request.owner, request.size)
         else:
             self._refuse_if_full(request)
-        prediction = Prediction(request, self._settings.cog_stream_history_capacity)
+        history = self._settings.cog_stream_history_capacity
+        prediction = Prediction(request, history, self._budgets.events)
         self.predictions[request.id] = prediction
         try:
             await self._recorder.accept(prediction, is_recovered=is_recovered)

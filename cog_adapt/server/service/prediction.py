@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
 from cog_adapt.server.service.events import EventLog
 
@@ -105,13 +106,20 @@ class PredictionRequest(msgspec.Struct, frozen=True):
 class Prediction:
     """One run of the model, from its acceptance to its end.
 
+    Args:
+        request: what a client asked for.
+        history: how many events are kept.
+        events: their bytes; None: without limit.
+
     Attributes:
         done: resolved when it has ended and its slot is free.
         answer_bytes: of what it has put out, printed and recorded.
         overflow: why it is given up; None unless its answer takes too much memory.
     """
 
-    def __init__(self, request: PredictionRequest, history: int) -> None:
+    def __init__(
+        self, request: PredictionRequest, history: int, events: Budget | None = None
+    ) -> None:
         self.request = request
         self.id = request.id
         self.status: State = "starting"
@@ -120,7 +128,7 @@ class Prediction:
         self.completed_at: datetime | None = None
         self.error: str | None = None
         self.retries_left = request.retries
-        self.events = EventLog(history)
+        self.events = EventLog(history, events, request.owner)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
         self.answer_bytes = 0

@@ -70,4 +70,4 @@ async def test_nothing_is_kept_of_those_who_have_had_their_turns():
     tasks[3].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     for shares in (turns._owners, turns._hosts):
-        assert shares._users == shares._semaphores == {}
+        assert (shares._users, shares._semaphores) == ({}, {})
