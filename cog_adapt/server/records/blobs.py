@@ -5,7 +5,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 CHUNK = 500
@@ -14,12 +14,16 @@ CHUNK = 500
 class Blobs:
     """A folder of texts, which several threads and processes may use concurrently.
 
+    Attributes:
+        written: bytes put so far.
+
     Writes are not synced. After a power cut a file may be incomplete; its name reveals it.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
         self._limit = limit
+        self.written = 0
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def is_large(self, text: str) -> bool:
@@ -45,7 +49,14 @@ class Blobs:
         except FileNotFoundError:
             pass
         _write(target, data)
+        self.written += len(data)
         return digest
+
+    def size(self, names: Iterable[str] | None = None) -> int:
+        """Return the bytes of these files, or of all; those that are gone have none."""
+        if names is None:
+            names = [entry.name for entry in os.scandir(self._folder)]
+        return sum(_size_of(self._folder / name) for name in names)
 
     def get(self, digest: str) -> str | None:
         """Return the text, or None if its file is missing or damaged."""
@@ -75,6 +86,13 @@ class Blobs:
                 (self._folder / name).unlink(missing_ok=True)
                 removed += 1
         return removed
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _to_bytes(text: str) -> bytes:

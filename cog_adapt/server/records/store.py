@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, TypeGuard, get_args
 
 from sqlalchemy import Connection, Engine
 
@@ -21,11 +21,13 @@ from cog_adapt.server.records.queries import RecordQueries
 from cog_adapt.server.records.reader import Reader
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.rows import find_foreign, to_row, upsert
+from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.records.tables import deliveries, records
 from cog_adapt.server.records.transactions import Transactions
 from cog_adapt.server.records.writer import Writer
 
 BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may not be committed yet
+SHORT_GRACE_SECONDS: Final = 60.0  # where the disk is full: it takes seconds, unless clocks differ
 
 
 class Records(RecordQueries):
@@ -34,20 +36,29 @@ class Records(RecordQueries):
     Coroutine methods raise `StorageError` if the database cannot be used.
     """
 
-    def __init__(self, engine: Engine, blobs: Blobs) -> None:
+    def __init__(self, engine: Engine, blobs: Blobs, space: RecordSpace | None = None) -> None:
         self._engine = engine
         self._blobs = blobs
+        self.space = space or RecordSpace()
         self._transactions = Transactions(engine, self._write)
         super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
 
     @classmethod
-    def open(cls, url: str | None, data_dir: Path, *, blob_bytes: int = 65536) -> "Records":
+    def open(
+        cls,
+        url: str | None,
+        data_dir: Path,
+        *,
+        blob_bytes: int = 65536,
+        space: RecordSpace | None = None,
+    ) -> "Records":
         """Connect, and bring the tables up to date.
 
         Args:
             url: URL of the database; by default SQLite in data_dir.
             data_dir: folder for large texts; servers that share a database share it too.
             blob_bytes: longer texts are kept in files.
+            space: bytes that they may take; None: without limit.
 
         Raises:
             ConfigError: the folder or the database cannot be used.
@@ -60,7 +71,7 @@ class Records(RecordQueries):
                 f"DATA_DIR {str(data_dir)!r} cannot be used: {error.strerror}; "
                 "name a folder that this process may write to"
             ) from error
-        return cls(open_database(url, data_dir), blobs)
+        return cls(open_database(url, data_dir), blobs, space)
 
     @property
     def error(self) -> str | None:
@@ -113,7 +124,7 @@ class Records(RecordQueries):
         await self._writer.put_durably(None, (delivery,))
 
     async def prune(self, max_age: timedelta, max_count: int) -> int:
-        """Delete finished records that are too old or, of each kind, too many.
+        """Delete finished records that are too old, too many of a kind, or too large together.
 
         Records with a pending webhook stay. Files that no row names are removed an hour later.
 
@@ -126,8 +137,12 @@ class Records(RecordQueries):
             delete = partial(retention.delete_old, kind=kind, before=before, max_count=max_count)
             while count := await self._writer.call(delete):
                 total += count
-        await self._reader.sweep(BLOB_GRACE_SECONDS)
-        return total
+        self.space.low.clear()
+        self.space.set(await self._reader.measure())
+        surplus = await _delete_oldest(self._writer, self._reader, self.space.excess)
+        await self._reader.sweep(SHORT_GRACE_SECONDS if surplus else BLOB_GRACE_SECONDS)
+        self.space.set(await self._reader.measure())
+        return total + surplus
 
     async def close(self) -> None:
         """Write the waiting changes, and let others take over unfinished records.
@@ -142,6 +157,7 @@ class Records(RecordQueries):
             self._engine.dispose()
 
     def _write(self, connection: Connection, changes: Changes) -> set[Key]:
+        written = self._blobs.written
         rows = [to_row(item, self.server, self._blobs) for item in changes.records.values()]
         foreign: set[Key] = set()
         if upsert(connection, records, rows) < len(rows):
@@ -152,4 +168,22 @@ class Records(RecordQueries):
             if (item.kind, item.record_id) not in foreign
         ]
         upsert(connection, deliveries, owed)
+        texts = sum(len(text) for row in (*rows, *owed) for text in row.values() if _is_text(text))
+        self.space.add(texts + self._blobs.written - written)
         return foreign
+
+
+async def _delete_oldest(writer: Writer, reader: Reader, excess: float) -> int:
+    """Delete the oldest finished records until so many bytes are free; return their number."""
+    count = 0
+    while excess > 0:
+        removed = await writer.call(retention.delete_oldest)
+        if not removed.number:
+            break
+        count += removed.number
+        excess -= removed.row_bytes + await reader.size_unless_used(removed.blobs)
+    return count
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from cog_adapt.server.budget import Budgets
-from cog_adapt.server.errors import BudgetSpent, IdInUse, NotReady, TooLarge
+from cog_adapt.server.errors import BudgetSpent, DiskFull, IdInUse, NotReady, TooLarge
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.event_cache import EventCache
 from cog_adapt.server.service.observer import Observer
@@ -86,6 +86,7 @@ class Dispatcher:
             QueueFull: as many wait as may.
             TooLarge: its input alone is more than its owner may have waiting.
             BudgetSpent: too many bytes wait, of its owner or of all.
+            DiskFull: there is no room for its record.
             NotReady: the worker is given up.
             NotRecorded: it cannot be kept.
         """
@@ -117,9 +118,10 @@ class Dispatcher:
             self._observer.rejected("queue full" if self.waiting.most else "busy")
             raise self.waiting.refusal(excess)
         try:
+            self._recorder.space.refuse_if_full(request.size)
             self._budgets.queue.take(request.owner, request.size)
-        except (TooLarge, BudgetSpent):
-            self._observer.rejected("queue bytes")
+        except (DiskFull, TooLarge, BudgetSpent) as error:
+            self._observer.rejected("disk full" if isinstance(error, DiskFull) else "queue bytes")
             raise
 
     def _enqueue(self, prediction: Prediction) -> None:

@@ -85,8 +85,7 @@ class PredictionRequest(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """Bytes of its input in memory."""
-        shares = self.redacted_input is self.input
-        return len(self.input) + (0 if shares else len(self.redacted_input))
+        return len(self.input) + len(self.redacted_input)
 
     @property
     def recoverable(self) -> bool:
@@ -105,11 +104,6 @@ class PredictionRequest(msgspec.Struct, frozen=True):
 
 class Prediction:
     """One run of the model, from its acceptance to its end.
-
-    Args:
-        request: what a client asked for.
-        history: how many events are kept.
-        events: their bytes; None: without limit.
 
     Attributes:
         done: resolved when it has ended and its slot is free.
