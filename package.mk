@@ -2,7 +2,7 @@
 # Its faults can end a test process, after which `loadfile` waits for ever.
 FAULTY = tests/cog_adapt/runner/gradients/test_check.py
 
-.PHONY: test-all walk mutants gpu contracts bench quick container faults fuzz
+.PHONY: test-all walk mutants gpu contracts bench quick container faults fuzz leaks
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY)
@@ -46,3 +46,6 @@ faults: $(ENV)  ## the fault tests in their long form: kills, full disks, long q
 
 fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 	@SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-500} $(BIN)/python -m pytest tests/cog_adapt/server/test_schemathesis.py
+
+leaks: $(ENV)  ## look for what a server keeps of requests that are over; writes docs/results (minutes)
+	@$(BIN)/python -m bench.leaks --output docs/results/leaks.json
