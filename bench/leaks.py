@@ -62,6 +62,7 @@ def measure(sizes: Sizes) -> list[dict[str, Any]]:
         (folder / "tmp").mkdir()
         variables = {
             "DATA_DIR": str(folder / "data"),
+            "DATABASE_URL": "",  # in that folder
             "WEIGHTS_DIR": str(folder / "weights"),
             "TMPDIR": str(folder / "tmp"),
             "RECORD_BYTES": str(RECORD_BYTES),
