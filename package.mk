@@ -2,7 +2,7 @@
 # Its faults can end a test process, after which `loadfile` waits for ever.
 FAULTY = tests/cog_adapt/runner/gradients/test_check.py
 
-.PHONY: test-all walk mutants gpu contracts bench quick container faults fuzz attack
+.PHONY: test-all walk mutants gpu contracts bench quick container faults fuzz attack leaks
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY)
@@ -49,3 +49,6 @@ fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 
 attack: $(ENV)  ## walk hostile values through a server of its own, and time another caller (minutes)
 	@$(BIN)/python -m bench.attack --output docs/results/red-team.json
+
+leaks: $(ENV)  ## look for what a server keeps of requests that are over; writes docs/results (minutes)
+	@$(BIN)/python -m bench.leaks --output docs/results/leaks.json

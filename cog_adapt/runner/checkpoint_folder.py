@@ -8,11 +8,13 @@ import contextlib
 import os
 import shutil
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
 _SECONDS_A_DAY = 86_400
 _SHARE_OF_DISK = 10
+_MOST_REMOVED = 256
 
 
 class CheckpointFolder:
@@ -26,22 +28,33 @@ class CheckpointFolder:
 
     def __init__(self, folder: Path, days: float, most_bytes: int | None = None) -> None:
         self._folder, self._seconds = folder, days * _SECONDS_A_DAY
+        self._removed: OrderedDict[Path, None] = OrderedDict()
         self._most_bytes = most_bytes or _free_bytes(folder) // _SHARE_OF_DISK
 
-    def file(self, key: str) -> Path:
-        """Return the file for a training's state."""
-        return self._folder / f"{key}.safetensors"
+    def begin(self, key: str) -> Path:
+        """Return the file for the state of a training that begins."""
+        path = self._folder / f"{key}.safetensors"
+        self._removed.pop(path, None)
+        return path
 
-    def tidy(self, keep: Path | None = None) -> None:
+    def remove(self, path: Path) -> None:
+        """Remove the state of a training that has ended, though its last step may write it now."""
+        self._removed[path] = None
+        while len(self._removed) > _MOST_REMOVED:
+            self._removed.popitem(last=False)
+        path.unlink(missing_ok=True)
+
+    def tidy(self, written: Path | None = None) -> None:
         """Remove what is too old, and the oldest of what is too much.
 
         Args:
-            keep: a file that is in use, whatever its age and size.
+            written: the file that was just written, which stays unless its training has ended.
         """
         left, oldest = self._most_bytes, time.time() - self._seconds
         for path, status in sorted(self._files(), key=lambda each: -each[1].st_mtime):
             left -= status.st_size
-            if path != keep and (left < 0 or status.st_mtime < oldest):
+            is_too_much = path != written and (left < 0 or status.st_mtime < oldest)
+            if is_too_much or path in self._removed:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:

@@ -42,7 +42,6 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         weights: COG_WEIGHTS, the operator's own: a path or URL of an adapter's file.
 
     Attributes:
-        checkpoints: the states of unfinished trainings.
         default: the adapter of requests that name none; None without `weights`.
         self_test_report: of the last self-test; None before the first.
 
@@ -58,12 +57,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
         self.store = _store_of(self.settings)
-        self.checkpoints = CheckpointFolder(
-            self.settings.weights_dir / "checkpoints",
-            self.settings.checkpoint_days,
-            self.settings.checkpoint_bytes or None,
-        )
-        self.checkpoints.tidy()
+        self.checkpoints = _folder_of_checkpoints(self.settings)
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
@@ -167,8 +161,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             recipe: how; the defaults suit a few examples a label.
             on_step: called on this thread with each step taken.
             begin: an adapter to go on from, with its label set and method.
-            checkpoint: a file for the state of an unfinished run; where it exists, the run goes on
-                from it. It stays until the caller, who has stored the adapter, removes it.
+            checkpoint: file of an unfinished run's state, to go on from; the caller removes it.
 
         Raises:
             InputError: the examples or the recipe do not fit.
@@ -189,11 +182,6 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         ticket = _submitted(self, examples, recipe, begin, checkpoint)
         return await ticket.wait_async(_steps_only(on_step))
 
-    async def remove_checkpoint_async(self, checkpoint: Path) -> None:
-        """Remove the state of an adaptation that was left, on the thread that may write it now."""
-        work = once(checkpoint.unlink, missing_ok=True)
-        await self._scheduler.submit_short(work).wait_async()
-
 
 def _submitted(
     runner: ModelRunner,
@@ -212,10 +200,20 @@ def _store_of(settings: RunnerSettings) -> AdapterStore:
     return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
 
 
+def _folder_of_checkpoints(settings: RunnerSettings) -> CheckpointFolder:
+    folder = CheckpointFolder(
+        settings.weights_dir / "checkpoints",
+        settings.checkpoint_days,
+        settings.checkpoint_bytes or None,
+    )
+    folder.tidy()
+    return folder
+
+
 def _checkpoints_in(folder: CheckpointFolder, file: Path) -> Checkpoints:
     def save(state: TrainingState) -> None:
         save_state(state, file)
-        folder.tidy(keep=file)
+        folder.tidy(written=file)
 
     return Checkpoints(load=lambda: load_state(file), save=save, every=_KEEP_EVERY)
 

@@ -52,7 +52,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         raise InputError("no examples: send `examples` or `examples_file`.")
     warnings = await warnings_about(runner, request, examples)
     key = await asyncio.to_thread(_run_key, runner, examples.examples, request.recipe, owner)
-    checkpoint = runner.checkpoints.file(key)
+    checkpoint = runner.checkpoints.begin(key)
     progress = Progress(scope)
     try:
         done = await runner.adapt_async(
@@ -61,9 +61,9 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         made = how_made(done, examples.examples, None)
         path = await asyncio.to_thread(runner.store.put, done.adapter, owner, made)
     except (Exception, asyncio.CancelledError):
-        await runner.remove_checkpoint_async(checkpoint)
+        runner.checkpoints.remove(checkpoint)
         raise
-    checkpoint.unlink(missing_ok=True)  # only now: a kill in between goes on from it
+    runner.checkpoints.remove(checkpoint)  # only now: a kill in between goes on from it
     progress.show_outcome(done.adapter.id, None)
     report = done.report.to_json() | {"adapter": done.adapter.id, "warnings": [*warnings]}
     return Trained(path, report)

@@ -36,6 +36,7 @@ from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import WorkerConfig
 
 _PRUNE_SECONDS = 600.0
+_LEAST_PRUNE_SECONDS = 5.0
 _WEBHOOK_SECONDS = 30.0
 _LAST_WEBHOOK_SECONDS = 1.0  # what is not sent by then is sent after the next start
 log = structlog.get_logger()
@@ -148,7 +149,15 @@ async def _prune(records: Records, settings: Settings) -> None:
             await asyncio.to_thread(remove_old_temp_files, settings.temp_file_days)
         except (StorageError, OSError) as error:
             log.warning("what is old cannot be deleted", error=str(error))
-        await asyncio.sleep(_PRUNE_SECONDS)
+        await _until_low(records)
+        await asyncio.sleep(_LEAST_PRUNE_SECONDS)
+
+
+async def _until_low(records: Records) -> None:
+    """Wait for a while, or until the disk is nearly full."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PRUNE_SECONDS):
+            await records.space.low.wait()
 
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:

@@ -8,7 +8,7 @@ import functools
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,11 +32,13 @@ class Budget:
 
     Attributes:
         used: bytes now.
+        reclaimers: each gives up something old, or returns False where it has nothing.
     """
 
     def __init__(self, name: str, setting: str, most: float, share: float = 1.0) -> None:
         self.name, self.setting, self.most = name, setting, most
         self.used = 0
+        self.reclaimers: list[Callable[[], bool]] = []
         self._most_of_owner = most * share
         self._by_owner: dict[str, int] = {}
 
@@ -81,6 +83,8 @@ class Budget:
 
     def is_over(self, owner: str) -> bool:
         """Return whether more is used than may be, in all or by this owner."""
+        while self.used > self.most and any(reclaim() for reclaim in self.reclaimers):
+            pass
         return self.used > self.most or self._by_owner.get(owner, 0) > self.limit_of(owner)
 
     def _refusal(self, owner: str, size: int, held: int) -> TooLarge | BudgetSpent:

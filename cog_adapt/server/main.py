@@ -26,6 +26,7 @@ from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from cog_adapt.server.middleware.stack import add_middleware
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Records
+from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.settings import COGFILE, Settings, read_settings
 from cog_adapt.server.telemetry.logs import configure_logs
 from cog_adapt.server.telemetry.metrics import Metrics
@@ -187,7 +188,9 @@ class Server(uvicorn.Server):
         build: Callable[[Settings], FastAPI],
     ) -> None:
         app, metrics = build(settings), Metrics()  # first: a wrong app opens no database
-        self._app, records = app, Records.open(settings.database_url, settings.data_dir)
+        metrics.watch(space := RecordSpace.of(settings))
+        records = Records.open(settings.database_url, settings.data_dir, space=space)
+        self._app = app
         launch(app, Launch(configs, flags.mode, records, metrics, self._end))
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -105,6 +105,11 @@ class Settings(BaseSettings):
     retention_count: int = Field(
         default=100_000, ge=1, description="finished records of each kind that are kept at most"
     )
+    record_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="bytes of records on disk; the oldest go; more is 507; unset: half the free",
+    )
     temp_file_days: float = Field(
         default=7, gt=0, le=100_000, description="days for which temporary files may stay"
     )

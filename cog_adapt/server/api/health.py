@@ -26,6 +26,7 @@ from cog_adapt.server.service.health import HealthMonitor, versions
 _GAUGE_SECONDS = 0.5
 _SELF_TEST_SECONDS = 600.0
 _READ = ["GET", "HEAD"]
+_LATER = {"Retry-After": "5"}
 _FAILED: Responses = {503: {"model": Report, "description": "It failed, or the model is not ready"}}
 router = APIRouter()
 
@@ -75,14 +76,15 @@ async def healthz() -> Response:
 async def readyz(monitor: MonitorDep) -> Response:
     """Answer for readiness: 200 if requests are welcome here, else 503 and why."""
     is_ready, body = await monitor.readiness()
-    return json_response(body, 200 if is_ready else 503)
+    return json_response(body) if is_ready else json_response(body, 503, _LATER)
 
 
 @router.api_route("/openapi.json", methods=_READ, response_model=Document, responses=refusals(503))
 async def openapi(request: Request, service: ServiceDep) -> Response:
     """Return the OpenAPI document."""
     if not service.is_ready:
-        return json_response({"error": "OpenAPI schema not available"}, 503)
+        headers = None if service.settings.strict_cog else _LATER
+        return json_response({"error": "OpenAPI schema not available"}, 503, headers)
     if service.settings.strict_cog:
         return json_response(service.schema())
     # In a thread: FastAPI's part is made at the first request, which takes some 30 ms.

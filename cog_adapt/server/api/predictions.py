@@ -15,7 +15,7 @@ from cog_adapt.server.api.preferences import Preferences, read_preferences
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response, record_body
 from cog_adapt.server.api.sse import EventStream, follow
-from cog_adapt.server.errors import Forbidden, IdInUse, NotFound, TooManyReaders
+from cog_adapt.server.errors import Forbidden, IdInUse, NotFound
 from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
@@ -23,7 +23,6 @@ from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.prediction import Prediction
 
 Handler = Callable[[Request], Awaitable[Response]]
-_MOST_READERS = 1024
 
 
 class PredictionRoutes:
@@ -160,8 +159,6 @@ def _join(call: _Call, body: RequestBody, running: Prediction) -> Response:
     if not call.preferences.is_stream:
         return json_response(running.progress(), 202)
     call.parser.check_stream(call.preferences)
-    if running.events.followers >= _MOST_READERS:
-        raise TooManyReaders(f"{_MOST_READERS} readers follow this prediction; try later.")
     capacity = call.service.settings.cog_stream_history_capacity
     return EventStream(follow(running, 0 if capacity else None))
 

@@ -79,12 +79,19 @@ class AddressRules:
             return [str(address) for address in addresses]
         open_to_callers = [str(each) for each in addresses if self._refusal(each) is None]
         if not open_to_callers:
-            first = addresses[0]
-            raise EgressError(
-                f"{host!r} is not reached for a caller: its address {first} is not public "
-                f"({self._refusal(first)}). The operator can allow it: EGRESS_ALLOW={first}"
-            )
+            raise EgressError(self._words_about(host, addresses[0]))
         return open_to_callers
+
+    def _words_about(self, host: str, address: Address) -> str:
+        """Say why a host is refused; where a name leads is nobody's business outside."""
+        what, remedy = "its address is not public", host
+        if not _NAME.fullmatch(host.lower()):
+            what = f"its address {address} is not public ({self._refusal(address)})"
+            remedy = str(address)
+        return (
+            f"{host!r} is not reached for a caller: {what}. "
+            f"The operator can allow it: EGRESS_ALLOW={remedy}"
+        )
 
     def _is_allowed_by_name(self, host: str) -> bool:
         host = host.lower().rstrip(".")

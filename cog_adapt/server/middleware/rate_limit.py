@@ -16,6 +16,7 @@ from cog_adapt.server.middleware.responses import AsgiResponse
 _MAX_AMOUNT = 100_000  # a time is kept for each request in the window
 _MAX_CALLERS = 100_000
 _READ_ONLY = frozenset({"GET", "HEAD", "OPTIONS"})
+_CANCEL = re.compile(r"/(predictions|trainings)/[^/]+/cancel")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "month": 2_592_000}
 _SECONDS["year"] = 12 * _SECONDS["month"]
 _RATE = re.compile(
@@ -124,7 +125,8 @@ class RateLimitMiddleware:
 
 def _is_counted(scope: Scope) -> bool:
     # a cancel lowers the load; refused, it would keep the load up
-    return scope["method"] not in _READ_ONLY and not scope["path"].endswith("/cancel")
+    is_cancel = scope["method"] == "POST" and _CANCEL.fullmatch(scope["path"]) is not None
+    return scope["method"] not in _READ_ONLY and not is_cancel
 
 
 def caller_of(scope: Scope) -> str:

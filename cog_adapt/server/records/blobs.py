@@ -16,6 +16,9 @@ _MOST_KNOWN = 10_000
 class Blobs:
     """A folder of texts, which several threads and processes may use concurrently.
 
+    Attributes:
+        written: bytes put so far.
+
     Writes are not synced. After a power cut a file may be incomplete; its name reveals it.
     An owner's text is written whether another has written it or not, so that no time tells.
     """
@@ -24,6 +27,7 @@ class Blobs:
         self._folder = folder
         self._limit = limit
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self.written = 0
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def is_large(self, text: str) -> bool:
@@ -44,10 +48,17 @@ class Blobs:
         target = self._folder / digest
         if (owner, digest) not in self._known or not _refresh(target, len(data)):
             _write(target, data)
+            self.written += len(data)
             self._known[owner, digest] = None
             if len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
         return digest
+
+    def size(self, names: Iterable[str] | None = None) -> int:
+        """Return the bytes of these files, or of all; those that are gone have none."""
+        if names is None:
+            names = [entry.name for entry in os.scandir(self._folder)]
+        return sum(_size_of(self._folder / name) for name in names)
 
     def get(self, digest: str) -> str | None:
         """Return the text, or None if its file is missing or damaged."""
@@ -99,6 +110,13 @@ class Blobs:
             self._known.pop((owner, digest), None)
         for digest in gone:
             (self._folder / digest).unlink(missing_ok=True)
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _to_bytes(text: str) -> bytes:

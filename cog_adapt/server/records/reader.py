@@ -13,6 +13,7 @@ from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.rows import to_delivery, to_record
+from cog_adapt.server.records.space import measure_tables
 from cog_adapt.server.records.tables import KEY, deliveries, records
 from cog_adapt.server.records.transactions import to_storage_error
 
@@ -81,6 +82,17 @@ class Reader:
             lambda connection: self._blobs.sweep(
                 lambda names: find_used(connection, names), min_age
             )
+        )
+
+    async def measure(self) -> int:
+        """Return the bytes of all rows and files."""
+        return await self.run(lambda connection: measure_tables(connection) + self._blobs.size())
+
+    async def size_unless_used(self, names: set[str]) -> int:
+        """Return the bytes of those of the files that no row names."""
+        listed = sorted(names)
+        return await self.run(
+            lambda connection: self._blobs.size(names - find_used(connection, listed))
         )
 
     def close(self) -> None:

@@ -2,15 +2,27 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, exists, literal, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    exists,
+    func,
+    literal,
+    select,
+    tuple_,
+)
 
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records.record import FINISHED
-from cog_adapt.server.records.tables import BLOB_COLUMNS, Moment, deliveries, records
+from cog_adapt.server.records.tables import BLOB_COLUMNS, KEY, Moment, deliveries, records
 
 ROWS_AT_ONCE: Final = 500
+_BLOBS: Final = [column for column in BLOB_COLUMNS if column.table is records]
+_TEXTS: Final = ("input", "payload", "output", "logs", "metrics", "error")
 _COLUMNS: Final = (records.c.created_at, records.c.id, records.c.owner)
 _PLACE: Final = tuple_(*_COLUMNS)
 
@@ -40,20 +52,54 @@ def delete_old(connection: Connection, kind: Kind, before: datetime, max_count: 
     return len(ids)
 
 
+class Removed(NamedTuple):
+    """What was deleted.
+
+    Attributes:
+        number: of records.
+        row_bytes: of their texts in the tables.
+        blobs: names of their large texts.
+    """
+
+    number: int
+    row_bytes: int
+    blobs: set[str]
+
+
+def delete_oldest(connection: Connection) -> Removed:
+    """Delete a tenth of the finished records that have no pending webhook, the oldest first."""
+    finished = records.c.status.in_(FINISHED)
+    total = connection.scalar(select(func.count()).select_from(records).where(finished)) or 0
+    texts: Any = [func.coalesce(func.length(records.c[name]), 0) for name in _TEXTS]
+    found = connection.execute(
+        select(*KEY, *_BLOBS, sum(texts[1:], texts[0]).label("size"))
+        .where(finished, ~_is_owed())
+        .order_by(*_COLUMNS)
+        .limit(min(ROWS_AT_ONCE, max(1, total // 10)))
+    ).all()
+    for kind in {row.kind for row in found}:
+        _delete(connection, kind, [(row.id, row.owner) for row in found if row.kind == kind])
+    blobs = {getattr(row, column.name) for row in found for column in _BLOBS}
+    return Removed(len(found), sum(row.size for row in found), blobs - {None})
+
+
 def _is_older(before: datetime) -> tuple[ColumnElement[bool], ...]:
     return records.c.completed_at < before, records.c.created_at < before  # which has an index
 
 
-def _select(kind: Kind, *conditions: ColumnElement[bool]) -> Select[Any]:
-    is_owed = exists().where(
+def _is_owed() -> ColumnElement[bool]:
+    return exists().where(
         deliveries.c.kind == records.c.kind,
         deliveries.c.record_id == records.c.id,
         deliveries.c.owner == records.c.owner,
         deliveries.c.state == "pending",
     )
+
+
+def _select(kind: Kind, *conditions: ColumnElement[bool]) -> Select[Any]:
     return (
         select(records.c.id, records.c.owner)
-        .where(records.c.kind == kind, records.c.status.in_(FINISHED), ~is_owed, *conditions)
+        .where(records.c.kind == kind, records.c.status.in_(FINISHED), ~_is_owed(), *conditions)
         .limit(ROWS_AT_ONCE)
     )
 

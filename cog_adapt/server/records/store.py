@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from sqlalchemy import Connection, Engine
 
@@ -32,11 +32,13 @@ from cog_adapt.server.records.queries import RecordQueries
 from cog_adapt.server.records.reader import Reader
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.rows import find_foreign, to_row, upsert
+from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.records.tables import deliveries, records
 from cog_adapt.server.records.transactions import Transactions
 from cog_adapt.server.records.writer import Writer
 
 BLOB_GRACE_SECONDS: Final = 3600.0  # a row that names a younger blob may not be committed yet
+SHORT_GRACE_SECONDS: Final = 60.0  # where the disk is full: it takes seconds, unless clocks differ
 
 
 _log = logging.getLogger(__name__)
@@ -48,34 +50,36 @@ class Records(RecordQueries):
     Coroutine methods raise `StorageError` if the database cannot be used.
     """
 
-    def __init__(self, engine: Engine, blobs: Blobs) -> None:
+    def __init__(self, engine: Engine, blobs: Blobs, space: RecordSpace | None = None) -> None:
         self._engine = engine
         self._blobs = blobs
+        self.space = space or RecordSpace()
         self._transactions = Transactions(engine, self._write)
         super().__init__(str(uuid.uuid4()), Writer(self._transactions), Reader(engine, blobs))
         self.adapters = AdapterIndex(self._writer, self._reader)
 
     @classmethod
-    def open(cls, url: str | None, data_dir: Path, *, blob_bytes: int = 65536) -> "Records":
+    def open(
+        cls,
+        url: str | None,
+        data_dir: Path,
+        *,
+        blob_bytes: int = 65536,
+        space: RecordSpace | None = None,
+    ) -> "Records":
         """Connect, and bring the tables up to date.
 
         Args:
             url: URL of the database; by default SQLite in data_dir.
             data_dir: folder for large texts; servers that share a database share it too.
             blob_bytes: longer texts are kept in files.
+            space: bytes that they may take; None: without limit.
 
         Raises:
             ConfigError: the folder or the database cannot be used.
         """
-        try:
-            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            blobs = Blobs(data_dir / "blobs", blob_bytes)
-        except OSError as error:
-            raise ConfigError(
-                f"DATA_DIR {str(data_dir)!r} cannot be used: {error.strerror}; "
-                "name a folder that this process may write to"
-            ) from error
-        return cls(open_database(url, data_dir), blobs)
+        blobs = _open_blobs(data_dir, blob_bytes)
+        return cls(open_database(url, data_dir), blobs, space)
 
     @property
     def error(self) -> str | None:
@@ -149,21 +153,15 @@ class Records(RecordQueries):
         )
 
     async def prune(self, max_age: timedelta, max_count: int) -> int:
-        """Delete finished records that are too old or, of each kind, too many.
+        """Delete finished records that are too old, too many of a kind, or too large together.
 
         Records with a pending webhook stay. Files that no row names are removed an hour later.
 
         Returns:
             the number of deleted records.
         """
-        before = datetime.now(UTC) - max_age
-        total = 0
-        for kind in get_args(Kind):
-            delete = partial(retention.delete_old, kind=kind, before=before, max_count=max_count)
-            while count := await self._writer.call(delete):
-                total += count
-        await self._reader.sweep(BLOB_GRACE_SECONDS)
-        return total
+        removed = await _delete_old(self._writer, datetime.now(UTC) - max_age, max_count)
+        return removed + await _make_room(self._writer, self._reader, self.space)
 
     async def close(self) -> None:
         """Write the waiting changes, and let others take over unfinished records.
@@ -179,9 +177,10 @@ class Records(RecordQueries):
 
     def _write(self, connection: Connection, changes: Changes) -> set[Key]:
         share_files(connection)
+        counted, written = _Counted(), self._blobs.written
         rows = (to_row(item, self.server, self._blobs) for item in changes.records.values())
         foreign: set[Key] = set()
-        if upsert(connection, records, rows) < len(changes.records):
+        if upsert(connection, records, counted.pass_on(rows)) < len(changes.records):
             foreign = find_foreign(connection, changes.records, self.server)
         forgotten = find_forgotten(connection, changes.deliveries.values())
         owed = (
@@ -189,5 +188,60 @@ class Records(RecordQueries):
             for item in changes.deliveries.values()
             if item.key_of_record not in foreign and item.id not in forgotten
         )
-        upsert(connection, deliveries, owed)
+        upsert(connection, deliveries, counted.pass_on(owed))
+        self.space.add(counted.size + self._blobs.written - written)
         return foreign
+
+
+def _open_blobs(data_dir: Path, blob_bytes: int) -> Blobs:
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Blobs(data_dir / "blobs", blob_bytes)
+    except OSError as error:
+        raise ConfigError(
+            f"DATA_DIR {str(data_dir)!r} cannot be used: {error.strerror}; "
+            "name a folder that this process may write to"
+        ) from error
+
+
+async def _delete_old(writer: Writer, before: datetime, max_count: int) -> int:
+    """Delete finished records that are too old, or too many of a kind; return their number."""
+    total = 0
+    for kind in get_args(Kind):
+        delete = partial(retention.delete_old, kind=kind, before=before, max_count=max_count)
+        while count := await writer.call(delete):
+            total += count
+    return total
+
+
+async def _make_room(writer: Writer, reader: Reader, space: RecordSpace) -> int:
+    space.low.clear()
+    space.set(await reader.measure())
+    surplus = await _delete_oldest(writer, reader, space.excess)
+    await reader.sweep(SHORT_GRACE_SECONDS if surplus else BLOB_GRACE_SECONDS)
+    space.set(await reader.measure())
+    return surplus
+
+
+async def _delete_oldest(writer: Writer, reader: Reader, excess: float) -> int:
+    """Delete the oldest finished records until so many bytes are free; return their number."""
+    count = 0
+    while excess > 0:
+        removed = await writer.call(retention.delete_oldest)
+        if not removed.number:
+            break
+        count += removed.number
+        excess -= removed.row_bytes + await reader.size_unless_used(removed.blobs)
+    return count
+
+
+class _Counted:
+    """Counts the text in rows while they are written, as no more of them is held than must be."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def pass_on(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            self.size += sum(len(value) for value in row.values() if isinstance(value, str))
+            yield row

@@ -40,16 +40,9 @@ class Announcer:
         request = prediction.request
         self._tracking[prediction.key].throttle.note(time.monotonic())
         body, headers = encode(prediction.account()), self._observer.headers(prediction)
+        url, owner = request.webhook or "", request.owner
         self._webhooks.announce(
-            Announcement(
-                request.kind,
-                request.id,
-                event,
-                request.webhook or "",
-                body,
-                headers,
-                request.owner,
-            )
+            Announcement(request.kind, request.id, event, url, body, headers, owner)
         )
 
     def announce_logs(self, prediction: Prediction) -> None:

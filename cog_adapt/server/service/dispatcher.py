@@ -5,10 +5,10 @@ it. A slot is free before its answer goes out.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cog_adapt.server.budget import Budgets
-from cog_adapt.server.errors import BudgetSpent, IdInUse, NotReady, TooLarge
+from cog_adapt.server.errors import BudgetSpent, DiskFull, IdInUse, NotReady, TooLarge
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.event_cache import EventCache
 from cog_adapt.server.service.observer import Observer
@@ -55,7 +55,8 @@ class Dispatcher:
         events = RunEvents(self.slots, recorder, observer, self.end, budgets.answers)
         self.workers = self.slots.workers = [Worker(config, events, settings)]
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
-        self.event_cache = EventCache(0 if settings.strict_cog else _CACHE_BYTES)
+        most_cached = 0 if settings.strict_cog else min(_CACHE_BYTES, budgets.events.most)
+        self.event_cache = EventCache(most_cached, budgets.events)
 
     @property
     def waiting(self) -> Queue:
@@ -85,6 +86,7 @@ class Dispatcher:
             QueueFull: the queue is full.
             TooLarge: its input alone is more than its owner may have waiting.
             BudgetSpent: too many bytes wait, of its owner or of all.
+            DiskFull: there is no room for its record.
             NotReady: the worker has been given up.
             NotRecorded: the database cannot store the prediction.
         """
@@ -94,7 +96,8 @@ class Dispatcher:
             self._budgets.queue.add(request.owner, request.size)
         else:
             self._refuse_if_full(request)
-        prediction = Prediction(request, self._settings.cog_stream_history_capacity)
+        history = self._settings.cog_stream_history_capacity
+        prediction = Prediction(request, history, self._budgets.events)
         self.predictions[request.key] = prediction
         try:
             await self._recorder.accept(prediction, is_recovered=is_recovered)
@@ -115,9 +118,10 @@ class Dispatcher:
             self._observer.rejected("queue full" if self.waiting.most else "busy")
             raise self.waiting.refusal(excess)
         try:
+            self._recorder.space.refuse_if_full(request.size)
             self._budgets.queue.take(request.owner, request.size)
-        except (TooLarge, BudgetSpent):
-            self._observer.rejected("queue bytes")
+        except (DiskFull, TooLarge, BudgetSpent) as error:
+            self._observer.rejected("disk full" if isinstance(error, DiskFull) else "queue bytes")
             raise
 
     def _enqueue(self, prediction: Prediction) -> None:
@@ -145,19 +149,8 @@ class Dispatcher:
             prediction.is_cancelled = True
             for worker in self.workers:
                 worker.cancel(prediction.run_id)
-            self._insist_later(prediction)
+            insist_later(prediction, self.workers, self._settings.cancel_grace_seconds)
         return True
-
-    def _insist_later(self, prediction: Prediction) -> None:
-        """End the worker of a cancelled prediction, unless that ends in time."""
-        seconds = self._settings.cancel_grace_seconds
-
-        def insist() -> None:
-            for worker in self.workers:
-                worker.end_cancelled(prediction.run_id, seconds)
-
-        timer = asyncio.get_running_loop().call_later(seconds, insist)
-        prediction.done.add_done_callback(lambda _: timer.cancel())
 
     def end(self, prediction: Prediction, end: Finished) -> None:
         """Free the slot, record the end, and then release the request that waits for the answer."""
@@ -173,6 +166,17 @@ class Dispatcher:
         self.event_cache.add(prediction)
         prediction.close()
         self.slots.advance()
+
+
+def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: float) -> None:
+    """End the worker of a cancelled prediction, unless that ends in time."""
+
+    def insist() -> None:
+        for worker in workers:
+            worker.end_cancelled(prediction.run_id, seconds)
+
+    timer = asyncio.get_running_loop().call_later(seconds, insist)
+    prediction.done.add_done_callback(lambda _: timer.cancel())
 
 
 def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str, str], object]) -> None:

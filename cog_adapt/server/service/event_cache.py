@@ -1,9 +1,11 @@
 """Keeps the events of predictions that ended lately, for readers who reconnect after the end."""
 
+import math
 from collections import OrderedDict
 
 import msgspec
 
+from cog_adapt.server.budget import Budget
 from cog_adapt.server.service.events import EventLog
 from cog_adapt.server.service.prediction import Prediction
 
@@ -17,10 +19,12 @@ class CachedEvents(msgspec.Struct, frozen=True):
     Attributes:
         events: all but the last.
         data: the last event's data.
+        owner: of the prediction.
     """
 
     events: EventLog
     data: bytes
+    owner: str = ""
 
     def completed(self) -> bytes:
         """Return the data of the last event."""
@@ -29,7 +33,12 @@ class CachedEvents(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """The approximate memory that the events take, in bytes."""
-        return self.events.size + len(self.data) + _OWN_BYTES
+        return self.events.size + self.own_size
+
+    @property
+    def own_size(self) -> int:
+        """The same without the events, which are counted where they are kept."""
+        return len(self.data) + _OWN_BYTES
 
 
 class EventCache:
@@ -37,10 +46,13 @@ class EventCache:
 
     Args:
         most_bytes: of all events; the oldest prediction goes first, a very large one is not kept.
+        budget: of all events; these are the first to go where it is spent, or an owner's share.
     """
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: float, budget: Budget | None = None) -> None:
         self._most_bytes = most_bytes
+        self._budget = budget or Budget("events", "EVENT_BYTES", math.inf)
+        self._budget.reclaimers.append(self._forget_oldest)
         self._bytes = 0
         self._ended: OrderedDict[tuple[str, str], CachedEvents] = OrderedDict()
 
@@ -52,14 +64,19 @@ class EventCache:
             not (request.durable or request.has_client_id or events.was_followed)
             or not self._most_bytes
         ):
+            events.release()
             return
-        ended = CachedEvents(events, prediction.completed())
+        ended = CachedEvents(events, prediction.completed(), request.owner)
         if ended.size * _LARGEST_SHARE > self._most_bytes:
+            events.release()
             return
         self._ended[request.id, request.owner] = ended
         self._bytes += ended.size
+        self._budget.add(ended.owner, ended.own_size)
         while self._bytes > self._most_bytes:
-            self.forget(*next(iter(self._ended)))
+            self._forget_oldest()
+        while self._budget.is_over(ended.owner) and self._forget_oldest_of(ended.owner):
+            pass
 
     def get(self, name: str, owner: str = "") -> CachedEvents | None:
         """Return the events of this owner's id, or None."""
@@ -74,4 +91,18 @@ class EventCache:
     def forget(self, name: str, owner: str = "") -> None:
         """Drop the events of this owner's id."""
         ended = self._ended.pop((name, owner), None)
-        self._bytes -= ended.size if ended else 0
+        if ended is not None:
+            self._bytes -= ended.size
+            self._budget.free(ended.owner, ended.own_size)
+            ended.events.release()
+
+    def _forget_oldest(self) -> bool:
+        if self._ended:
+            self.forget(*next(iter(self._ended)))
+        return bool(self._ended)
+
+    def _forget_oldest_of(self, owner: str) -> bool:
+        oldest = next((key for key in self._ended if key[1] == owner), None)
+        if oldest is not None:
+            self.forget(*oldest)
+        return oldest is not None

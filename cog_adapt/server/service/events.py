@@ -1,10 +1,11 @@
 """The ordered events of one prediction, for readers that follow it live or later.
 
-A log keeps the latest events for a replay; whoever follows has a queue of their own on top, so
-that a keeper of nothing can still be followed.
+A log keeps the latest events for a replay, as many and as large as its budget allows; whoever
+follows has a queue of their own on top, so that a keeper of nothing can still be followed.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +13,13 @@ from typing import Self
 
 import msgspec
 
+from cog_adapt.server.budget import Budget
+from cog_adapt.server.errors import TooManyReaders
+
+MOST_FOLLOWERS = 1024
 MOST_WAITING = 65_536
 _OWN_BYTES = 200  # of an event without its data
+_LARGEST_SHARE = 8
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -35,6 +41,17 @@ class _Follower:
     events: deque[Event] = field(default_factory=deque)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     missed: int = 0
+    size: int = 0
+
+    def add(self, event: Event, most_bytes: float) -> None:
+        """Let an event wait, unless too much waits; one alone is never too much."""
+        fits = not self.size or self.size + len(event.data) <= most_bytes
+        if fits and len(self.events) < MOST_WAITING:
+            self.events.append(event)
+            self.size += len(event.data) + _OWN_BYTES
+        else:
+            self.missed += 1
+        self.wake.set()
 
 
 class MissedError(Exception):
@@ -54,15 +71,21 @@ class EventLog:
 
     Args:
         capacity: number of latest events kept for a replay.
+        budget: bytes of all logs; None: without limit.
+        owner: of the prediction; empty where no keys are set.
 
     Attributes:
+        size: the approximate memory that the kept events take, in bytes.
         is_closed: whether no event follows.
         was_followed: whether any reader has seen an event.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self._kept: deque[Event] = deque(maxlen=capacity)
-        self._last = 0
+    def __init__(self, capacity: int, budget: Budget | None = None, owner: str = "") -> None:
+        self._capacity, self._owner = capacity, owner
+        self._budget = budget or Budget("events", "EVENT_BYTES", math.inf)
+        self._most_bytes = self._budget.limit_of(owner) / _LARGEST_SHARE
+        self._kept: deque[Event] = deque()
+        self._last = self.size = self._charged = 0
         self._followers: set[_Follower] = set()
         self.is_closed = self.was_followed = False
 
@@ -70,11 +93,6 @@ class EventLog:
     def followers(self) -> int:
         """The number of readers that follow now."""
         return len(self._followers)
-
-    @property
-    def size(self) -> int:
-        """The approximate memory that the kept events take, in bytes."""
-        return sum(len(event.data) + _OWN_BYTES for event in self._kept)
 
     def missed(self, after: int) -> int:
         """Return how many events after this number are no longer kept."""
@@ -85,13 +103,30 @@ class EventLog:
         """Add an event, for the replay and for each reader."""
         self._last += 1
         event = Event(self._last, name, data)
-        self._kept.append(event)
+        if self._capacity:
+            self._keep(event)
         for follower in self._followers:
-            if len(follower.events) < MOST_WAITING:
-                follower.events.append(event)
-            else:
-                follower.missed += 1
-            follower.wake.set()
+            follower.add(event, self._most_bytes)
+
+    def _keep(self, event: Event) -> None:
+        self._kept.append(event)
+        self._weigh(len(event.data) + _OWN_BYTES)
+        while self._kept and (
+            len(self._kept) > self._capacity
+            or self.size > self._most_bytes
+            or self._budget.is_over(self._owner)
+        ):
+            self._weigh(-len(self._kept.popleft().data) - _OWN_BYTES)
+
+    def _weigh(self, size: int) -> None:
+        self.size += size
+        self._charged += size
+        self._budget.add(self._owner, size)
+
+    def release(self) -> None:
+        """Take them off the budget: who still reads them is the last to do so."""
+        self._budget.free(self._owner, self._charged)
+        self._charged = 0
 
     def close(self) -> None:
         """Close the log: no event follows."""
@@ -111,11 +146,17 @@ class EventLog:
 
         Args:
             after: number of the last event seen; 0: from the beginning; None: no replay.
+
+        Raises:
+            TooManyReaders: as many follow as may.
         """
+        if len(self._followers) >= MOST_FOLLOWERS:
+            raise TooManyReaders(f"{MOST_FOLLOWERS} readers follow this prediction; try later.")
         follower = _Follower()
         self.was_followed = True
         if after is not None:
             follower.events.extend(event for event in self._kept if event.number > after)
+            follower.size = self.size
             follower.missed = self.missed(after)
         self._followers.add(follower)
         return EventReader(self, follower, lambda: self._followers.discard(follower))
@@ -148,6 +189,7 @@ class EventReader:
             raise StopAsyncIteration
         portion = list(follower.events)
         follower.events.clear()
+        follower.size = 0
         return portion
 
     async def aclose(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
 from cog_adapt.server.service.events import EventLog
 
@@ -97,8 +98,7 @@ class PredictionRequest(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """Bytes of its input in memory."""
-        shares = self.redacted_input is self.input
-        return len(self.input) + (0 if shares else len(self.redacted_input))
+        return len(self.input) + len(self.redacted_input)
 
     @property
     def recoverable(self) -> bool:
@@ -125,7 +125,9 @@ class Prediction:
         crashes: of the worker while it ran.
     """
 
-    def __init__(self, request: PredictionRequest, history: int) -> None:
+    def __init__(
+        self, request: PredictionRequest, history: int, events: Budget | None = None
+    ) -> None:
         self.request = request
         self.id, self.key, self.run_id = request.id, request.key, request.run_id
         self.status: State = "starting"
@@ -135,7 +137,7 @@ class Prediction:
         self.error: str | None = None
         self.retries_left = request.retries
         self.crashes = 0
-        self.events = EventLog(history)
+        self.events = EventLog(history, events, request.owner)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
         self.answer_bytes = 0

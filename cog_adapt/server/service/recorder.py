@@ -35,7 +35,7 @@ class Recorder:
     def __init__(
         self, records: Records, webhooks: Webhooks, announcer: Announcer, observer: Observer
     ) -> None:
-        self._records, self._webhooks = records, webhooks
+        self._records, self._webhooks, self.space = records, webhooks, records.space
         self._announcer, self._observer = announcer, observer
         self._writing: set[asyncio.Task[None]] = set()
 

@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -17,11 +17,11 @@ from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.queue import Announcement
 from cog_adapt.server.webhooks.shown_urls import shown_error
 from cog_adapt.server.webhooks.signing import WebhookSigner
+from cog_adapt.server.webhooks.turns import Turns
 
 _AGAIN = (429, 500, 502, 503, 504)
 _LONGEST_DELAY = 102.0
 DELAYS = tuple(min(0.2 * 2**n, _LONGEST_DELAY) for n in range(12))
-_AT_ONCE = 64
 _PAUSE_WITHOUT_RECORDS = 1.0
 Count = Callable[[str, str], None]
 _log = structlog.get_logger(__name__)
@@ -37,6 +37,12 @@ class DeliveryRecords(Protocol):
     async def update_delivery(self, delivery: Delivery) -> None:
         """Store the state after an attempt."""
         ...
+
+
+class _Message(NamedTuple):
+    url: str
+    body: bytes
+    headers: Mapping[str, str]
 
 
 class Deliverer:
@@ -60,7 +66,7 @@ class Deliverer:
     ) -> None:
         self._records, self._egress, self._signer = records, egress, signer
         self._timeout, self._count = timeout, count
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._turns = Turns()
         self._claimed: set[str] = set()
         self._claimed_since: set[str] = set()
 
@@ -88,8 +94,9 @@ class Deliverer:
 
     async def announce(self, announcement: Announcement) -> None:
         """Send an announcement once."""
-        _, record_id, event, url, body, headers, _ = announcement
-        outcome = await self._post(str(uuid.uuid4()), url, body, headers)
+        record_id, event = announcement.record_id, announcement.event
+        message = _Message(announcement.url, announcement.body, announcement.headers)
+        outcome = await self._post(str(uuid.uuid4()), message, announcement.owner)
         is_received = isinstance(outcome, Answer) and 200 <= outcome.status < 300
         self._count(event, "delivered" if is_received else "failed")
         if not is_received:
@@ -104,7 +111,8 @@ class Deliverer:
         """
         try:
             headers = json.loads(delivery.headers)
-            outcome = await self._post(delivery.id, delivery.url, delivery.body.encode(), headers)
+            message = _Message(delivery.url, delivery.body.encode(), headers)
+            outcome = await self._post(delivery.id, message, delivery.owner)
             noted = note_attempt(delivery, outcome, datetime.now(UTC), delays)
             self._count(noted.event, "retry" if noted.state == "pending" else noted.state)
             await self._save(noted)
@@ -119,10 +127,9 @@ class Deliverer:
             )
         return noted
 
-    async def _post(
-        self, webhook_id: str, url: str, body: bytes, more: Mapping[str, str]
-    ) -> Answer | Exception:
-        async with self._slots:
+    async def _post(self, webhook_id: str, message: _Message, owner: str) -> Answer | Exception:
+        url, body, more = message
+        async with self._turns.take(owner, url):
             headers = self._signer.write_headers(webhook_id, body, datetime.now(UTC), more)
             try:
                 return await self._egress.post(url, body, headers, timeout=self._timeout)

@@ -19,7 +19,7 @@ class Announcement(NamedTuple):
     Attributes:
         event: start, output or logs.
         headers: additional request headers.
-        owner: of the record that it is about.
+        owner: of the record that it is about; empty where no keys are set.
     """
 
     kind: Kind

@@ -44,7 +44,7 @@ def test_the_oldest_go_where_there_is_too_much(put, tmp_path):
 
 def test_what_is_in_use_stays(put, tmp_path):
     mine = put("mine.safetensors", size=30, age=9 * DAY)
-    CheckpointFolder(tmp_path, 3, most_bytes=20).tidy(keep=mine)
+    CheckpointFolder(tmp_path, 3, most_bytes=20).tidy(written=mine)
     assert names(tmp_path) == ["mine.safetensors"]
 
 
@@ -59,4 +59,19 @@ def test_a_tenth_of_the_disk_is_the_limit_where_none_is_set(put, tmp_path, monke
 def test_a_folder_that_is_not_there_yet_is_tidy(tmp_path):
     folder = CheckpointFolder(tmp_path / "a" / "b", 3)
     folder.tidy()
-    assert folder.file("key") == tmp_path / "a" / "b" / "key.safetensors"
+    assert folder.begin("key") == tmp_path / "a" / "b" / "key.safetensors"
+
+
+def test_what_is_written_after_its_training_has_ended_goes_too(put, tmp_path):
+    folder = CheckpointFolder(tmp_path, 3)
+    mine = folder.begin("mine")
+    folder.remove(mine)
+    put("mine.safetensors")
+    folder.tidy(written=mine)
+    assert names(tmp_path) == []
+    assert folder.begin("mine") == put("mine.safetensors")
+    folder.tidy(written=mine)
+    assert names(tmp_path) == ["mine.safetensors"]
+    for number in range(300):
+        folder.remove(folder.begin(str(number)))
+    assert len(folder._removed) == 256

@@ -12,6 +12,7 @@ from cog_adapt.server.api.dependencies import parts_in
 from cog_adapt.server.app import Launch, create_app, launch
 from cog_adapt.server.errors import ConfigError, StorageError
 from cog_adapt.server.records import Records
+from cog_adapt.server.records.space import RecordSpace
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
@@ -122,8 +123,8 @@ def _after(note, name, call):
 
 def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
     monkeypatch.setattr(application, "_PRUNE_SECONDS", 0.01)
-    pruned = []
-
+    monkeypatch.setattr(application, "_LEAST_PRUNE_SECONDS", 0)
+    pruned: list[Any] = []
     swept: list[Any] = []
     monkeypatch.setattr(application, "remove_old_temp_files", swept.append)
 
@@ -134,7 +135,7 @@ def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
 
     async def story():
         settings = Settings(retention_days=3, retention_count=4)
-        records: Any = SimpleNamespace(prune=prune)
+        records: Any = SimpleNamespace(prune=prune, space=RecordSpace())
         task = asyncio.create_task(application._prune(records, settings))
         await until(lambda: len(pruned) >= 3)
         task.cancel()
@@ -142,6 +143,28 @@ def test_old_records_are_deleted_again_and_again_whatever_happens(monkeypatch):
     asyncio.run(asyncio.wait_for(story(), 10))
     assert set(pruned) == {(timedelta(days=3), 4)}
     assert set(swept) == {7}
+
+
+def test_records_are_pruned_at_once_where_the_disk_is_full(monkeypatch):
+    monkeypatch.setattr(application, "_LEAST_PRUNE_SECONDS", 0)
+    monkeypatch.setattr(application, "remove_old_temp_files", lambda _: None)
+    pruned: list[Any] = []
+
+    async def story():
+        space = RecordSpace(10)
+
+        async def prune(*_):
+            pruned.append(1)
+            space.low.clear()
+
+        records: Any = SimpleNamespace(prune=prune, space=space)
+        task = asyncio.create_task(application._prune(records, Settings()))
+        for count in (1, 2):
+            await until(lambda count=count: len(pruned) >= count)
+            space.refuse_if_full(10)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(story(), 10))
 
 
 def test_records_are_pruned_while_it_runs(started, monkeypatch):

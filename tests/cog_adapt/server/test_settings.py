@@ -97,6 +97,7 @@ DEFAULTS = {
     "database_url": None,
     "retention_days": 30,
     "retention_count": 100_000,
+    "record_bytes": None,
     "temp_file_days": 7,
     "drain_seconds": None,
     "max_crashes": 5,

@@ -137,6 +137,23 @@ def test_nothing_is_known_of_an_unknown_id(play, end):
     play(scene)
 
 
+@pytest.mark.parametrize("end", ["events", "stream"])
+def test_readers_are_bounded_however_they_come(play, end, monkeypatch):
+    monkeypatch.setattr("cog_adapt.server.service.events.MOST_FOLLOWERS", 1)
+
+    async def scene(site):
+        await site.harness.submit("a")
+        await until(lambda: "a" in site.model.runs)
+        first = site.asking("GET", f"/predictions/a/{end}")
+        await until(lambda: site.service.find("a").events.followers)
+        full = await site.ask("GET", f"/predictions/a/{end}")
+        assert (full.status, full.headers["retry-after"]) == (429, "1")
+        site.put_out("a", b'"x"')
+        assert (await first).status == 200
+
+    play(scene)
+
+
 def test_events_are_numbered_live_from_the_cache_and_from_the_record(play):
     async def scene(site):
         await site.harness.submit("a")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server.api import predictions
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import OWNER_KEY, Finished
+from cog_adapt.server.service import events
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 BODY = {"input": {"text": "a"}}
@@ -137,7 +137,7 @@ def test_a_put_of_what_runs_starts_nothing(play, strict):
 
 
 def test_a_put_may_follow_what_runs(play, monkeypatch):
-    monkeypatch.setattr(predictions, "_MOST_READERS", 1)
+    monkeypatch.setattr(events, "MOST_FOLLOWERS", 1)
 
     async def scene(site):
         await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")

@@ -222,7 +222,7 @@ def test_each_redirect_is_resolved_anew(names, egress, httpserver):
     httpserver.expect_request("/").respond_with_response(
         Response(status=302, headers={"location": url, "connection": "close"})
     )
-    with pytest.raises(EgressError, match=re.escape("10.0.0.1")):
+    with pytest.raises(EgressError, match="its address is not public"):
         egress.read(url, most_bytes=MANY)
 
 

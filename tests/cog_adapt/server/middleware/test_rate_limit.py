@@ -41,6 +41,20 @@ def test_looking_and_cancelling_are_never_limited(method, path):
     assert ask(limited, "POST", "/predictions").status == 429
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/predictions/cancel"),
+        ("POST", "/predictions/cancel"),
+        ("PUT", "/trainings/a/cancel"),
+        ("POST", "/own/route/a/cancel"),
+    ],
+)
+def test_only_a_cancel_passes_for_one(method, path):
+    limited = RateLimitMiddleware(app, read_rates("1/day"))
+    assert [ask(limited, method, path).status for _ in range(2)] == [200, 429]
+
+
 def test_each_address_has_a_rate_of_its_own():
     limited = RateLimitMiddleware(app, read_rates("1/minute"))
     clients = [("192.0.2.1", 1), ("192.0.2.2", 1), ("192.0.2.1", 2)]

@@ -23,7 +23,7 @@ class Home:
         self.folder = folder
 
     @asynccontextmanager
-    async def opened(self, **settings: int) -> AsyncIterator[Records]:
+    async def opened(self, **settings: Any) -> AsyncIterator[Records]:
         """A server's records."""
         records = Records.open(self.url, self.folder, **settings)
         try:

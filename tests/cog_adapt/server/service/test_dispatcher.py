@@ -9,7 +9,15 @@ import pytest
 
 from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.budget import Budgets
-from cog_adapt.server.errors import AtCapacity, BudgetSpent, IdInUse, NotReady, QueueFull, TooLarge
+from cog_adapt.server.errors import (
+    AtCapacity,
+    BudgetSpent,
+    DiskFull,
+    IdInUse,
+    NotReady,
+    QueueFull,
+    TooLarge,
+)
 from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Metric, Output
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.settings import Settings
@@ -253,20 +261,20 @@ def test_one_id_of_two_owners_is_two_runs(play):
 
 def test_waiting_inputs_are_limited_in_bytes(play):
     async def scene(harness):
+        harness.settings = Settings(max_queue=9, queue_bytes=80)
         counted: list[Any] = []
-        harness.settings = Settings(max_queue=9, queue_bytes=40)
         harness.budgets = Budgets.of(harness.settings)
         harness.dispatcher = harness.open_dispatcher("predict")
         harness.observer.rejected = counted.append
-        inputs = b'{"name": "x"}'  # 13 bytes
+        inputs = b'{"name": "x"}'  # 13 bytes, kept twice
         for number in range(3):
             await harness.submit(f"p{number}")
         with pytest.raises(BudgetSpent, match="QUEUE_BYTES") as refused:
             await harness.submit("more")
         assert STATUSES[type(refused.value)] == 429
         with pytest.raises(TooLarge):
-            await harness.submit("large", input=b"x" * 41)
-        assert (counted, harness.budgets.queue.used) == (["queue bytes"] * 2, 39)
+            await harness.submit("large", input=b"x" * 81)
+        assert (counted, harness.budgets.queue.used) == (["queue bytes"] * 2, 78)
         assert harness.dispatcher.cancel("p2")
         await harness.submit("again")
         recovered = PredictionRequest("old", "predict", inputs, inputs)
@@ -292,12 +300,12 @@ def test_no_two_runs_have_one_id():
 
 def test_one_owner_cannot_fill_the_queue(play):
     async def scene(harness):
-        harness.settings = Settings(max_queue=9, queue_bytes=60)
+        harness.settings = Settings(max_queue=9, queue_bytes=120)
         harness.budgets = Budgets.of(harness.settings)
         harness.dispatcher = harness.open_dispatcher("predict")
         await harness.submit("a", context={OWNER_KEY: "ann"})
         await harness.submit("b", context={OWNER_KEY: "ann"})
-        with pytest.raises(BudgetSpent, match="your 26 bytes"):
+        with pytest.raises(BudgetSpent, match="your 52 bytes"):
             await harness.submit("c", context={OWNER_KEY: "ann"})
         await harness.submit("d", context={OWNER_KEY: "bob"})
 
@@ -350,3 +358,16 @@ def test_a_cancel_that_is_heeded_ends_no_worker(play):
         assert (harness.model.replacements, again.status) == ([], "processing")
 
     play(scene, cancel_grace_seconds=0.05)
+
+
+def test_what_the_disk_has_no_room_for_is_refused_and_not_run(play):
+    async def scene(harness):
+        counted: list[Any] = []
+        harness.observer.rejected = counted.append
+        harness.records.space.most = 10
+        with pytest.raises(DiskFull, match="RECORD_BYTES") as refused:
+            await harness.submit("a")
+        assert (STATUSES[type(refused.value)], counted) == (507, ["disk full"])
+        assert (harness.model.runs, harness.budgets.queue.used) == ([], 0)
+
+    play(scene)

@@ -1,6 +1,7 @@
 import asyncio
 
-from cog_adapt.server.protocol import Finished
+from cog_adapt.server.budget import Budget
+from cog_adapt.server.protocol import OWNER_KEY, Finished
 from cog_adapt.server.service.event_cache import CachedEvents, EventCache
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest
 from tests.cog_adapt.present import present
@@ -8,10 +9,10 @@ from tests.cog_adapt.present import present
 SIZE = 3400  # of what is kept of one below
 
 
-def ended(name, size=1000, **request):
+def ended(name, size=1000, budget=None, **request):
     async def make():
         prediction = Prediction(
-            PredictionRequest(name, "predict", b"{}", b"{}", **request), history=10
+            PredictionRequest(name, "predict", b"{}", b"{}", **request), 10, budget
         )
         prediction.add_output(b'"%s"' % (b"x" * size))
         prediction.finish(Finished(name, "succeeded"))
@@ -74,3 +75,45 @@ def test_what_is_forgotten_leaves_no_weight():
     event_cache.forget("a")
     event_cache.forget("a")
     assert event_cache._bytes == 0
+
+
+def test_what_ended_makes_room_for_what_runs():
+    budget = Budget("events", "EVENT_BYTES", 10 * SIZE)
+    event_cache = EventCache(30 * SIZE, budget)
+    for number in range(4):
+        prediction = ended(f"p{number}", durable=True, budget=budget)
+        event_cache.add(prediction)
+    assert event_cache.get("p0")
+    assert budget.used == event_cache._bytes
+    budget.add("", 8 * SIZE)
+    assert not budget.is_over("")
+    assert [event_cache.get(f"p{number}") is not None for number in range(4)] == [
+        *(False, False),
+        *(True, True),
+    ]
+    budget.add("", 9 * SIZE)
+    assert budget.is_over("")
+    assert (event_cache._bytes, budget.used) == (0, 17 * SIZE)
+
+
+def test_what_is_not_kept_is_off_the_budget():
+    budget = Budget("events", "EVENT_BYTES", 100 * SIZE)
+    event_cache = EventCache(2 * SIZE, budget)
+    event_cache.add(ended("plain", budget=budget))
+    event_cache.add(ended("large", durable=True, budget=budget))
+    assert budget.used == 0
+
+
+def test_an_owner_over_the_share_makes_room_with_events_of_the_same_owner():
+    budget = Budget("events", "EVENT_BYTES", 10 * SIZE, share=0.5)
+    event_cache = EventCache(30 * SIZE, budget)
+    bob, *anns = ({OWNER_KEY: name} for name in ("bob", *["ann"] * 6))
+    event_cache.add(ended("mine", durable=True, budget=budget, context=bob))
+    for number, context in enumerate(anns):
+        event_cache.add(ended(f"p{number}", durable=True, budget=budget, context=context))
+    assert event_cache.get("mine", "bob")
+    assert event_cache.get("p0", "ann") is None
+    assert event_cache.get("p5", "ann")
+    assert budget.used_by("ann") <= 5 * SIZE
+    event_cache.drop("ann")
+    assert (budget.used_by("ann"), budget.used) == (0, event_cache._bytes)

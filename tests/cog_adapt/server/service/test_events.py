@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from cog_adapt.server.budget import Budget
+from cog_adapt.server.errors import TooManyReaders
 from cog_adapt.server.service import events
 from cog_adapt.server.service.events import EventLog, MissedError
 
@@ -114,3 +116,63 @@ def test_a_follower_who_never_reads_costs_a_bounded_queue(monkeypatch):
 
 def test_numbers_go_on_when_old_events_are_dropped():
     assert filled(2, 7).next_number == 8
+
+
+def test_so_many_may_follow_and_no_more(monkeypatch):
+    monkeypatch.setattr(events, "MOST_FOLLOWERS", 2)
+    log = EventLog(3)
+    first, _ = log.follow(), log.follow(None)
+    with pytest.raises(TooManyReaders, match="2 readers follow this prediction"):
+        log.follow()
+    asyncio.run(first.aclose())
+    log.follow()
+
+
+def test_the_oldest_go_where_the_events_are_too_large():
+    budget = Budget("events", "EVENT_BYTES", 16_000)
+    log = EventLog(100, budget, "")
+    for number in range(9):
+        log.append("output", b"%d" % number * 500)  # 700 bytes each
+    assert log.missed(0) == 7  # an eighth of all is one log's
+    assert (log.size, budget.used) == (1400, 1400)
+    log.append("output", b"x" * 2000)
+    assert (log.size, budget.used, log.missed(0)) == (0, 0, 10)
+
+
+def test_logs_together_keep_to_the_budget_and_owners_to_their_share():
+    budget = Budget("events", "EVENT_BYTES", 8_000, share=0.5)
+    logs = [EventLog(100, budget, "ann") for _ in range(20)]
+    for log in logs:
+        log.append("output", b"x" * 200)
+    assert budget.used == 4_000
+    other = EventLog(100, budget, "bob")
+    other.append("output", b"x" * 200)
+    assert other.missed(0) == 0
+    for log in (*logs, other):
+        log.release()
+    assert budget.used == 0
+
+
+def test_what_is_released_can_still_be_read():
+    budget = Budget("events", "EVENT_BYTES", 16_000)
+    log = EventLog(10, budget)
+    log.append("log", b"1")
+    log.close()
+    log.release()
+    assert (budget.used, follow(log)) == (0, [1])
+
+
+def test_a_slow_follower_misses_what_is_too_large_to_wait():
+    async def live():
+        log = EventLog(0, Budget("events", "EVENT_BYTES", 8_000))
+        reader = log.follow()
+        log.append("output", b"x" * 5_000)
+        log.append("output", b"x")
+        with pytest.raises(MissedError, match="1 events"):
+            await anext(reader)
+        fast = log.follow(None)
+        for _ in range(3):
+            log.append("output", b"x" * 5_000)
+            assert len(await anext(fast)) == 1
+
+    asyncio.run(live())

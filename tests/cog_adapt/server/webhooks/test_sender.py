@@ -201,8 +201,8 @@ async def test_predictions_do_not_wait_for_each_other(receiver, start):
     receiver.open.clear()
     for number in range(70):
         webhooks.announce(announcement("start", receiver.url, record_id=f"p{number}"))
-    await until(lambda: receiver.most_at_once == 64)
-    await assert_stays_so(lambda: receiver.most_at_once == 64, 0.05)
+    await until(lambda: receiver.most_at_once == 32)
+    await assert_stays_so(lambda: receiver.most_at_once == 32, 0.05)
     receiver.open.set()
     await webhooks.drain(10)
     assert len(receiver.got) == 70
@@ -489,3 +489,22 @@ async def test_a_webhook_that_could_never_leave_is_known_before(start):
     assert webhooks.find_fault("http://127.0.0.1:1/hook") is None
     assert "10.0.0.1" in webhooks.find_fault("http://10.0.0.1/hook")
     assert webhooks.find_fault("not a url")
+
+
+async def test_a_receiver_that_never_answers_holds_up_no_other(receiver, records, start):
+    webhooks = await start(timeout=30)
+    async with Receiver() as tarpit:
+        tarpit.open.clear()
+        url = tarpit.url.replace("127.0.0.1", "127.0.0.2")
+        tarpit._server.close()
+        tarpit._server = await asyncio.start_server(
+            tarpit._serve, "127.0.0.2", int(url.split(":")[2].split("/")[0])
+        )
+        for number in range(150):
+            webhooks.complete(await save(records, url, f"slow{number}"))
+        await until(lambda: tarpit.most_at_once == 32)
+        webhooks.complete(delivery := await save(records, receiver.url))
+        began = asyncio.get_running_loop().time()
+        await state(records, delivery, "delivered")
+        assert asyncio.get_running_loop().time() - began < 5
+        assert tarpit.most_at_once == 32

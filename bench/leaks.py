@@ -1,0 +1,199 @@
+"""Looks for what a server keeps of requests that are over: descriptors, threads, memory, disk.
+
+The server runs the real model, with one set of folders and small budgets. It is looked at after a
+warm-up, and again after many predictions, cancelled adaptations, and adaptations of every method.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from bench.report import Columns, Report, arguments
+from cog_adapt.command.local_server import local_server
+from cog_adapt.runner.config import METHODS, RunnerSettings
+from cog_adapt.runner.device import choose_precision
+
+READY_SECONDS = 300.0
+RECORD_BYTES = 50 * 2**20
+MORE_DESCRIPTORS = 8
+MORE_MEGABYTES = 150.0
+EXAMPLES = [
+    {"text": text, "label": label}
+    for label, texts in {
+        "parcel": ("where is it", "late"),
+        "money": ("refund", "paid twice"),
+    }.items()
+    for text in texts
+]
+_MEGABYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many of each; a warm-up makes some of them before."""
+
+    predictions: int = 2000
+    cancels: int = 2000
+    adaptations: int = 300
+    warm: int = 10
+
+
+COLUMNS: Columns = {
+    "after": str,
+    "descriptors": str,
+    "threads": str,
+    "memory MB": lambda value: f"{value:.0f}",
+    "records MB": lambda value: f"{value:.1f}",
+    "checkpoints": str,
+    "temporary files": str,
+}
+
+
+def measure(sizes: Sizes) -> list[dict[str, Any]]:
+    """Return a row for the warm server, and one after each load."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "tmp").mkdir()
+        variables = {
+            "DATA_DIR": str(folder / "data"),
+            "DATABASE_URL": "",  # in that folder
+            "WEIGHTS_DIR": str(folder / "weights"),
+            "TMPDIR": str(folder / "tmp"),
+            "RECORD_BYTES": str(RECORD_BYTES),
+        }
+        with local_server("predict", variables) as server, _client(server) as client:
+            _wait_until_ready(client)
+            return list(_rows(client, sizes, folder))
+
+
+def _rows(client: httpx2.Client, sizes: Sizes, folder: Path) -> Iterator[dict[str, Any]]:
+    _predict(client, sizes.warm)
+    _cancel(client, sizes.warm)
+    _adapt(client, max(sizes.warm, 2 * len(METHODS)))
+    yield _row("warm-up", folder)
+    _predict(client, sizes.predictions)
+    yield _row(f"{sizes.predictions} predictions", folder)
+    _cancel(client, sizes.cancels)
+    yield _row(f"{sizes.cancels} cancels", folder)
+    _adapt(client, sizes.adaptations)
+    yield _row(f"{sizes.adaptations} adaptations", folder)
+
+
+def leaks(rows: list[dict[str, Any]]) -> list[str]:
+    """Say what grew from the first row to a later one, or is beyond its limit."""
+    first = rows[0]
+    found = []
+    for row in rows[1:]:
+        if row["descriptors"] > first["descriptors"] + MORE_DESCRIPTORS:
+            found.append(f"descriptors: {row['descriptors']} after {row['after']}")
+        if row["memory MB"] > first["memory MB"] + MORE_MEGABYTES:
+            found.append(f"memory: {row['memory MB']:.0f} MB after {row['after']}")
+        if row["records MB"] * _MEGABYTE > RECORD_BYTES:
+            found.append(f"records: {row['records MB']:.1f} MB after {row['after']}")
+        if row["checkpoints"] or row["temporary files"]:
+            found.append(f"files are left after {row['after']}")
+    return found
+
+
+def _client(server: Any) -> httpx2.Client:  # noqa: ANN401 - the command's client
+    headers = {"Authorization": f"Bearer {server.key}"}
+    return httpx2.Client(base_url=server.url, headers=headers, timeout=600.0)
+
+
+def _wait_until_ready(client: httpx2.Client) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        if _is_ready(client):
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"not ready after {READY_SECONDS:g} s; see the server's log")
+
+
+def _is_ready(client: httpx2.Client) -> bool:
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+def _predict(client: httpx2.Client, count: int) -> None:
+    for number in range(count):
+        _run(client, {"text": f"Where is parcel {number}?", "labels": ["parcel", "money"]})
+
+
+def _cancel(client: httpx2.Client, count: int) -> None:
+    inputs = {"text": "late", "examples": EXAMPLES, "steps": 2000, "budget_seconds": 60}
+    for _ in range(count):
+        headers = {"Prefer": "respond-async"}
+        begun = client.post("/predictions", json={"input": inputs}, headers=headers)
+        begun.raise_for_status()
+        path = f"/predictions/{begun.json()['id']}"
+        client.post(f"{path}/cancel").raise_for_status()
+        while client.get(path).json()["status"] in ("starting", "processing"):
+            time.sleep(0.002)
+
+
+def _adapt(client: httpx2.Client, count: int) -> None:
+    """Adapt by each method in turn; an id comes from the content, so few adapters are stored."""
+    for number in range(count):
+        method = METHODS[number % len(METHODS)]
+        _run(client, {"text": "late", "examples": EXAMPLES, "steps": 2, "method": method})
+
+
+def _run(client: httpx2.Client, inputs: dict[str, Any]) -> None:
+    answer = client.post("/predictions", json={"input": inputs})
+    answer.raise_for_status()
+    if answer.json()["status"] != "succeeded":
+        raise RuntimeError(f"a prediction has not succeeded: {answer.text[:500]}")
+
+
+def _row(after: str, folder: Path) -> dict[str, Any]:
+    time.sleep(1.0)  # for what is written behind
+    processes = [Path("/proc") / str(pid) for pid in _descendants(os.getpid())]
+    return {
+        "after": after,
+        "descriptors": sum(len(os.listdir(each / "fd")) for each in processes),
+        "threads": sum(len(os.listdir(each / "task")) for each in processes),
+        "memory MB": sum(_resident_bytes(each) for each in processes) / _MEGABYTE,
+        "records MB": _size_of(folder / "data") / _MEGABYTE,
+        "checkpoints": len([*(folder / "weights").glob("checkpoints/*")]),
+        "temporary files": len([each for each in (folder / "tmp").glob("tmp*") if each.is_file()]),
+    }
+
+
+def _descendants(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += [int(child), *_descendants(int(child))]
+    return found
+
+
+def _resident_bytes(process: Path) -> int:
+    return int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def main() -> None:
+    """Look for leaks."""
+    chosen = arguments(main.__doc__)
+    sizes = Sizes(20, 20, 10, 5) if chosen.quick else Sizes()
+    rows = measure(sizes)
+    report = Report("What a server keeps", COLUMNS, rows, vars(sizes))
+    report.publish(choose_precision(RunnerSettings.from_environment()), chosen.output)
+    found = leaks(rows)
+    if found:
+        raise SystemExit("\n".join(found))
+
+
+if __name__ == "__main__":
+    main()
