@@ -84,23 +84,12 @@ class LoadedModel:
         self.task = task
         self.serve_mode = settings.serve_mode
         self.batch_size = settings.batch_size
-        precision = choose_precision(settings)
-        self.base = run_setup(task.load)
-        self.healed = heal(self.base)
-        if self.healed:
-            logger.warning("tensors born in inference mode were copied: %s", self.healed)
-        self.base = run_setup(self.base.to, precision.device)
-        self.precision = fit_weights(precision, self.base, settings.precision)
-        if any(is_lazy(parameter) for parameter in self.base.parameters()):
-            _materialize(self.base, task, self.precision)
+        self.base, self.precision, self.healed = _load(task, settings)
         freeze(self.base)
         self.template = make_template(self.base)
         self.census = Census.of(self.base)
         self.digest = base_digest(dict(self.base.named_parameters()))
-        most_bytes = settings.served_adapter_bytes or _share_of(precision.device)
-        self.served = ServedAdapters(
-            self.template, self.precision, settings.served_adapters, most_bytes
-        )
+        self.served = _served(self.template, self.precision, settings)
         self.damage: tuple[str, ...] = ()
         self._phase = Phase(task, self.precision, settings.serve_mode)
 
@@ -230,8 +219,23 @@ class LoadedModel:
             )
 
 
-def _share_of(device: torch.device) -> int:
-    return device_memory(device) // _DEVICE_SHARE
+def _served(template: nn.Module, precision: Precision, settings: RunnerSettings) -> ServedAdapters:
+    most_bytes = settings.served_adapter_bytes or device_memory(precision.device) // _DEVICE_SHARE
+    return ServedAdapters(template, precision, settings.served_adapters, most_bytes)
+
+
+def _load(task: Task, settings: RunnerSettings) -> tuple[nn.Module, Precision, list[str]]:
+    """Load the base; return it with its precision, and the tensors that had to be copied."""
+    precision = choose_precision(settings)
+    base = run_setup(task.load)
+    healed = heal(base)
+    if healed:
+        logger.warning("tensors born in inference mode were copied: %s", healed)
+    base = run_setup(base.to, precision.device)
+    precision = fit_weights(precision, base, settings.precision)
+    if any(is_lazy(parameter) for parameter in base.parameters()):
+        _materialize(base, task, precision)
+    return base, precision, healed
 
 
 def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:

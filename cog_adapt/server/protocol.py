@@ -193,21 +193,9 @@ class Gauges(_Message, frozen=True):
 
 Question = AskHealth | AskSelfTest | AskGauges
 Request = Run | Cancel | Stop | Question | AskAdapters
-Report = (
-    SetupLog
-    | Described
-    | Ready
-    | SetupFailed
-    | Log
-    | Output
-    | Metric
-    | Finished
-    | Health
-    | SelfTested
-    | Gauges
-    | AdapterReport
-    | Beat
-)
+SetupReport = SetupLog | Described | Ready | SetupFailed
+RunReport = Log | Output | Metric | Finished
+Report = SetupReport | RunReport | Health | SelfTested | Gauges | AdapterReport | Beat
 
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)

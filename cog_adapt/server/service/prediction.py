@@ -12,6 +12,7 @@ import msgspec
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
 from cog_adapt.server.service.events import EventLog
+from cog_adapt.server.service.metric_values import put_metric
 
 State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
@@ -197,13 +198,7 @@ class Prediction:
     def add_metric(self, name: str, value: bytes, mode: MetricMode) -> Any:  # noqa: ANN401
         """Record a metric of the model. Return its value, decoded."""
         decoded = msgspec.json.decode(value)
-        *path, leaf = name.split(".")
-        place = self.metrics
-        for part in path:
-            if not isinstance(place.get(part), dict):
-                place[part] = {}
-            place = place[part]
-        _record(place, leaf, decoded, mode)
+        put_metric(self.metrics, name, decoded, mode)
         self.events.append("metric", encode({"name": name, "value": decoded, "mode": mode}))
         return decoded
 
@@ -251,15 +246,3 @@ class Prediction:
     def progress(self) -> dict[str, Any]:
         """Return Cog's body for a PUT whose id is still running."""
         return self.account() | {"input": msgspec.Raw(self.request.redacted_input)}
-
-
-def _record(place: dict[str, Any], leaf: str, value: Any, mode: MetricMode) -> None:  # noqa: ANN401
-    if value is None:
-        place.pop(leaf, None)
-    elif mode == "increment" and isinstance(place.get(leaf), int | float):
-        place[leaf] += value
-    elif mode == "append":
-        before = place.get(leaf, [])
-        place[leaf] = [*(before if isinstance(before, list) else [before]), value]
-    else:
-        place[leaf] = value

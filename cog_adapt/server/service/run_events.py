@@ -7,12 +7,12 @@ import structlog
 
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.errors import BudgetSpent, TooLarge
-from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready
+from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready, RunReport
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction
 from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.service.slots import Slots
-from cog_adapt.server.service.worker import RunReport, Worker
+from cog_adapt.server.service.worker import Worker
 
 _MOST_CRASHES = 2
 log = structlog.get_logger()

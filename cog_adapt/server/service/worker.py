@@ -15,6 +15,7 @@ from cog_adapt.server.protocol import (
     Ready,
     Report,
     Run,
+    RunReport,
     SetupFailed,
 )
 from cog_adapt.server.service.adapter_link import AdapterLink
@@ -25,7 +26,6 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
 
 log = structlog.get_logger()
-RunReport = Log | Output | Metric | Finished
 _OF_A_RUN = (Log, Output, Metric, Finished)
 
 
