@@ -8,6 +8,8 @@ from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, encode
 from cog_adapt.server.webhooks import Announcement, LogThrottle, Webhooks
 
+_LARGE = 2**16  # bytes
+
 
 class _Tracking:
     """The time of the last call of a prediction's webhook, and the timer of a due `logs`."""
@@ -44,6 +46,17 @@ class Announcer:
         self._webhooks.announce(
             Announcement(request.kind, request.id, event, url, body, headers, owner)
         )
+
+    def announce_output(self, prediction: Prediction) -> None:
+        """Send `output`; where much was put out, at most once in the interval of `logs`.
+
+        Each call carries the whole output: of many items, one call each would grow quadratically.
+        """
+        tracking = self._tracking.get(prediction.key)
+        is_large = prediction.answer_bytes > _LARGE
+        if tracking is None or (is_large and not tracking.throttle.is_due(time.monotonic())):
+            return
+        self.announce(prediction, "output")
 
     def announce_logs(self, prediction: Prediction) -> None:
         """Send `logs`, now or when the interval since the last event is over."""

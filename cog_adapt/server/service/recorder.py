@@ -113,7 +113,7 @@ class Recorder:
     def on_output(self, prediction: Prediction) -> None:
         """Announce an item of the prediction's output."""
         if prediction.request.wants("output"):
-            self._announcer.announce(prediction, "output")
+            self._announcer.announce_output(prediction)
 
     def finished(self, prediction: Prediction) -> None:
         """Write the final record and the last webhook in one transaction."""

@@ -101,3 +101,17 @@ def test_late_logs_of_what_has_ended_meanwhile_are_not_sent():
         await assert_stays_so(lambda: announcer._webhooks.events == ["logs"], 0.1)
 
     assert run(scene, 0.03).events == ["logs"]
+
+
+def test_each_small_output_is_sent_and_of_large_ones_one_an_interval():
+    async def scene(announcer, prediction):
+        for size in (10, 10, 2**16):
+            prediction.answer_bytes += size
+            announcer.announce_output(prediction)
+        for _ in range(1000):
+            announcer.announce_output(prediction)
+        announcer.forget(prediction)
+        announcer.announce_output(prediction)
+
+    assert run(scene, 60.0).events == ["output", "output"]
+    assert len(run(scene, 0.0).events) > 1000
