@@ -51,10 +51,14 @@ SLEEPS = {
     "runner/gradients/test_examination.py": "the time of a check is measured",
     "runner/test_base_is_immutable.py": "an exception is put into this loop between two bytecodes",
     "runner/test_cancel_at_every_bytecode.py": "work that makes its caller poll in vain",
+    "server/api/test_large_bodies.py": "the pauses of an event loop are measured",
+    "server/egress/test_transfer.py": "a server drips; the time of a transfer passes",
     "server/middleware/test_body_limit.py": "the application takes longer than the client may",
     "server/middleware/test_connection_limits.py": "clients and applications are slow on purpose",
     "server/service/test_deadline.py": "a deadline passes",
+    "server/service/test_heartbeat.py": "an event loop stands still on purpose",
     "server/worker/test_active.py": "the time of a run is measured",
+    "server/worker/test_downloads.py": "a server drips",
     "server/worker/test_output_files.py": "a file is older than the run by the clock of the disk",
     "waiting.py": "the helpers that wait for something, or see to it that nothing happens",
 }
@@ -64,6 +68,7 @@ STARTED_FOR_ONE_TEST = {
     "command/conftest.py": {"start": "the command is what is tested"},
     "contract/conftest.py": {"launch": "the test ends its server, or needs flags of its own"},
     "server/worker/test_extensions.py": {"serve": "each test serves another predictor"},
+    "server/worker/test_guard.py": {"start": "the processes are what is ended"},
     "server/worker/test_processes.py": {"start": "the processes are what is ended"},
 }
 

@@ -1,6 +1,5 @@
 """Adapters as the API shows them, over a predictor that keeps some."""
 
-import asyncio
 import tempfile
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from cog_adapt.server.protocol import Ready
 from tests.cog_adapt.server.api.keeping import ADA, BOB, ROOT, ids, keep, put, read
 from tests.cog_adapt.server.kept_adapters import KeptAdapters
+from tests.cog_adapt.waiting import until
 
 HOUSE = {"error", "status"}
 
@@ -18,8 +18,11 @@ def test_what_was_there_before_the_server_is_listed_newest_first(play):
         kept = KeptAdapters()
         names = [kept.put("", content)["id"] for content in (b"a", b"b", b"c")]
         keep(site, kept)
-        while await ids(site) != names[::-1]:
-            await asyncio.sleep(0.01)
+
+        async def are_listed():
+            return await ids(site) == names[::-1]
+
+        await until(are_listed)
         page = read(await site.ask("GET", "/adapters", query="limit=2"))
         assert [each["id"] for each in page["results"]] == [names[2], names[1]]
         rest = read(await site.ask("GET", "/adapters", query=f"cursor={page['next']}"))
@@ -286,8 +289,7 @@ def test_a_worker_that_dies_leaves_nobody_waiting(play):
         assert await ids(site) == [name]
         kept.answers.clear()
         asked = site.asking("DELETE", f"/adapters/{name}")
-        while not site.lead.adapters._open:
-            await asyncio.sleep(0.002)
+        await until(lambda: site.lead.adapters._open)
         site.lead.on_exit("killed")
         answer = await asked
         kept.answers.set()
@@ -301,8 +303,7 @@ def test_uploads_at_once_are_few_for_each_owner(play):
         kept = keep(site)
         kept.answers.clear()
         uploads = [site.asking("POST", "/adapters", b"x%d" % each, key=ADA) for each in range(2)]
-        while len(site.lead.adapters._open) < 2:
-            await asyncio.sleep(0.002)
+        await until(lambda: len(site.lead.adapters._open) == 2)
         third = await site.ask("POST", "/adapters", b"y", key=ADA)
         assert (third.status, third.headers["retry-after"]) == (429, "1")
         of_bob = site.asking("POST", "/adapters", b"z", key=BOB)

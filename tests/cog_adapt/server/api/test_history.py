@@ -1,6 +1,5 @@
 """Records, pages of them, their events and their webhooks, as the API shows them."""
 
-import asyncio
 import json
 
 import pytest
@@ -290,7 +289,12 @@ def test_secrets_of_a_webhooks_url_are_shown_nowhere_and_still_sent_to(play, cap
         shown = [await site.ask("GET", path) for path in ("/predictions/a", "/predictions")]
         site.put_out("a", b'"x"')
         await site.harness.flush()
-        await until_given_up(site)
+
+        async def is_given_up():
+            (delivery,) = await site.harness.records.deliveries("a", "predict")
+            return delivery.state != "pending"
+
+        await until(is_given_up)
         for path in ("", "/a", "/a/events", "/a/stream", "/a/deliveries"):
             shown.append(await site.ask("GET", f"/predictions{path}"))
         (owed,) = json.loads(shown[-1].body)["results"]
@@ -305,8 +309,3 @@ def test_secrets_of_a_webhooks_url_are_shown_nowhere_and_still_sent_to(play, cap
 
     play(scene)
     assert "s3cret" not in "".join(capfd.readouterr())
-
-
-async def until_given_up(site):
-    while (await site.harness.records.deliveries("a", "predict"))[0].state == "pending":
-        await asyncio.sleep(0.01)

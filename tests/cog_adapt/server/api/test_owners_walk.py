@@ -141,7 +141,7 @@ class Walk:
         dispatcher = self.site.service.dispatchers[self.random.choice(["predict", "train"])]
         lead: Any = dispatcher.lead
         if not lead.running:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
             return
         said: list[Any] = lead.process.said
         runs = [run for run in said if isinstance(run, Run) and run.id in lead.running]

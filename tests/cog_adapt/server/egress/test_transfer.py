@@ -8,6 +8,7 @@ import httpcore2
 import pytest
 
 from cog_adapt.server.egress.transfer import TimedStream, Transfer
+from tests.cog_adapt.waiting import assert_stays
 
 
 @pytest.fixture
@@ -39,8 +40,7 @@ def test_an_abort_wakes_the_thread_that_reads(pair):
     stream = transfer.follow(Stream(ours))
     reader = threading.Thread(target=lambda: read.append(stream.read(1)))
     reader.start()
-    time.sleep(0.05)
-    assert reader.is_alive()
+    assert_stays(reader.is_alive, 0.05)
     transfer.abort()
     reader.join(5)
     assert read == [b""]

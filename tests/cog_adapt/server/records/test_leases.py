@@ -9,6 +9,7 @@ import pytest
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records import leases
 from tests.cog_adapt.server.records.home import make_delivery, make_record
+from tests.cog_adapt.waiting import until
 
 EXPIRE = "UPDATE servers SET host = 'elsewhere', lease_until = '2020-01-01 00:00:00+00:00'"
 
@@ -77,6 +78,13 @@ def test_a_server_of_another_host_is_dead_when_its_lease_has_run_out(home):
     asyncio.run(story())
 
 
+def renewed(home):
+    """The servers whose lease is not the one that `EXPIRE` wrote."""
+    query = "SELECT id FROM servers WHERE lease_until <> '2020-01-01 00:00:00+00:00'"
+    with home.connected() as connection:
+        return connection.exec_driver_sql(query).all()
+
+
 def test_the_lease_is_renewed(home, monkeypatch):
     monkeypatch.setattr("cog_adapt.server.records.leases.BEAT_SECONDS", 0.05)
 
@@ -84,16 +92,7 @@ def test_the_lease_is_renewed(home, monkeypatch):
         async with home.opened() as records:
             with home.connected() as connection:
                 connection.exec_driver_sql(EXPIRE)
-            async with asyncio.timeout(10):
-                while True:
-                    with home.connected() as connection:
-                        rows = connection.exec_driver_sql(
-                            "SELECT id FROM servers "
-                            "WHERE lease_until <> '2020-01-01 00:00:00+00:00'"
-                        ).all()
-                    if rows == [(records.server,)]:
-                        break
-                    await asyncio.sleep(0.02)
+            await until(lambda: renewed(home) == [(records.server,)])
 
     asyncio.run(story())
 

@@ -22,7 +22,7 @@ from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Metric, 
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.service.harness import Harness
-from tests.cog_adapt.waiting import until
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 def test_a_cancel_while_it_is_written_down_is_not_lost(play):
@@ -337,9 +337,7 @@ def test_a_cancel_without_effect_ends_the_worker_after_its_grace(play):
         harness.dispatcher.cancel("rude")
         harness.dispatcher.cancel("rude")
         assert harness.model.replacements == []
-        async with asyncio.timeout(5):
-            while not harness.model.replacements:
-                await asyncio.sleep(0.01)
+        await until(lambda: harness.model.replacements)
         assert harness.model.replacements == [
             "was killed, because a cancelled prediction in it did not end within "
             "0.1 s (CANCEL_GRACE_SECONDS)"
@@ -354,8 +352,8 @@ def test_a_cancel_that_is_heeded_ends_no_worker(play):
         harness.dispatcher.cancel("a")
         harness.dispatcher.end(prediction, Finished("a", "canceled"))
         again = await harness.submit("a", durable=False)
-        await asyncio.sleep(0.1)
-        assert (harness.model.replacements, again.status) == ([], "processing")
+        await assert_stays_so(lambda: not harness.model.replacements, 0.1)
+        assert again.status == "processing"
 
     play(scene, cancel_grace_seconds=0.05)
 

@@ -8,6 +8,7 @@ import pytest
 
 from cog_adapt.server.protocol import Beat
 from cog_adapt.server.service.heartbeat import HeartbeatWatch
+from tests.cog_adapt.waiting import assert_stays_so, until
 
 
 class Watched:
@@ -26,11 +27,6 @@ def play(scene, seconds=0.2):
             watched.watch.close()
 
     asyncio.run(story())
-
-
-async def until(look):
-    while not look():
-        await asyncio.sleep(0.01)
 
 
 def test_silence_is_a_hang_after_the_seconds():
@@ -59,11 +55,12 @@ def test_during_setup_it_takes_ten_times_as_long():
 def test_whoever_speaks_does_not_hang():
     async def scene(watched):
         watched.watch.end_setup()
-        began = time.monotonic()
-        while time.monotonic() - began < 0.6:
+
+        def speaks():
             watched.signs += 1
-            await asyncio.sleep(0.01)
-        assert watched.causes == []
+            return not watched.causes
+
+        await assert_stays_so(speaks, 0.6)
         await until(lambda: watched.causes)
 
     play(scene)
@@ -109,7 +106,6 @@ def test_a_tick_may_take_the_seconds_or_what_it_said(beat, cause):
 def test_it_may_be_switched_off():
     async def scene(watched):
         watched.watch.on_beat(Beat(1e9))
-        await asyncio.sleep(0.05)
-        assert (watched.causes, watched.watch._timer) == ([], None)
+        await assert_stays_so(lambda: not watched.causes and watched.watch._timer is None, 0.05)
 
     play(scene, 0)

@@ -55,9 +55,7 @@ def test_what_a_dead_server_left_is_still_its_owners(play, tmp_path):
         await dead.flush()
         await dead.records.close()
         harness.service._recovery.start()
-        async with asyncio.timeout(10):
-            while not harness.model.runs:
-                await asyncio.sleep(0.02)
+        await until(lambda: harness.model.runs)
         harness.service._recovery.stop()
         assert await harness.records.get("a", "predict") is None
         assert harness.service.find("a") is None
