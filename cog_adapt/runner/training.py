@@ -60,6 +60,8 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         )
         made = how_made(done, examples.examples, None)
         path = await asyncio.to_thread(runner.store.put, done.adapter, owner, made)
+    except OSError:  # of a print, whose server was killed: the training goes on when asked again
+        raise
     except (Exception, asyncio.CancelledError):
         runner.checkpoints.remove(checkpoint)
         raise

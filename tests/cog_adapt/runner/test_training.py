@@ -135,3 +135,12 @@ def test_what_is_remarkable_is_in_the_report_or_refused(runner, steps):
     assert done.report["warnings"] == ["columns not used: 'mood'"]
     with pytest.raises(InputError, match="columns not used: 'mood'. Mend this, or leave `strict`"):
         trained(runner, steps, Recipe(max_steps=1), rows, strict=True)
+
+
+def test_one_whose_server_is_gone_goes_on_when_it_is_asked_for_again(runner, steps):
+    gone = OSError("slot channel closed")  # what a print raises then, under Cog's own server
+    with pytest.raises(OSError, match="slot channel closed"):
+        trained(runner, steps, killed_at=30, end=gone)
+    steps.clear()
+    trained(runner, steps)
+    assert steps[0] == 21
