@@ -59,9 +59,9 @@ def start_guard(front: int, config: WorkerConfig) -> TextIO | None:
 
 def _guard(front: int, worker: int, prefix: str, output: RawReader) -> NoReturn:
     try:
-        os.setsid()
-        for number in _IGNORED:
+        for number in _IGNORED:  # before it is in a session of its own, by which others find it
             signal.signal(number, signal.SIG_IGN)
+        os.setsid()
         tempfile.gettempdir()  # before the folder is left, which may be the one
         os.chdir("/")
         _close_all_but(output.descriptors)
