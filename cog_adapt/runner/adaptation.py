@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from cog_adapt.runner.batches import batch_indices, split
 from cog_adapt.runner.checkpointing import recompute_blocks
 from cog_adapt.runner.errors import AdaptationError
-from cog_adapt.runner.examples import Example
 from cog_adapt.runner.gradient_step import GradientStep
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.randomness import derive_seed
@@ -29,7 +28,7 @@ from cog_adapt.runner.replicas import (
     training_replica,
 )
 from cog_adapt.runner.report import AdaptationReport, HeldOut, Step
-from cog_adapt.runner.start import Start, adamw, encode_examples, example_loss
+from cog_adapt.runner.start import Start, adamw, encode_examples, weighted_loss
 from cog_adapt.runner.task import Batch
 from cog_adapt.runner.training_state import TrainingState, optimizer_tensors, restore_optimizer
 
@@ -80,7 +79,7 @@ class _Run:
             recompute_blocks(replica)
         self.take_step = GradientStep(
             replica,
-            example_loss(start.task),
+            weighted_loss(start.task),
             adamw(recipe, start.learning_rate),
             start.precision,
             training,
@@ -143,7 +142,7 @@ class _Run:
         for first in range(0, len(self.held_out), recipe.batch_size):
             totals += self._score(self.held_out[first : first + recipe.batch_size])
             yield None
-        loss, score = (totals / len(self.held_out)).tolist()
+        loss, score = (totals / self._weight_of(self.held_out)).tolist()
         self.scores.append(HeldOut(number, loss, score))
         if loss < self.best.loss:
             self.best = _Best(number, loss, self._trained())
@@ -169,15 +168,18 @@ class _Run:
         )
         return {name: tensor.cpu() for name, tensor in tensors.items()}, report
 
-    def _score(self, examples: Sequence[Example]) -> Tensor:
+    def _score(self, chosen: Sequence[int]) -> Tensor:
+        batch, targets, weights = self._encoded(chosen)
         loss_and_score = run_inference(
             self._loss_and_score,
             self.take_step.replica,
             self.start.precision,
             "no_grad",
-            *self._encoded(examples),
+            batch,
+            targets,
         )
-        return torch.stack([values.double().sum().cpu() for values in loss_and_score])
+        each = torch.ones((), dtype=torch.float64) if weights is None else weights.double()
+        return torch.stack([(v.double() * each).sum().cpu() for v in loss_and_score])
 
     def _loss_and_score(
         self, module: nn.Module, batch: Batch, targets: Tensor
@@ -185,9 +187,18 @@ class _Run:
         task = self.start.task
         return task.loss(module, batch, targets), task.score(module, batch, targets)
 
-    def _encoded(self, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
-        start = self.start
-        return encode_examples(start.task, examples, start.labels, start.precision.device)
+    def _weight_of(self, chosen: Sequence[int]) -> float:
+        weights = self.start.weights
+        return len(chosen) if weights is None else sum(weights[i] for i in chosen) or 1.0
+
+    def _encoded(self, chosen: Sequence[int]) -> tuple[Batch, Tensor, Tensor | None]:
+        """Return the batch, the targets and the weights of examples by their positions."""
+        start, device = self.start, self.start.precision.device
+        rows = [start.examples[i] for i in chosen]
+        batch, targets = encode_examples(start.task, rows, start.labels, device)
+        if start.weights is None:
+            return batch, targets, None
+        return batch, targets, torch.tensor([start.weights[i] for i in chosen], device=device)
 
     def _trained(self) -> Tensors:
         replica = self.take_step.replica

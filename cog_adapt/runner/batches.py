@@ -10,10 +10,8 @@ from cog_adapt.runner.randomness import generator
 _FEWEST_TO_SPLIT = 5  # below, a label needs all its examples for training
 
 
-def split(
-    examples: Sequence[Example], share: float, seed: int
-) -> tuple[list[Example], list[Example]]:
-    """Divide examples into those to train on and those held out, label by label.
+def split(examples: Sequence[Example], share: float, seed: int) -> tuple[list[int], list[int]]:
+    """Return the positions of the examples to train on and of those held out, label by label.
 
     A label with five or more examples gives `share` of them, at least one; a smaller one gives
     none. Examples whose targets are no labels form one group under the same rule.
@@ -27,8 +25,7 @@ def split(
         if share > 0 and len(indices) >= _FEWEST_TO_SPLIT:
             order = torch.randperm(len(indices), generator=generator(seed, "hold out", number))
             held.update(indices[i] for i in order[: max(1, round(share * len(indices)))].tolist())
-    train = [example for index, example in enumerate(examples) if index not in held]
-    return train, [examples[index] for index in sorted(held)]
+    return [index for index in range(len(examples)) if index not in held], sorted(held)
 
 
 def batch_indices(count: int, size: int, step: int, seed: int) -> list[int]:

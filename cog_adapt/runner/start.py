@@ -1,5 +1,6 @@
 """What an adaptation begins with; the self-test begins with the same."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -7,10 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.config import Precision, Recipe
+from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.task import Batch, Task, on_device
 from cog_adapt.runner.training_state import TrainingState
+
+_TINY = torch.finfo(torch.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Start:
         learning_rate: the peak rate; it falls linearly to zero at `recipe.max_steps`.
         resume: the state of an earlier run of the same start, or None.
         scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
+        weights: of each example's loss and score, from 0; a mean over examples is then
+            sum(weight * value) / sum(weight). None: all weigh the same.
         keep: called with the state after every step that `keep_every` divides.
     """
 
@@ -38,6 +44,21 @@ class Start:
     keep: Callable[[TrainingState], None] | None = None
     keep_every: int = 50
     scales: Mapping[str, float] = field(default_factory=dict)
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse weights that do not fit the examples (InputError)."""
+        weights = self.weights
+        if weights is None:
+            return
+        if len(weights) != len(self.examples):
+            raise InputError(
+                f"{len(weights)} weights for {len(self.examples)} examples. Give one for each."
+            )
+        unfit = next((w for w in weights if not 0 <= w < math.inf), None)  # NaN is in no range
+        if unfit is not None or not any(weights):
+            what = "all 0" if unfit is None else repr(unfit)
+            raise InputError(f"a weight is {what}; allowed: finite, from 0, and not all 0.")
 
 
 def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:
@@ -63,3 +84,26 @@ def encode_examples(
 def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tensor]:
     """Return the task's per-example loss as a function of the module and one batch."""
     return lambda module, pair: task.loss(module, *pair)
+
+
+def weighted_loss(
+    task: Task,
+) -> Callable[[nn.Module, tuple[Batch, Tensor, Tensor | None]], Tensor]:
+    """Return `example_loss` for batches with weights (N,): the mean of its result is weighted.
+
+    A batch whose weights are all 0 has the loss 0; one without weights has the plain losses.
+    """
+
+    def loss(module: nn.Module, row: tuple[Batch, Tensor, Tensor | None]) -> Tensor:
+        batch, targets, weights = row
+        losses = task.loss(module, batch, targets)
+        if weights is None:
+            return losses
+        if losses.shape != weights.shape:
+            raise AdaptationError(
+                f"{type(task).__name__}.loss gave shape {tuple(losses.shape)} for {len(weights)} "
+                "weighted examples. Return one loss for each, shape (N,)."
+            )
+        return losses.float() * (weights / weights.mean().clamp_min(_TINY))
+
+    return loss

@@ -1,6 +1,7 @@
 """An adaptation repeats bit for bit, goes on from any kept state, and stops when it is told to."""
 
 import copy
+import dataclasses
 import gc
 import itertools
 import threading
@@ -15,9 +16,11 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from cog_adapt.runner import adaptation
 from cog_adapt.runner.adaptation import adapt, out_of_memory
+from cog_adapt.runner.batches import split
 from cog_adapt.runner.checkpointing import recompute_blocks
 from cog_adapt.runner.config import METHODS, Recipe, RunnerSettings
 from cog_adapt.runner.errors import AdaptationError, InputError, ModeError
+from cog_adapt.runner.examples import Example
 from cog_adapt.runner.gradient_step import GradientStep
 from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
 from cog_adapt.runner.replicas import modules_in_training, training_replica
@@ -420,3 +423,46 @@ def test_held_out_examples_are_scored_at_even_distances_and_at_the_end(loaded, m
     recipe = Recipe("head", max_steps=max_steps, hold_out=0.5, learning_rate=FAST)
     done = run(loaded, "images", recipe, count=18)
     assert [score.step for score in done.report.scores] == scored
+
+
+def weighted(loaded, recipe, weights):
+    """What an adaptation gives whose examples have these weights."""
+    start = loaded["images"].start(examples("images", len(weights)), recipe)
+    return drained(adapt(dataclasses.replace(start, weights=weights)))[1]
+
+
+def same_tensors(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_equal_weights_change_no_bit(loaded):
+    recipe = Recipe(max_steps=3, batch_size=8, hold_out=0.3, seed=2)
+    plain = drained(adapt(loaded["images"].start(examples("images", 18), recipe)))[1]
+    tensors, report = weighted(loaded, recipe, [2.0] * 18)
+    assert same_tensors(plain[0], tensors)
+    assert report.steps[-1].loss == plain[1].steps[-1].loss
+    assert report.scores[0].loss == pytest.approx(plain[1].scores[0].loss, rel=1e-12)
+
+
+def test_an_example_of_weight_0_is_in_its_batches_and_teaches_nothing(loaded):
+    recipe = Recipe("head", max_steps=1, batch_size=6, learning_rate=FAST)
+    rows = examples("images", 6)
+    start = loaded["images"].start(rows, recipe)
+    fewer = dataclasses.replace(start, weights=[1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    other = Example(rows[5].input, rows[0].target)
+    another = dataclasses.replace(fewer, examples=[*rows[:5], other])
+    (one, _), (two, _), (plain, _) = (drained(adapt(s))[1] for s in (fewer, another, start))
+    assert same_tensors(one, two)
+    assert not same_tensors(one, plain)
+
+
+def test_held_out_examples_are_scored_by_their_weights(loaded):
+    recipe = Recipe("head", max_steps=1, hold_out=0.5)
+    start = loaded["images"].start(examples("images", 18), recipe)
+    _, held = split(start.examples, recipe.hold_out, recipe.seed)
+    heavy = [1.0 if i == held[0] or i not in held else 0.0 for i in range(18)]
+    _, report = drained(adapt(dataclasses.replace(start, weights=heavy)))[1]
+    replica = training_replica(start.template, start.tensors).eval()
+    row = encode_examples(start.task, [start.examples[held[0]]], start.labels, torch.device("cpu"))
+    expected = example_loss(start.task)(replica, row).item()
+    assert report.scores[0].loss == pytest.approx(expected, rel=1e-6)

@@ -32,17 +32,18 @@ def test_epochs_are_shuffled_anew():
 def test_a_split_loses_and_doubles_nothing(targets, share, seed):
     examples = [Example(n, f"label {target}") for n, target in enumerate(targets)]
     train, held = split(examples, share, seed)
-    assert sorted(e.input for e in train + held) == list(range(len(examples)))
-    assert [e.input for e in train] == sorted(e.input for e in train)
+    assert sorted(train + held) == list(range(len(examples)))
+    assert (train, held) == (sorted(train), sorted(held))
     for label, count in Counter(e.target for e in examples).items():
-        kept = sum(e.target == label for e in held)
+        kept = sum(examples[index].target == label for index in held)
         assert kept == (max(1, round(share * count)) if share and count >= 5 else 0)
 
 
 def test_a_label_of_fewer_than_five_examples_keeps_them_all():
-    train, held = split(labelled(a=4, b=5), 0.5, 0)
-    assert sum(e.target == "a" for e in train) == 4
-    assert {e.target for e in held} == {"b"}
+    examples = labelled(a=4, b=5)
+    train, held = split(examples, 0.5, 0)
+    assert sum(examples[index].target == "a" for index in train) == 4
+    assert {examples[index].target for index in held} == {"b"}
 
 
 def test_nothing_is_held_out_unless_it_is_asked_for():
