@@ -91,14 +91,14 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
-        return self._model.served.gauges() | self.store.gauges()
+        return self._model.predictions.served.gauges() | self.store.gauges()
 
     @property
     def adapters(self) -> Adapters:
         """The adapters of all owners, for a server's routes."""
         model, labels = self._model, tuple(self.task.labels(()))
         peft = PeftFormat(model.template, model.digest, self.task.head, labels)
-        return Adapters(self.store, model.checked, peft)
+        return Adapters(self.store, model.predictions.checked, peft)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""
@@ -138,7 +138,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def generate_async(self, query: Query) -> AsyncGenerator[Any, None]:
         """Yield the pieces of `Task.generate`; to stop reading cancels what is left."""
-        return self._scheduler.submit_short(self._model.generating(query)).stream_async()
+        work = self._model.predictions.generating(query)
+        return self._scheduler.submit_short(work).stream_async()
 
     async def shortened_async(self, inputs: Sequence[Any]) -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
@@ -224,7 +225,7 @@ def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
     def forget(_owner: str, adapter_id: str, known: object) -> None:
         if known is None:
             with suppress(UnavailableError):  # closed: nothing is ready any more
-                scheduler.submit_short(once(model.served.forget, adapter_id)).wait()
+                scheduler.submit_short(once(model.predictions.served.forget, adapter_id)).wait()
 
     return forget
 

@@ -102,24 +102,11 @@ def test_a_cache_filled_by_predictions_never_reaches_a_training_forward():
     """Serving first, as production does, leaves inference tensors in the base's caches only."""
     model = load(Caching())
     drained(model.predicting(Query(inputs("caching"), None, labels("caching"))))
-    served = finished(model._serving(Query(inputs("caching"), None, labels("caching")))).module
+    query = Query(inputs("caching"), None, labels("caching"))
+    served = finished(model.predictions.serving(query)).module
     assert served.cache is not None
     assert model.template.cache is None
     drained(model.adapting(examples("caching"), Recipe("all", max_steps=2)))
-
-
-def test_inputs_are_answered_in_batches_a_tick_each():
-    model = load(Caching())
-    rows = inputs("caching", 10)
-    ticks = model.predicting(Query(rows, None, labels("caching")))
-    assert [next(ticks), next(ticks)] == [None, None]
-    with pytest.raises(StopIteration) as stop:
-        next(ticks)
-    one_by_one = [
-        drained(model.predicting(Query([row], None, labels("caching"))))[0] for row in rows
-    ]
-    torch.testing.assert_close(torch.tensor(stop.value.value), torch.tensor(one_by_one))
-    assert drained(model.predicting(Query([], None, labels("caching")))) == []
 
 
 def test_an_adapter_of_another_model_is_refused():
@@ -240,17 +227,6 @@ def test_the_digest_is_of_the_weights():
             return seeded_module(self.module, seed=1)
 
     assert load(Images()).digest == load(Images()).digest != load(Other()).digest
-
-
-def test_labels_without_training_answer_by_the_start_tensors():
-    model = load(Images())
-    start = finished(model.starting_adapter(("x", "y")))
-    assert start.method == "start"
-    assert start.tensors["head.weight"].shape == (2, 8)
-    answers = drained(model.predicting(Query(inputs("images"), None, ("x", "y"))))
-    assert drained(model.predicting(Query(inputs("images"), start, ()))) == answers
-    with pytest.raises(InputError, match="no labels"):
-        drained(model.predicting(Query(inputs("images"), None, ())))
 
 
 def test_a_module_without_parameters_can_be_loaded_and_answers():

@@ -1,0 +1,87 @@
+"""A base: the module as it was loaded, a template of it, and the census that guards it.
+
+The base is never written. Once it differs from its census no answer can be trusted, and none is
+given. This module knows no adapter and no request.
+"""
+
+import logging
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from cog_adapt.runner.adapters import base_digest
+from cog_adapt.runner.census import Census, heal
+from cog_adapt.runner.config import Precision, RunnerSettings
+from cog_adapt.runner.device import choose_precision, fit_weights
+from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.runner.modes import run_inference, run_setup
+from cog_adapt.runner.replicas import freeze, make_template
+from cog_adapt.runner.task import Task, on_device
+
+logger = logging.getLogger(__name__)
+
+
+class LoadedBase:
+    """The base on its device.
+
+    Attributes:
+        module: the base; in eval mode, frozen.
+        template: a copy of its structure, which replicas are copied from.
+        digest: of its weights.
+        healed: the tensors that had to be copied, since they were born in inference mode.
+        damage: how it differs from its census; empty while all is well.
+
+    Raises:
+        SetupError: the device, the precision or the module cannot be used.
+    """
+
+    def __init__(self, task: Task, settings: RunnerSettings) -> None:
+        self.module, self.precision, self.healed = _load(task, settings)
+        freeze(self.module)
+        self.template = make_template(self.module)
+        self.census = Census.of(self.module)
+        self.digest = base_digest(dict(self.module.named_parameters()))
+        self.damage: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Compare the base with its census (UnavailableError, now and later, where it differs)."""
+        if changes := self.census.changes(self.module):
+            self.damage = tuple(changes)
+            self.refuse_when_damaged()
+
+    def refuse_when_damaged(self) -> None:
+        """Raise `UnavailableError` once the base has changed."""
+        if self.damage:
+            raise UnavailableError(
+                f"the base model changed: {'; '.join(self.damage[:5])}. No answer of this process "
+                "can be trusted; restart it, and let the model write to nothing but itself."
+            )
+
+
+def _load(task: Task, settings: RunnerSettings) -> tuple[nn.Module, Precision, list[str]]:
+    """Load the base; return it with its precision, and the tensors that had to be copied."""
+    precision = choose_precision(settings)
+    base = run_setup(task.load)
+    healed = heal(base)
+    if healed:
+        logger.warning("tensors born in inference mode were copied: %s", healed)
+    base = run_setup(base.to, precision.device)
+    precision = fit_weights(precision, base, settings.precision)
+    if any(is_lazy(parameter) for parameter in base.parameters()):
+        _materialize(base, task, precision)
+    return base, precision, healed
+
+
+def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:
+    """Let lazy layers draw their shapes from one forward."""
+    probe = task.probe()
+    batch = on_device(task.encode([e.input for e in probe]), precision.device)
+    labels = task.labels(probe)
+    run_inference(task.predict, base, precision, "no_grad", batch, labels, task.options)
+
+
+def moved(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """Return named tensors on a device."""
+    return {name: tensor.to(device) for name, tensor in tensors.items()}

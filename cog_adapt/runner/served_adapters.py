@@ -1,0 +1,87 @@
+"""The adapters that are ready on the device, each as a module of its own. Model thread only."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.config import Precision
+from cog_adapt.runner.replicas import serving_replica
+
+
+@dataclass(frozen=True)
+class Served:
+    """A module ready to answer, with the label set of its head; `bytes` are its own tensors'."""
+
+    module: nn.Module
+    labels: tuple[str, ...]
+    id: str = ""
+    bytes: int = 0
+
+
+class ServedAdapters:
+    """The adapters that are ready on the device; the longest unused goes first.
+
+    Args:
+        template: what replicas are copied from.
+        limit: how many are kept.
+        most_bytes: of their tensors; the one that is asked for is kept, whatever it has.
+    """
+
+    def __init__(
+        self, template: nn.Module, precision: Precision, limit: int, most_bytes: int
+    ) -> None:
+        self._template = template
+        self._precision = precision
+        self._limit = limit
+        self._most_bytes = most_bytes
+        self._served: OrderedDict[str, Served] = OrderedDict()
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    def get(self, key: str, make: Callable[[], Adapter]) -> Served:
+        """Return the module for `key`; `make` gives the adapter where it is not ready yet."""
+        if key in self._served:
+            self.hits += 1
+            self._served.move_to_end(key)
+            return self._served[key]
+        self.misses += 1
+        adapter = make()
+        tensors = {n: t.to(self._precision.device) for n, t in adapter.tensors.items()}
+        while self._served and self._is_full(adapter.nbytes):
+            self._drop(next(iter(self._served)))
+        replica = serving_replica(self._template, tensors, adapter.scales)
+        self._served[key] = Served(replica, adapter.labels, adapter.id, adapter.nbytes)
+        self.bytes += adapter.nbytes
+        return self._served[key]
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether one is ready."""
+        return key in self._served
+
+    def forget(self, adapter_id: str) -> None:
+        """Let an adapter go, whoever asked for it."""
+        for key in [key for key, served in self._served.items() if served.id == adapter_id]:
+            self._drop(key)
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers for a server's metrics."""
+        return {
+            "adapter_cache_entries": float(len(self)),
+            "adapters_device_bytes": float(self.bytes),
+            "adapters_device_hits": float(self.hits),
+            "adapters_device_misses": float(self.misses),
+        }
+
+    def _is_full(self, more: int) -> bool:
+        return len(self._served) >= self._limit or self.bytes + more > self._most_bytes
+
+    def _drop(self, key: str) -> None:
+        self.bytes -= self._served.pop(key).bytes
+
+    def __len__(self) -> int:
+        """Count those that are ready."""
+        return len(self._served)

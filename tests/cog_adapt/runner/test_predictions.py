@@ -1,0 +1,40 @@
+"""Queries are answered by the base or an adapter, tick by tick."""
+
+import pytest
+import torch
+
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.inference import Query
+from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.loaded_model import LoadedModel
+from tests.cog_adapt.models import Caching, Images, inputs, labels
+
+
+def load(task, **settings):
+    return LoadedModel(task, RunnerSettings(device="cpu", batch_size=4, **settings))
+
+
+def test_inputs_are_answered_in_batches_a_tick_each():
+    model = load(Caching())
+    rows = inputs("caching", 10)
+    ticks = model.predicting(Query(rows, None, labels("caching")))
+    assert [next(ticks), next(ticks)] == [None, None]
+    with pytest.raises(StopIteration) as stop:
+        next(ticks)
+    one_by_one = [
+        finished(model.predicting(Query([row], None, labels("caching"))))[0] for row in rows
+    ]
+    torch.testing.assert_close(torch.tensor(stop.value.value), torch.tensor(one_by_one))
+    assert finished(model.predicting(Query([], None, labels("caching")))) == []
+
+
+def test_labels_without_training_answer_by_the_start_tensors():
+    model = load(Images())
+    start = finished(model.predictions.starting_adapter(("x", "y")))
+    assert start.method == "start"
+    assert start.tensors["head.weight"].shape == (2, 8)
+    answers = finished(model.predicting(Query(inputs("images"), None, ("x", "y"))))
+    assert finished(model.predicting(Query(inputs("images"), start, ()))) == answers
+    with pytest.raises(InputError, match="no labels"):
+        finished(model.predicting(Query(inputs("images"), None, ())))
