@@ -58,7 +58,7 @@ class Split:
 def split(per_label: int, seed: int, test_per_label: int = TEST_PER_LABEL) -> Split:
     """Draw glosses of each label; a smaller `per_label` draws a subset of a larger one."""
     train, test = [], []
-    for label, texts in _glosses().items():
+    for label, texts in glosses().items():
         drawn = [Example(text, label) for text in texts]
         random.Random(f"{seed}/{label}").shuffle(drawn)
         test += drawn[:test_per_label]
@@ -68,13 +68,14 @@ def split(per_label: int, seed: int, test_per_label: int = TEST_PER_LABEL) -> Sp
 
 def facts() -> dict[str, str]:
     """Return the facts about the data that results must state."""
-    digest = hashlib.sha256(_nouns().read_bytes()).hexdigest()
+    digest = hashlib.sha256(nouns().read_bytes()).hexdigest()
     return {"labels": " ".join(LABELS), "data.noun sha256": digest}
 
 
 @functools.cache
-def _glosses() -> dict[str, list[str]]:
-    found = [_parsed(line) for line in _nouns().read_text("utf-8").splitlines() if line[0] != " "]
+def glosses() -> dict[str, list[str]]:
+    """Return the glosses of each label, in the order of the file."""
+    found = [_parsed(line) for line in nouns().read_text("utf-8").splitlines() if line[0] != " "]
     times = Counter(text for _, text in found)
     glosses: dict[str, list[str]] = {label: [] for label in LABELS}
     for number, text in found:
@@ -90,7 +91,8 @@ def _parsed(line: str) -> tuple[str, str]:
 
 
 @functools.cache
-def _nouns() -> Path:
+def nouns() -> Path:
+    """Return the path of `data.noun`, downloaded if need be."""
     places = [Path("/") / _NOUNS, _CACHE / _NOUNS]
     if not any(place.exists() for place in places):
         _download()
