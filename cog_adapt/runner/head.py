@@ -1,0 +1,114 @@
+"""The head of a model: which tensors it has, what it sees, and what it gives.
+
+A head is one linear layer, whose weight has a column for each feature. This module takes no steps.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.closed_form import LinearHead
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.inference import Phase
+from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.task import Batch, Task, on_device
+
+
+@dataclass(frozen=True)
+class HeadNames:
+    """The names of a head's layer and tensors; a layer without a bias has none."""
+
+    layer: str
+    weight: str
+    bias: str | None
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor], width: int) -> "HeadNames | None":
+        """Find the one matrix with `width` columns; None where there is none, or several."""
+        found = [name for name, t in tensors.items() if t.dim() == 2 and t.shape[1] == width]
+        if len(found) != 1 or not found[0].endswith(".weight"):
+            return None
+        layer = found[0].removesuffix(".weight")
+        bias = f"{layer}.bias"
+        return cls(layer, found[0], bias if bias in tensors else None)
+
+    def read(self, tensors: Mapping[str, Tensor]) -> LinearHead:
+        """Return the head that the tensors hold, on the CPU."""
+        weight = tensors[self.weight].detach().float().cpu()
+        none = weight.new_zeros(len(weight))
+        bias = tensors[self.bias].detach().float().cpu() if self.bias else none
+        return LinearHead(weight, bias)
+
+    def write(self, head: LinearHead) -> dict[str, Tensor]:
+        """Return the head's tensors by name; where the layer has no bias, without."""
+        bias = {self.bias: head.bias} if self.bias else {}
+        return {self.weight: head.weight, **bias}
+
+
+def features_of(
+    phase: Phase, module: nn.Module, inputs: Sequence[object], size: int
+) -> Generator[None, None, Tensor | None]:
+    """Compute the features (N, D) of inputs, a batch a tick; None where the task has none.
+
+    Raises:
+        InputError: the task gives other shapes.
+    """
+    parts: list[Tensor] = []
+    for first in range(0, len(inputs), size):
+        some = inputs[first : first + size]
+        batch = on_device(phase.task.encode(some), phase.precision.device)
+        part = run_inference(_features, module, phase.precision, phase.serve_mode, phase.task, batch)
+        if part is None:
+            return None
+        if part.dim() != 2 or len(part) != len(some):
+            raise InputError(
+                f"{type(phase.task).__name__}.features gives {tuple(part.shape)} for {len(some)} "
+                "inputs; it must give a row of numbers for each. Mend the task."
+            )
+        parts.append(part.float().cpu())
+        yield None
+    return torch.cat(parts)
+
+
+def outputs_of(
+    phase: Phase, module: nn.Module, layer: str, rows: Sequence[Example], targets: Tensor, size: int
+) -> Generator[None, None, Tensor]:
+    """Compute what the head gives for examples, (N, K), a batch a tick.
+
+    The task's own loss runs the model; a hook on the head's layer reads what it gives.
+
+    Args:
+        phase: how inference runs.
+        module: a private replica.
+        layer: the path of the head.
+        rows: the examples.
+        targets: theirs, (N, ...).
+        size: how many make a batch.
+    """
+    parts: list[Tensor] = []
+    handle = module.get_submodule(layer).register_forward_hook(
+        lambda _layer, _inputs, outputs: parts.append(outputs.detach())
+    )
+    device = phase.precision.device
+    try:
+        for first in range(0, len(rows), size):
+            some = [row.input for row in rows[first : first + size]]
+            batch = on_device(phase.task.encode(some), device)
+            wanted = targets[first : first + size].to(device)
+            how = (phase.precision, phase.serve_mode)
+            run_inference(_loss, module, *how, phase.task, batch, wanted)
+            yield None
+    finally:
+        handle.remove()
+    return torch.cat([part.float().cpu().clone() for part in parts])
+
+
+def _features(module: nn.Module, task: Task, batch: Batch) -> Tensor | None:
+    return task.features(module, batch)
+
+
+def _loss(module: nn.Module, task: Task, batch: Batch, targets: Tensor) -> Tensor:
+    return task.loss(module, batch, targets)

@@ -1,0 +1,130 @@
+"""What a head's outputs are worth: losses, a score and a calibration, for labels or for numbers.
+
+This module knows no model and no task.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from cog_adapt.runner.calibration import Calibration, balanced_weights, calibrate
+from cog_adapt.runner.closed_form import (
+    ClosedForm,
+    LinearHead,
+    fit_classes,
+    fit_numbers,
+    unfitted_classes,
+)
+
+_LEAST_TRUST = 0.1
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Outputs are logits (N, K), targets are class numbers (N,).
+
+    Attributes:
+        targets: of all examples.
+        prior: the head before any example.
+    """
+
+    targets: Tensor
+    prior: LinearHead
+
+    name = "accuracy"
+
+    @property
+    def groups(self) -> list[int]:
+        """What examples are spread over folds by: the class."""
+        return [int(target) for target in self.targets]
+
+    def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
+        """Fit a head to the chosen examples."""
+        return fit_classes(features[chosen], self.targets[chosen], self.prior)
+
+    def begin(self, features: Tensor, chosen: Tensor, form: ClosedForm) -> LinearHead:
+        """Return the head that gradients begin with."""
+        return unfitted_classes(features[chosen], self.targets[chosen], self.prior)
+
+    def weights(self, form: ClosedForm, chosen: Tensor) -> Tensor:
+        """Return how much each chosen example counts in training.
+
+        Labels count the same. An example whose label its own leave-one-out answer finds unlikely,
+        beside the answer's best label, counts less: it may be wrong.
+        """
+        targets = self.targets[chosen]
+        likely = form.left_out.softmax(1)
+        trust = likely.gather(1, targets[:, None])[:, 0] / likely.max(1).values
+        balanced = balanced_weights(targets, len(self.prior.weight))
+        return balanced * trust.clamp_min(_LEAST_TRUST).double()
+
+    def losses(self, outputs: Tensor, chosen: Tensor) -> Tensor:
+        """Return the cross-entropy of each chosen example, shape (N,)."""
+        return F.cross_entropy(outputs, self.targets[chosen], reduction="none").double()
+
+    def importance(self, chosen: Tensor) -> Tensor:
+        """Return the weights (N,) by which losses and scores are averaged: labels count the same."""
+        return balanced_weights(self.targets[chosen], len(self.prior.weight))
+
+    def right(self, outputs: Tensor, chosen: Tensor) -> Tensor:
+        """Return 1 where the best label is the right one, else 0, shape (N,)."""
+        return (outputs.argmax(1) == self.targets[chosen]).double()
+
+    def calibration(self, outputs: Tensor, chosen: Tensor) -> Calibration:
+        """Fit what calibrates logits that their examples had no part in."""
+        return calibrate(outputs, self.targets[chosen], self.importance(chosen))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Outputs are numbers (N, K), targets are the same.
+
+    Attributes:
+        targets: of all examples, (N, K).
+        prior: the head before any example.
+    """
+
+    targets: Tensor
+    prior: LinearHead
+
+    name = "R²"
+
+    @property
+    def groups(self) -> list[int]:
+        """What examples are spread over folds by: nothing."""
+        return [0] * len(self.targets)
+
+    def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
+        """Fit a head to the chosen examples."""
+        return fit_numbers(features[chosen], self.targets[chosen])
+
+    def begin(self, features: Tensor, chosen: Tensor, form: ClosedForm) -> LinearHead:
+        """Return the head that gradients begin with."""
+        return form.head
+
+    def weights(self, form: ClosedForm, chosen: Tensor) -> Tensor:
+        """Return how much each chosen example counts in training: all count the same."""
+        return torch.ones(len(chosen), dtype=torch.float64)
+
+    def losses(self, outputs: Tensor, chosen: Tensor) -> Tensor:
+        """Return the squared error of each chosen example as a share of the variance, (N,)."""
+        spread = self.targets.double().var(0, correction=0).clamp_min(1e-12)
+        errors = (outputs - self.targets[chosen]).double().square()
+        return (errors / spread).mean(1)
+
+    def importance(self, chosen: Tensor) -> Tensor:
+        """Return the weights (N,) by which losses and scores are averaged."""
+        return torch.ones(len(chosen), dtype=torch.float64)
+
+    def right(self, outputs: Tensor, chosen: Tensor) -> Tensor:
+        """Return what of the variance is explained, (N,); its mean is R²."""
+        return 1 - self.losses(outputs, chosen)
+
+    def calibration(self, outputs: Tensor, chosen: Tensor) -> Calibration:
+        """Return what changes nothing: numbers are not calibrated."""
+        return Calibration(1.0, torch.zeros(outputs.shape[1], dtype=torch.float64))
+
+
+Objective = Labels | Numbers
