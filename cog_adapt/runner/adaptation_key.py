@@ -31,13 +31,11 @@ class AdaptationKey:
         whole: digest of everything.
         family: digest of everything but the examples.
         rows: a digest of each example, in their order.
-        examples_digest: SHA-256 of the examples, in hex.
     """
 
     whole: str
     family: str
     rows: tuple[str, ...]
-    examples_digest: str
 
 
 def key_of(
@@ -51,16 +49,25 @@ def key_of(
         begin: the id of the adapter to begin from.
         origin: `origin_of` the model.
     """
-    try:
-        rows = tuple(_digest([row.input, row.target])[:_ROW_DIGITS] for row in examples)
-    except TypeError:
-        return None
-    if origin is None:
+    rows = rows_of(examples)
+    if origin is None or rows is None:
         return None
     steps = asdict(replace(recipe, budget_seconds=None))
     family = _digest([origin, steps, begin])[:_ROW_DIGITS]
-    digest = hashlib.sha256("".join(rows).encode()).hexdigest()
-    return AdaptationKey(_digest([family, digest])[:_DIGITS], family, rows, digest)
+    return AdaptationKey(_digest([family, sum_of(rows)])[:_DIGITS], family, rows)
+
+
+def rows_of(examples: Sequence[Example]) -> tuple[str, ...] | None:
+    """Digest each example; None where one has no canonical form."""
+    try:
+        return tuple(_digest([row.input, row.target])[:_ROW_DIGITS] for row in examples)
+    except TypeError:
+        return None
+
+
+def sum_of(rows: Sequence[str]) -> str:
+    """Digest the digests of a set of examples."""
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 
 def origin_of(task: Task, *others: str) -> str | None:

@@ -12,15 +12,15 @@ from functools import partial
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.errors import StoreError
+from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.loaded_model import Adaptation
 from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner, submitted
 from cog_adapt.runner.planning import Learned, Plan, Wanted, decided_meanwhile
 from cog_adapt.runner.receipt import sealed
-from cog_adapt.runner.run_facts import facts_of
+from cog_adapt.runner.run_facts import data_digest, facts_of
 from cog_adapt.runner.shared_runs import Begun
 from cog_adapt.runner.storage.decisions import Decision
-from cog_adapt.runner.storage.metadata import Made, digest_of
+from cog_adapt.runner.storage.metadata import Made
 
 _AT_THE_END = 2**62  # steps: no state is kept but where a budget cuts a run short
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
     """Keep what a run gave, and what it was."""
     wanted, key = planned.wanted, planned.key
     is_complete = done.report.stop_reason != "budget_seconds"
-    digest = key.examples_digest if key else digest_of(wanted.examples)
+    digest = data_digest(wanted.examples)
     problem = _keep(runner, done, wanted, _how_made(done, planned, digest))
     is_kept = problem is None and key is not None
     if planned.state and (is_complete or not is_kept):
@@ -80,7 +80,7 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
             is_complete=is_complete,
             state="" if is_complete or not planned.state else planned.state.stem,
         )
-        runner.store.decisions.keep(wanted.owner, decision)
+        _keep_decision(runner, wanted.owner, decision)
     return Learned(done.adapter, report | {"stored": problem is None}, receipt, problem)
 
 
@@ -94,6 +94,17 @@ def _keep(runner: ModelRunner, done: Adaptation, wanted: Wanted, made: Made) -> 
         logger.warning("adapter %s is kept in memory only: %s", done.adapter.id, error)
         return error
     return None
+
+
+def _keep_decision(runner: ModelRunner, owner: str, decision: Decision) -> None:
+    """Keep a decision, unless its adapter was removed meanwhile."""
+    runner.store.decisions.keep(owner, decision)
+    if decision.adapter is None:
+        return
+    try:
+        runner.store.known(decision.adapter, owner)
+    except AdapterNotFound:
+        runner.store.decisions.drop(owner, decision.adapter)
 
 
 def _how_made(done: Adaptation, planned: Plan, digest: str) -> Made:

@@ -4,13 +4,15 @@ Two runs with the same facts, examples and recipe give the same bits, where `bit
 """
 
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from cog_adapt.runner.adaptation_key import source_digest
+from cog_adapt.runner.adaptation_key import rows_of, source_digest, sum_of
+from cog_adapt.runner.examples import Example
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.storage.metadata import now, versions
+from cog_adapt.runner.storage.metadata import digest_of, now, versions
 
 
 def facts_of(runner: ModelRunner) -> dict[str, Any]:
@@ -35,6 +37,12 @@ def facts_of(runner: ModelRunner) -> dict[str, Any]:
             "bit_for_bit": device.type == "cpu" or is_exact,
         },
     }
+
+
+def data_digest(examples: Sequence[Example]) -> str:
+    """Digest examples by their content; by what they print where they have no canonical form."""
+    rows = rows_of(examples)
+    return digest_of(examples) if rows is None else sum_of(rows)
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
