@@ -48,13 +48,13 @@ class Predictor(BaseRunner):
         hold_out: float = Input(description="Share for scoring", default=0.0, ge=0.0, le=0.5),
         seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
         strict: bool = Input(description="Refuse what is only warned about", default=False),
+        fresh: bool = Input(description="Ignore adapters of fewer examples", default=False),
     ) -> Output:
         """Classify, after adapting to the examples where there are any."""
         inputs = [*([text] if text else []), *(texts or [])]
         recipe = Recipe(method, rank, steps, 32, learning_rate, seed, budget_seconds, hold_out)
-        request = Request(
-            inputs, labels or (), examples, examples_file, adapter, weights, recipe, strict
-        )
+        sent = (inputs, labels or (), examples, examples_file, adapter, weights)
+        request = Request(*sent, recipe, strict, fresh)
         return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:

@@ -43,10 +43,13 @@ class Trainer(BaseRunner):
         hold_out: float = Input(description="Share for scoring", default=0.1, ge=0.0, le=0.5),
         seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
         strict: bool = Input(description="Refuse what is only warned about", default=False),
+        fresh: bool = Input(description="Ignore adapters of fewer examples", default=False),
     ) -> TrainingOutput:
         """Train; a run that was killed goes on from its checkpoint when it is asked for again."""
         recipe = Recipe(method, rank, steps, batch_size, learning_rate, seed, hold_out=hold_out)
-        request = Request((), (), examples, examples_file, recipe=recipe, strict=strict)
+        request = Request(
+            (), (), examples, examples_file, recipe=recipe, strict=strict, fresh=fresh
+        )
         done = await train(self.runner, request, self.scope)
         return TrainingOutput(weights=Path(done.weights), report=done.report)
 

@@ -1,4 +1,4 @@
-"""The commands `adapters ls`, `show`, `get`, `put`, `name` and `rm`."""
+"""The commands `adapters ls`, `show`, `get`, `receipt`, `put`, `name` and `rm`."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -68,6 +68,19 @@ def get(  # noqa: PLR0913 - the options of the command
     """Write an adapter to a file."""
     with _source(url, key) as source:
         typer.echo(f"written: {source.get(reference, owner, form, output)}", err=True)
+
+
+@adapters.command()
+def receipt(
+    reference: _Reference,
+    output: _Output = Path(),
+    owner: _Owner = None,
+    url: _Url = None,
+    key: _ApiKey = None,
+) -> None:
+    """Write how an adapter was made to a file, for `replay`."""
+    with _source(url, key) as source:
+        typer.echo(f"written: {source.get(reference, owner, 'receipt', output)}", err=True)
 
 
 @adapters.command()

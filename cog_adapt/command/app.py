@@ -1,4 +1,4 @@
-"""The commands `predict`, `train`, `openapi`, `key` and `adapters` of `python -m server`."""
+"""The commands of `python -m server` that run one thing and end."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +9,7 @@ from cog_adapt.command import USAGE_ERROR
 from cog_adapt.command.adapters import adapters
 from cog_adapt.command.interrupts import ending_on_signals
 from cog_adapt.command.openapi import write_document
+from cog_adapt.command.replay import replay
 from cog_adapt.command.session import FAILED, INTERRUPTED, Options, run_once
 from cog_adapt.server.errors import InputError, ServerError
 from cog_adapt.server.middleware.keys import make_key
@@ -20,6 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(adapters, name="adapters")
+app.command()(replay)
 
 Inputs = Annotated[
     list[str] | None,

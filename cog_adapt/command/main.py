@@ -14,6 +14,7 @@ _SUMMARIES = {
     "predict": "run one prediction, and end",
     "train": "run one training, and end",
     "adapters": "list, name, move and remove adapters",
+    "replay": "take the steps of an adaptation's receipt again, and compare",
     "selftest": "prove that gradients reach every parameter of a task",
     "key": "make an API key",
     "openapi": "print the OpenAPI document of the predictor in this folder",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cog_adapt.command.adapter_source import Metadata, write_portions
+from cog_adapt.command.adapter_source import Metadata, as_json, write_portions
 from cog_adapt.command.local_server import local_server
 from cog_adapt.command.served_adapters import ServedAdapters
 from cog_adapt.runner.config import RunnerSettings
@@ -48,11 +48,22 @@ class StoredAdapters:
 
     def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
         """Write one, whole or not at all."""
-        if form != "safetensors":
+        if form == "peft":
             raise InputError("PEFT's format needs the model: name a server with --url.")
         found = self.show(reference, owner)
+        if form == "receipt":
+            return self._get_receipt(found, path)
         adapter = self._store.peek(found["id"], found["owner"])
         return write_portions(path, f"{adapter.id}.safetensors", iter([adapter.to_bytes()]))
+
+    def _get_receipt(self, found: Metadata, path: Path) -> Path:
+        decision = self._store.decisions.of_adapter(found["owner"], found["id"])
+        if decision is None or not decision.receipt:
+            raise InputError(
+                f"adapter {found['id']} has no receipt: it was sent as a file, or is old."
+            )
+        written = iter([as_json(decision.receipt).encode()])
+        return write_portions(path, f"{found['id']}.receipt.json", written)
 
     def put(self, path: Path) -> Metadata:
         """Have a server, which is started in this folder, check one against its model."""

@@ -89,6 +89,7 @@ class _Run:
         self.scores: list[HeldOut] = list(resume.scores) if resume else []
         self.earlier_seconds = resume.seconds if resume else 0.0
         self.best = _Best(*resume.best) if resume else _Best()
+        self.is_over_budget = False  # of this call: what goes on has all of it again
         if resume:
             restore_optimizer(self.take_step, resume)
 
@@ -101,9 +102,9 @@ class _Run:
         recipe = self.start.recipe
         if len(self.steps) >= recipe.max_steps:
             return "max_steps"
-        if recipe.budget_seconds is not None and self.steps:
-            return "budget_seconds" if self.seconds >= recipe.budget_seconds else None
-        return None
+        if recipe.stop_after is not None and len(self.steps) >= recipe.stop_after:
+            return "stop_after"
+        return "budget_seconds" if self.is_over_budget else None
 
     def step(self) -> Step:
         """Take one optimizer step on the next batch."""
@@ -127,9 +128,15 @@ class _Run:
                 result.skipped,
             )
         )
-        if self.start.keep and len(self.steps) % self.start.keep_every == 0:
+        self._note_budget()
+        is_due = len(self.steps) % self.start.keep_every == 0
+        if self.start.keep and (is_due or self.stop_reason == "budget_seconds"):
             self.start.keep(self._state())
         return self.steps[-1]
+
+    def _note_budget(self) -> None:
+        budget = self.start.recipe.budget_seconds
+        self.is_over_budget = budget is not None and time.monotonic() - self.began >= budget
 
     def score_if_due(self) -> Generator[None, None, None]:
         """Score the held-out examples at the start, at even distances and at the end."""

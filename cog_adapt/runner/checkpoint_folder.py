@@ -44,6 +44,11 @@ class CheckpointFolder:
             self._removed.popitem(last=False)
         path.unlink(missing_ok=True)
 
+    def drop(self, key: str) -> None:
+        """Remove the state of this key, where there is one."""
+        if key:
+            self.remove(self.begin(key))
+
     def tidy(self, written: Path | None = None) -> None:
         """Remove what is too old, and the oldest of what is too much.
 

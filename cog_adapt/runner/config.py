@@ -22,17 +22,10 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
+_BYTES = ("served_adapter", "checkpoint", "adapter_memory", "adapter_owner_memory", "adapter_disk")
 _LOWEST = {
-    "batch_size": 1,
-    "served_adapters": 1,
-    "served_adapter_bytes": 0,
-    "checkpoint_days": 1,
-    "checkpoint_bytes": 0,
-    "adapter_memory_bytes": 0,
-    "adapter_owner_memory_bytes": 0,
-    "adapter_disk_bytes": 0,
-    "adapter_owner_disk_bytes": 0,
-    "adapter_days": 0,
+    **{"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0},
+    **{f"{name}_bytes": 0 for name in (*_BYTES, "adapter_owner_disk", "feature")},
 }
 METHODS = ("lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
@@ -95,6 +88,10 @@ class RunnerSettings:
         adapter_days: days after which an unused adapter goes, unless it is pinned or has a name;
             0: never.
         adapter_store: URL for fsspec, where what the disk lets go stays; empty: nowhere.
+        feature_bytes: bytes of features and tokens of recent examples; 0: a 64th of the machine's
+            memory.
+        receipt_key: PEM file of the Ed25519 key that signs the receipts of adaptations; empty: they
+            are not signed.
     """
 
     device: str = "auto"
@@ -112,6 +109,8 @@ class RunnerSettings:
     adapter_days: int = 90
     adapter_store: str = ""
     served_adapter_bytes: int = 0
+    feature_bytes: int = 0
+    receipt_key: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
@@ -122,6 +121,8 @@ class RunnerSettings:
             _refuse("SERVE_MODE", self.serve_mode, "inference_mode or no_grad")
         if not re.fullmatch(r"(\w+://.*)?", self.adapter_store):
             _refuse("ADAPTER_STORE", self.adapter_store, "a URL, such as s3://bucket/folder")
+        if self.receipt_key and not Path(self.receipt_key).is_file():
+            _refuse("RECEIPT_KEY", self.receipt_key, "a PEM file of an Ed25519 private key")
         for name, lowest in _LOWEST.items():
             if getattr(self, name) < lowest:
                 _refuse(name.upper(), getattr(self, name), f"a whole number from {lowest}")
@@ -139,6 +140,7 @@ class RunnerSettings:
             "serve_mode": str,
             "weights_dir": Path,
             "adapter_store": str,
+            "receipt_key": str,
             **dict.fromkeys(_LOWEST, _whole_number),
         }
         values = {
@@ -176,6 +178,8 @@ class Recipe:
         seed: draws batches, LoRA's A and dropout; the same seed repeats a run bit for bit on
             the same device.
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
+        stop_after: steps after which the best so far is returned, while the learning rate falls as
+            for all of `max_steps`; None: `max_steps`.
         hold_out: share of each label's examples kept for scoring (at least one where a label has
             five or more), 0 to 0.5.
         clip_norm: the gradient's norm is clipped to this.
@@ -194,6 +198,7 @@ class Recipe:
     clip_norm: float = 1.0
     weight_decay: float = 0.0
     checkpointing: bool = False
+    stop_after: int | None = None
 
     def __post_init__(self) -> None:
         if self.method:
@@ -201,6 +206,8 @@ class Recipe:
         _check_range("rank", self.rank, 0, 1024)
         _check_range("max_steps", self.max_steps, 1, 100_000)
         _check_range("batch_size", self.batch_size, 1, 4_096)
+        if self.stop_after is not None:
+            _check_range("stop_after", self.stop_after, 1, 100_000)
         _check_range("seed", self.seed, 0, 2**63 - 1)
         _check_range("hold_out", self.hold_out, 0.0, 0.5)
         _check_range("weight_decay", self.weight_decay, 0.0, 1.0)

@@ -5,24 +5,22 @@ mean.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.errors import InputError, StoreError
-from cog_adapt.runner.examples import Example, ExampleSet
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.examples import ExampleSet
 from cog_adapt.runner.inference import Query
-from cog_adapt.runner.loaded_model import Adaptation
+from cog_adapt.runner.learning import learn
 from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.planning import Plan, Wanted, plan
 from cog_adapt.runner.progress import Progress, Scope
 from cog_adapt.runner.request import Request, begin_of, find_adapter, read_request_examples
 from cog_adapt.runner.request_labels import check_scores, settle_labels
-from cog_adapt.runner.storage.metadata import Made, digest_of
 
 _SHOWN = 5
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,11 @@ class Answer:
 
     Attributes:
         predictions: one for each input, by the adapted weights where there were examples.
-        before: the same inputs before this request's adaptation; None where there was none.
+        before: the same inputs before this request's adaptation; None where there was none, also
+            because it was known already.
         adapter: the id to name in later requests; None where the base answered.
-        report: of the adaptation, with `warnings` and whether the adapter was `stored` on disk;
-            without one, the warnings alone, or None where there are none.
+        report: of the adaptation, then or now (`known`), with `warnings` and whether the adapter
+            was `stored` on disk; without one, the warnings alone, or None where there are none.
     """
 
     predictions: list[Any]
@@ -57,12 +56,12 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
         AdaptationError: a gradient step could not be taken.
     """
     asked = await _read(runner, request, scope)
-    if not asked.examples.examples:
+    if asked.plan is None:
         predictions = await runner.predict_async(asked.query)
         report = {"warnings": [*asked.warnings]} if asked.warnings else None
         return Answer(predictions, None, _id(asked.query.adapter), report)
-    before = await runner.predict_async(asked.query)
-    query, report = await _adapt(runner, request, asked, Progress(scope))
+    before = None if asked.plan.known else await runner.predict_async(asked.query)
+    query, report = await _adapt(runner, asked, asked.plan, Progress(scope))
     predictions = await runner.predict_async(query)
     return Answer(predictions, before, _id(query.adapter), report)
 
@@ -77,8 +76,8 @@ async def stream(
     """
     asked, progress = await _read(runner, request, scope), Progress(scope)
     query, report = asked.query, {"warnings": [*asked.warnings]} if asked.warnings else None
-    if asked.examples.examples:
-        query, report = await _adapt(runner, request, asked, progress)
+    if asked.plan:
+        query, report = await _adapt(runner, asked, asked.plan, progress)
     progress.show_outcome(_id(query.adapter), report)
     async for piece in runner.generate_async(query):
         yield piece
@@ -90,13 +89,12 @@ class _Asked:
 
     Attributes:
         query: what the model is asked before any adaptation.
-        begin: what the adaptation goes on from: the query's adapter, or a part of its labels.
+        plan: what is to be done for its examples; None where it has none.
     """
 
     query: Query
-    begin: Adapter | None
+    plan: Plan | None
     examples: ExampleSet
-    owner: str
     warnings: tuple[str, ...] = ()
 
 
@@ -116,21 +114,29 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     labels = settle_labels(task, request, examples, named)
     adapter = named or _fitting(runner.default, labels)
     check_scores(task, request, adapter.labels if adapter else labels)
-    begin = begin_of(task, request, examples, adapter) if examples.examples else None
     query = Query(request.inputs, adapter, labels, request.options, owner)
-    return _Asked(query, begin, examples, owner)
+    if not examples.examples:
+        return _Asked(query, None, examples)
+    wanted = Wanted(
+        examples.examples,
+        request.recipe,
+        owner,
+        begin=begin_of(task, request, examples, adapter),
+        parent=_id(adapter),
+        fresh=request.fresh,
+    )
+    return _Asked(query, plan(runner, wanted), examples)
 
 
 async def _adapt(
-    runner: ModelRunner, request: Request, asked: _Asked, progress: Progress
+    runner: ModelRunner, asked: _Asked, planned: Plan, progress: Progress
 ) -> tuple[Query, dict[str, Any]]:
-    done = await runner.adapt_async(
-        asked.examples.examples, request.recipe, progress.show_step, begin=asked.begin
-    )
-    made = how_made(done, asked.examples.examples, asked.query.adapter)
-    stored = await asyncio.to_thread(keep, runner, done.adapter, asked.owner, made)
-    report = done.report.to_json() | {"stored": stored, "warnings": [*asked.warnings]}
-    return replace(asked.query, adapter=done.adapter, labels=()), report
+    learned = await learn(runner, planned, progress.show_step)
+    progress.show_receipt(learned.receipt)
+    report = learned.report | {"warnings": [*asked.warnings]}
+    if learned.adapter is None:
+        return asked.query, report
+    return replace(asked.query, adapter=learned.adapter, labels=()), report
 
 
 def _id(adapter: Adapter | None) -> str | None:
@@ -171,26 +177,3 @@ def _cut(what: str, positions: Sequence[int]) -> list[str]:
     shown = ", ".join(str(position + 1) for position in positions[:_SHOWN])
     more = f" and {len(positions) - _SHOWN} more" if len(positions) > _SHOWN else ""
     return [f"{what} longer than the model reads were cut: {shown}{more}"]
-
-
-def how_made(done: Adaptation, examples: Sequence[Example], parent: Adapter | None) -> Made:
-    """Say how an adapter came to be, for its metadata."""
-    report = done.report
-    return Made(
-        recipe=asdict(done.recipe) | {"steps": len(report.steps)},
-        examples=len(examples),
-        examples_digest=digest_of(examples),
-        score_before=report.held_out_before,
-        score_after=report.held_out_after,
-        parent=parent.id if parent else None,
-    )
-
-
-def keep(runner: ModelRunner, adapter: Adapter, owner: str, made: Made) -> bool:
-    """Store an adapter; a full disk costs its survival of a restart, never the answer."""
-    try:
-        runner.store.put(adapter, owner, made)
-    except StoreError as error:
-        logger.warning("adapter %s is kept in memory only: %s", adapter.id, error)
-        return False
-    return True

@@ -15,6 +15,7 @@ from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Query, find_shortened
+from cog_adapt.runner.knowledge import Knowledge
 from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.scheduler import Scheduler, Ticket, once
@@ -29,7 +30,7 @@ from cog_adapt.runner.task import Task
 from cog_adapt.runner.training_state import TrainingState, load_state, save_state
 
 OnStep = Callable[[Step], None]
-_KEEP_EVERY = 20
+KEEP_EVERY = 20  # steps between two states of a run that survives being killed
 _LOAD_SECONDS, _SELF_TEST_SECONDS = 3600.0, 600.0  # one tick each
 
 
@@ -43,6 +44,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     Attributes:
         default: the adapter of requests that name none; None without `weights`.
+        knowledge: of its adaptations.
         self_test_report: of the last self-test; None before the first.
 
     Raises:
@@ -62,6 +64,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
         self.store.watch(_forgetting(self._scheduler, self._model))
+        self.knowledge = Knowledge(task, f"{self.base} {self.precision}", self.settings)
+        self.knowledge.follow(self.store, self.checkpoints)
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -69,6 +73,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     def close(self) -> None:
         """End the model thread; whoever waits gets `UnavailableError`."""
         self._scheduler.close()
+        self.knowledge.close()
         self.store.close()
 
     def health(self) -> tuple[str, ...]:
@@ -91,7 +96,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
-        return self._model.predictions.served.gauges() | self.store.gauges()
+        served = self._model.predictions.served.gauges()
+        return served | self.store.gauges() | self.knowledge.gauges()
 
     @property
     def adapters(self) -> Adapters:
@@ -168,7 +174,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             InputError: the examples or the recipe do not fit.
             AdaptationError: a step could not be taken.
         """
-        return _submitted(self, examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
+        return submitted(self, examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
 
     async def adapt_async(
         self,
@@ -180,18 +186,21 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         checkpoint: Path | None = None,
     ) -> Adaptation:
         """Adapt as `adapt` does, from an event loop."""
-        ticket = _submitted(self, examples, recipe, begin, checkpoint)
+        ticket = submitted(self, examples, recipe, begin, checkpoint)
         return await ticket.wait_async(_steps_only(on_step))
 
 
-def _submitted(
+def submitted(  # noqa: PLR0913 - those of `adapt`
     runner: ModelRunner,
     examples: Sequence[Example],
     recipe: Recipe | None,
     begin: Adapter | None,
     checkpoint: Path | None,
+    keep_every: int = KEEP_EVERY,
 ) -> Ticket[Adaptation]:
-    checkpoints = None if checkpoint is None else _checkpoints_in(runner.checkpoints, checkpoint)
+    """Submit an adaptation to the model thread; `adapt` says what the rest means."""
+    folder = runner.checkpoints
+    checkpoints = None if checkpoint is None else _checkpoints_in(folder, checkpoint, keep_every)
     work = runner._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
     return runner._scheduler.submit_long(work)
 
@@ -211,12 +220,12 @@ def _folder_of_checkpoints(settings: RunnerSettings) -> CheckpointFolder:
     return folder
 
 
-def _checkpoints_in(folder: CheckpointFolder, file: Path) -> Checkpoints:
+def _checkpoints_in(folder: CheckpointFolder, file: Path, every: int) -> Checkpoints:
     def save(state: TrainingState) -> None:
         save_state(state, file)
         folder.tidy(written=file)
 
-    return Checkpoints(load=lambda: load_state(file), save=save, every=_KEEP_EVERY)
+    return Checkpoints(load=lambda: load_state(file), save=save, every=every)
 
 
 def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:

@@ -48,3 +48,7 @@ class Progress:
             self._record("adaptation.adapter", adapter)
         if report is not None:
             self._record("adaptation.report", report)
+
+    def show_receipt(self, receipt: dict[str, Any]) -> None:
+        """Record `adaptation.receipt`."""
+        self._record("adaptation.receipt", receipt)

@@ -40,6 +40,7 @@ class Request:
         weights: an adapter's file that the server has fetched.
         recipe: how to adapt.
         strict: refuse examples that would only be warned about in the report.
+        fresh: begin anew though an adapter of a part of the examples is known.
         options: the request's own parameters, of the class of `Task.options`.
     """
 
@@ -51,6 +52,7 @@ class Request:
     weights: Path | None = None
     recipe: Recipe = field(default_factory=Recipe)
     strict: bool = False
+    fresh: bool = False
     options: Any = None
 
 

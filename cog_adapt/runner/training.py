@@ -1,19 +1,15 @@
 """A training from end to end: examples in, an adapter's file and a report out."""
 
 import asyncio
-import hashlib
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.few_shot import how_made, warnings_about
-from cog_adapt.runner.methods import resolve
+from cog_adapt.runner.few_shot import warnings_about
+from cog_adapt.runner.learning import learn
 from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.planning import Wanted, plan
 from cog_adapt.runner.progress import Progress, Scope
 from cog_adapt.runner.request import Request, read_request_examples
 
@@ -51,33 +47,26 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
     warnings = await warnings_about(runner, request, examples)
-    key = await asyncio.to_thread(_run_key, runner, examples.examples, request.recipe, owner)
-    checkpoint = runner.checkpoints.begin(key)
+    wanted = Wanted(examples.examples, request.recipe, owner, fresh=request.fresh, survives=True)
+    planned = await asyncio.to_thread(plan, runner, wanted)
     progress = Progress(scope)
     try:
-        done = await runner.adapt_async(
-            examples.examples, request.recipe, progress.show_step, checkpoint=checkpoint
-        )
-        made = how_made(done, examples.examples, None)
-        path = await asyncio.to_thread(runner.store.put, done.adapter, owner, made)
+        learned = await learn(runner, planned, progress.show_step)
     except OSError:  # of a print, whose server was killed: the training goes on when asked again
         raise
     except (Exception, asyncio.CancelledError):
-        runner.checkpoints.remove(checkpoint)
+        if planned.state and planned.run not in runner.knowledge.runs:  # nobody else follows it
+            runner.checkpoints.remove(planned.state)
         raise
-    runner.checkpoints.remove(checkpoint)  # only now: a kill in between goes on from it
-    progress.show_outcome(done.adapter.id, None)
-    report = done.report.to_json() | {"adapter": done.adapter.id, "warnings": [*warnings]}
+    if learned.problem is not None:
+        raise learned.problem
+    if learned.adapter is None:
+        raise InputError(
+            "the base answers these examples best, so there is no adapter to write. Choose a "
+            "`method`, or send more examples."
+        )
+    path = await asyncio.to_thread(runner.store.path, learned.adapter.id, owner)
+    progress.show_receipt(learned.receipt)
+    progress.show_outcome(learned.adapter.id, None)
+    report = learned.report | {"adapter": learned.adapter.id, "warnings": [*warnings]}
     return Trained(path, report)
-
-
-def _run_key(runner: ModelRunner, examples: Sequence[Example], recipe: Recipe, owner: str) -> str:
-    """Digest what makes two training runs the same: base, precision, examples, recipe and owner."""
-    content = [
-        runner.base,
-        str(runner.precision),
-        [(e.input, e.target) for e in examples],
-        asdict(resolve(recipe, runner.task)),
-        *([owner] if owner else []),
-    ]
-    return hashlib.sha256(json.dumps(content, default=repr).encode()).hexdigest()[:16]

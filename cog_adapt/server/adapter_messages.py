@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 AdapterAction = Literal["describe", "export", "take", "change", "remove"]
-AdapterFormat = Literal["safetensors", "peft"]
+AdapterFormat = Literal["safetensors", "peft", "receipt"]
 AdapterFault = Literal["not found", "input", "storage", "unknown"]
 
 

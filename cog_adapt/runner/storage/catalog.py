@@ -3,6 +3,7 @@
 Every method may be called on any thread, also while predictions run.
 """
 
+import json
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from cog_adapt.runner.storage.known import Watcher
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 
-FORMATS = ("safetensors", "peft")
+FORMATS = ("safetensors", "peft", "receipt")
 _SHOWN = 80
 
 
@@ -41,10 +42,11 @@ class Adapters:
         return [known.to_json() for known in self._store.describe(owner)]
 
     def export(self, owner: str, adapter_id: str, format: str, folder: Path) -> Path:
-        """Write an adapter into a folder, as a safetensors file or as a .zip of PEFT's two files.
+        """Write an adapter into a folder: safetensors, a .zip of PEFT's two files, or its receipt.
 
         Raises:
-            InputError: the format is another, or has no place for what the adapter trains.
+            InputError: the format is another, has no place for what the adapter trains, or there is
+                no receipt.
             AdapterNotFound: nobody lets this owner use such an adapter.
             WeightsError: its file is damaged.
             StoreError: the folder cannot be written.
@@ -53,11 +55,26 @@ class Adapters:
             raise InputError(
                 f"format is {repr(format)[:_SHOWN]}; allowed: {', '.join(FORMATS)}. Choose one."
             )
+        if format == "receipt":
+            path = folder / f"{adapter_id}.receipt.json"
+            write_whole(path, json.dumps(self._receipt(owner, adapter_id), indent=1).encode())
+            return path
         adapter = self._store.peek(adapter_id, owner)
         is_peft = format == "peft"
         path = folder / f"{adapter.id}.{'zip' if is_peft else 'safetensors'}"
         write_whole(path, self._peft.write(adapter) if is_peft else adapter.to_bytes())
         return path
+
+    def _receipt(self, owner: str, adapter_id: str) -> Mapping[str, Any]:
+        """Return how an owner's own adapter was made: who it is shared with need not know."""
+        known = self._store.known(adapter_id, owner)
+        decision = self._store.decisions.of_adapter(owner, known.id)
+        if known.owner != owner or decision is None or not decision.receipt:
+            raise InputError(
+                f"adapter {adapter_id[:_SHOWN]!r} has no receipt here: it was sent as a file, is "
+                "another's, or is older than receipts. Make it again from its examples."
+            )
+        return decision.receipt
 
     def take(self, owner: str, path: Path) -> dict[str, Any]:
         """Keep the adapter of an uploaded file, ours or PEFT's, and return its metadata.

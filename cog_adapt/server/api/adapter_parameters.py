@@ -16,6 +16,7 @@ from cog_adapt.server.records.adapter_pages import Asker
 FORMATS: dict[str, tuple[str, str]] = {
     "safetensors": ("application/octet-stream", "safetensors"),
     "peft": ("application/zip", "zip"),
+    "receipt": ("application/json", "receipt.json"),
 }
 
 
@@ -61,5 +62,5 @@ Shared = Annotated[
 Format = Annotated[
     AdapterFormat,
     _read_choice("format", *FORMATS),
-    Query(description="This project's own file, or PEFT's two in a .zip."),
+    Query(description="This project's own file, PEFT's two in a .zip, or its receipt."),
 ]

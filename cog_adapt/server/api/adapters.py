@@ -138,8 +138,9 @@ class AdapterRoutes:
         owner: Owner = None,
         format: Format = "safetensors",
     ) -> Response:
-        """Return an adapter as a file."""
-        adapter = await adapters.find(asker, reference, owner)
+        """Return an adapter as a file; only its owner gets the receipt."""
+        find = _find_own if format == "receipt" else Adapters.find
+        adapter = await find(adapters, asker, reference, owner)
         media_type, ending = FORMATS[format]
         name = _NOT_IN_A_FILE_NAME.sub("_", f"{adapter['id']}.{ending}")
         return FileResponse(await adapters.export(adapter, format), name, media_type)

@@ -69,9 +69,13 @@ class KeepingAdapters(Protocol):
         """Return the metadata of all adapters of an owner; None: of all owners."""
 
     def export(
-        self, owner: str, adapter_id: str, format: Literal["safetensors", "peft"], folder: Path
+        self,
+        owner: str,
+        adapter_id: str,
+        format: Literal["safetensors", "peft", "receipt"],
+        folder: Path,
     ) -> Path:
-        """Write an adapter into a folder; return its file."""
+        """Write an adapter, or how it was made, into a folder; return its file."""
 
     def take(self, owner: str, path: Path) -> dict[str, Any]:
         """Check and keep the adapter in a file of either format; return its metadata."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from cog_adapt.runner import few_shot
+from cog_adapt.runner import few_shot, learning
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError, WeightsError
 from cog_adapt.runner.few_shot import answer, stream
@@ -261,17 +261,17 @@ def test_a_full_disk_costs_the_adapters_survival_and_not_the_answer(runner, monk
         raise StoreError("full")
 
     monkeypatch.setattr(folder, "write_whole", full)
-    with caplog.at_level(logging.WARNING, few_shot.__name__):
+    with caplog.at_level(logging.WARNING, learning.__name__):
         done = ask(runner, examples=EXAMPLES)
     assert done.report["stored"] is False
     assert "is kept in memory only: full" in caplog.text
     assert ask(runner, adapter=done.adapter).predictions == done.predictions
 
 
-@pytest.mark.parametrize("name", ["_read_parts", "keep"])
-def test_files_are_read_and_written_off_the_event_loop(runner, monkeypatch, name):
+@pytest.mark.parametrize(("module", "name"), [(few_shot, "_read_parts"), (learning, "_keep")])
+def test_files_are_read_and_written_off_the_event_loop(runner, monkeypatch, module, name):
     """The patched function waits for the loop, for ever where it runs on the loop's own thread."""
-    own, ticked = getattr(few_shot, name), threading.Event()
+    own, ticked = getattr(module, name), threading.Event()
 
     def waits(*args):
         assert ticked.wait(10), "the event loop stood still"
@@ -281,7 +281,7 @@ def test_files_are_read_and_written_off_the_event_loop(runner, monkeypatch, name
         asyncio.get_running_loop().call_later(0.01, ticked.set)
         return await answer(runner, request_of(examples=EXAMPLES), scope_of())
 
-    monkeypatch.setattr(few_shot, name, waits)
+    monkeypatch.setattr(module, name, waits)
     assert asyncio.run(asked()).report["stored"]
 
 

@@ -1,0 +1,126 @@
+"""Features and tokens of recent examples, by bytes; the longest unused goes first.
+
+What one owner's examples gave is found for that owner alone. It goes with the adapter that was made
+of them. This module knows no model and no store.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+Entry = Tensor | Mapping[str, Tensor]
+"""One example's features, or its encoded batch of one row."""
+
+_OWNER_SHARE = 2  # one owner has half of it at most
+_Key = tuple[str, Hashable]
+
+
+@dataclass
+class _Kept:
+    entry: Entry
+    size: int
+    brought_by: set[str] = field(default_factory=set)
+
+
+class FeatureCache:
+    """What was computed of examples, on any thread.
+
+    Args:
+        most_bytes: of all; one owner's have half of it at most.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._bytes_of: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self.bytes = self.hits = self.misses = 0
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        return len(self._kept)
+
+    def get(self, owner: str, digests: Iterable[Hashable]) -> list[Entry | None]:
+        """Return what is kept for each digest, None where nothing is.
+
+        Args:
+            owner: who asks.
+            digests: of what was computed from: of an input, say, and of what computes.
+        """
+        with self._lock:
+            return [self._found((owner, digest)) for digest in digests]
+
+    def put(self, owner: str, digests: Sequence[Hashable], entries: Sequence[Entry]) -> None:
+        """Keep an entry for each digest, and let others go; one that is too big is not kept."""
+        with self._lock:
+            for digest, entry in zip(digests, entries, strict=True):
+                self._put((owner, digest), entry)
+
+    def bring(self, owner: str, digests: Iterable[Hashable], name: str) -> None:
+        """Note what brought these: when it is deleted, they go, but for those of others too."""
+        with self._lock:
+            for key in ((owner, digest) for digest in digests):
+                if key in self._kept:
+                    self._kept[key].brought_by.add(name)
+
+    def forget(self, owner: str, name: str | None = None) -> None:
+        """Drop what this brought, and nothing else did; None: all of the owner's."""
+        with self._lock:
+            for key in [key for key in self._kept if key[0] == owner]:
+                if name is None or self._is_last(key, name):
+                    self._drop(key)
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers for a server's metrics."""
+        return {
+            "feature_cache_bytes": float(self.bytes),
+            "feature_cache_entries": float(len(self)),
+            "feature_cache_hits": float(self.hits),
+            "feature_cache_misses": float(self.misses),
+        }
+
+    def _found(self, key: _Key) -> Entry | None:
+        kept = self._kept.get(key)
+        if kept is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        self._kept.move_to_end(key)
+        return kept.entry
+
+    def _put(self, key: _Key, entry: Entry) -> None:
+        size = _size_of(entry)
+        before = self._kept.get(key)
+        if size > self._most // _OWNER_SHARE:
+            return
+        if before is not None:
+            self._drop(key)
+        self._kept[key] = _Kept(entry, size, before.brought_by if before else set())
+        self._count(key[0], size)
+        while self._bytes_of[key[0]] > self._most // _OWNER_SHARE:
+            self._drop(next(each for each in self._kept if each[0] == key[0]))
+        while self.bytes > self._most:
+            self._drop(next(iter(self._kept)))
+
+    def _is_last(self, key: _Key, name: str) -> bool:
+        brought_by = self._kept[key].brought_by
+        was_brought = name in brought_by
+        brought_by.discard(name)
+        return was_brought and not brought_by
+
+    def _drop(self, key: _Key) -> None:
+        self._count(key[0], -self._kept.pop(key).size)
+
+    def _count(self, owner: str, size: int) -> None:
+        self.bytes += size
+        self._bytes_of[owner] = self._bytes_of.get(owner, 0) + size
+        if not self._bytes_of[owner] and size < 0:
+            del self._bytes_of[owner]
+
+
+def _size_of(entry: Entry) -> int:
+    tensors = [entry] if isinstance(entry, Tensor) else entry.values()
+    return sum(tensor.nbytes for tensor in tensors)

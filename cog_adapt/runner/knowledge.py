@@ -1,0 +1,59 @@
+"""What a runner knows of its adaptations: those under way, and what each of them depends on."""
+
+from pathlib import Path
+
+from cog_adapt.runner.adaptation_key import origin_of
+from cog_adapt.runner.checkpoint_folder import CheckpointFolder
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.device import machine_memory
+from cog_adapt.runner.feature_cache import FeatureCache
+from cog_adapt.runner.receipt import Signer
+from cog_adapt.runner.shared_runs import SharedRuns
+from cog_adapt.runner.storage.metadata import versions
+from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.runner.task import Task
+
+_MEMORY_SHARE = 64
+
+
+class Knowledge:
+    """What a runner knows.
+
+    Args:
+        task: what the user wrote.
+        model: what its numbers depend on: the base's digest, device and precision.
+        settings: which key signs, and how many bytes of features are kept.
+
+    Attributes:
+        runs: the adaptations that callers share.
+        origin: digest of what every adaptation here depends on; None where the task has no source.
+        signer: of receipts; None without RECEIPT_KEY.
+        features: of recent examples.
+
+    Raises:
+        ConfigError: the key cannot be used.
+    """
+
+    def __init__(self, task: Task, model: str, settings: RunnerSettings) -> None:
+        self.runs = SharedRuns()
+        self.origin = origin_of(task, model, str(sorted(versions().items())))
+        self.signer = Signer(Path(settings.receipt_key)) if settings.receipt_key else None
+        self.features = FeatureCache(settings.feature_bytes or machine_memory() // _MEMORY_SHARE)
+        self.counts = {"adaptations_run": 0, "adaptations_known": 0}
+
+    def follow(self, store: AdapterStore, checkpoints: CheckpointFolder) -> None:
+        """Let what an adapter brought go with it: features, and the state of a run cut short."""
+        store.watch(self._on_change)
+        store.decisions.watch(lambda decision: checkpoints.drop(decision.state))
+
+    def close(self) -> None:
+        """End the threads."""
+        self.runs.close()
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers for a server's metrics."""
+        return self.features.gauges() | {name: float(n) for name, n in self.counts.items()}
+
+    def _on_change(self, owner: str, adapter_id: str, known: object) -> None:
+        if known is None:
+            self.features.forget(owner, adapter_id)

@@ -1,0 +1,135 @@
+"""Replays an adaptation from its receipt: the same steps on the same examples, bits compared.
+
+The steps that were taken are taken again, not the time that they took. This module knows no
+transport.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.errors import AdapterNotFound, InputError
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.first_tensors import part_of
+from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.receipt import Receipt
+from cog_adapt.runner.run_facts import data_digest, differences, facts_of
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of it.
+
+    Attributes:
+        expected: the digest of the adapter's file by the receipt; None where the base answered.
+        found: the digest of the one that was made now.
+        steps: how many were taken.
+        differences: facts that are others now than then.
+        is_promised: whether the same bits were to be expected.
+        adapter: the one that was made now.
+    """
+
+    expected: str | None
+    found: str | None
+    steps: int
+    differences: tuple[str, ...]
+    is_promised: bool
+    adapter: Adapter | None
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the adapter is the same, bit for bit."""
+        return self.expected == self.found
+
+
+def replay(
+    runner: ModelRunner,
+    receipt: Receipt,
+    examples: Sequence[Example],
+    begin: Adapter | None = None,
+) -> Replayed:
+    """Take the steps of a receipt again.
+
+    Args:
+        runner: the model.
+        receipt: read by `read_receipt`, which checks it.
+        examples: those that it was made from.
+        begin: the adapter that it went on from; None: it is looked for in the store.
+
+    Raises:
+        InputError: the examples, the base or the adapter to begin from are others.
+    """
+    _check_examples(receipt, examples)
+    _check_base(receipt, runner)
+    begin = _begin_of(receipt, runner, begin)
+    done = runner.adapt(examples, _recipe_of(receipt), begin=begin)
+    now = facts_of(runner)
+    found = tuple(differences(receipt, now))
+    exact = all((each.get("determinism") or {}).get("bit_for_bit") for each in (receipt, now))
+    return Replayed(
+        expected=(receipt["adapter"] or {}).get("digest"),
+        found=hashlib.sha256(done.adapter.to_bytes()).hexdigest() if done.adapter else None,
+        steps=len(done.report.steps),
+        differences=found,
+        is_promised=exact and not found,
+        adapter=done.adapter,
+    )
+
+
+def _check_examples(receipt: Receipt, examples: Sequence[Example]) -> None:
+    said, found = receipt["examples"]["digest"], data_digest(examples)
+    if said != found:
+        raise InputError(
+            f"the {len(examples)} examples have the digest {found}, but the receipt's "
+            f"{receipt['examples']['count']} have {said}. Give the same rows in the same order."
+        )
+
+
+def _check_base(receipt: Receipt, runner: ModelRunner) -> None:
+    said = receipt["base"]["before"]
+    if said != runner.base:
+        raise InputError(
+            f"the base here has the digest {runner.base}, but the receipt's had {said}. Replay it "
+            "where that model is."
+        )
+
+
+def _recipe_of(receipt: Receipt) -> Recipe:
+    """Return the recipe, bounded by the steps that were taken instead of by time."""
+    try:
+        recipe = Recipe(**receipt["recipe"])
+    except TypeError as error:
+        raise InputError(
+            f"the receipt's recipe cannot be read here: {error}. Use the versions that it names."
+        ) from error
+    return replace(recipe, budget_seconds=None, stop_after=receipt["report"]["steps"] or None)
+
+
+def _begin_of(receipt: Receipt, runner: ModelRunner, begin: Adapter | None) -> Adapter | None:
+    started: dict[str, Any] | None = receipt["started_from"]
+    if started is None:
+        return None
+    if begin is None:
+        begin = _stored(runner, str(started["id"]))
+    elif begin.id != started["id"]:
+        raise InputError(
+            f"the adapter to begin from is {begin.id}, but the receipt's was {started['id']}. "
+            "Give that one."
+        )
+    if [*begin.labels] == started["labels"]:
+        return begin
+    return part_of(begin, started["labels"], runner.task.head)
+
+
+def _stored(runner: ModelRunner, adapter_id: str) -> Adapter:
+    """Find an adapter, whoever has it."""
+    for known in runner.store.describe(None):
+        if known.id == adapter_id:
+            return runner.store.peek(adapter_id, known.owner)
+    raise AdapterNotFound(
+        f"the receipt went on from adapter {adapter_id}, which is not in this folder. Give its "
+        "file too."
+    )
