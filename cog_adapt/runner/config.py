@@ -27,7 +27,8 @@ _LOWEST = {
     **{"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0},
     **{f"{name}_bytes": 0 for name in (*_BYTES, "adapter_owner_disk", "feature")},
 }
-METHODS = ("lora", "head", "norms", "bias", "all")
+AUTO = "auto"
+METHODS = (AUTO, "lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
 _SHOWN = 80
 _MOST_CHARACTERS = 200
@@ -167,7 +168,7 @@ class Recipe:
     """How one adaptation trains.
 
     Attributes:
-        method: `lora`, `head`, `norms`, `bias`, `all`, or `match:GLOBS` (whole parameter names;
+        method: `auto` (closed form, then the task's own method where it pays), `lora`, `head`, `norms`, `bias`, `all`, or `match:GLOBS` (whole parameter names;
             `*`, `?` and `[…]`, several after commas); "": of the adapter that the adaptation goes
             on from, else the task's. The task's own start tensors (a classifier's head) train
             with every method.

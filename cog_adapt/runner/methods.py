@@ -12,7 +12,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.config import MATCH_PREFIX, Recipe
+from cog_adapt.runner.config import AUTO, MATCH_PREFIX, Recipe
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.lora import lora_tensors
 from cog_adapt.runner.randomness import generator
@@ -59,7 +59,7 @@ def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
         method, rank = recipe.method or task.method, recipe.rank or task.rank
         return replace(recipe, method=method, rank=rank, learning_rate=recipe.learning_rate or None)
     for name, asked, own in (
-        ("method", recipe.method, begin.method),
+        ("method", recipe.method.replace(AUTO, ""), begin.method),
         ("rank", recipe.rank, begin.rank),
     ):
         if asked and asked != own:
