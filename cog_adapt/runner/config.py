@@ -180,6 +180,8 @@ class Recipe:
             five or more), 0 to 0.5.
         clip_norm: the gradient's norm is clipped to this.
         weight_decay: AdamW's.
+        blocks: how many of the model's last blocks (`Task.blocks`) are trained besides the head, 1
+            to 10,000; 0: the method's tensors wherever they are.
         checkpointing: recompute activations in backward (non-reentrant): less memory, more time.
     """
 
@@ -194,6 +196,7 @@ class Recipe:
     clip_norm: float = 1.0
     weight_decay: float = 0.0
     checkpointing: bool = False
+    blocks: int = 0
 
     def __post_init__(self) -> None:
         if self.method:
@@ -201,6 +204,7 @@ class Recipe:
         _check_range("rank", self.rank, 0, 1024)
         _check_range("max_steps", self.max_steps, 1, 100_000)
         _check_range("batch_size", self.batch_size, 1, 4_096)
+        _check_range("blocks", self.blocks, 0, 10_000)
         _check_range("seed", self.seed, 0, 2**63 - 1)
         _check_range("hold_out", self.hold_out, 0.0, 0.5)
         _check_range("weight_decay", self.weight_decay, 0.0, 1.0)
