@@ -77,7 +77,7 @@ class _Run:
         self.train, self.held_out = split(start.examples, recipe.hold_out, recipe.seed)
         resume = start.resume
         self.examples = EncodedExamples(start)
-        self.take_step = self._gradient_step()
+        self.take_step = _gradient_step(self.start)
         self.trunk = ""
         self.steps: list[Step] = list(resume.steps) if resume else []
         self.scores: list[HeldOut] = list(resume.scores) if resume else []
@@ -86,31 +86,13 @@ class _Run:
         if resume:
             restore_optimizer(self.take_step, resume)
 
-    def _gradient_step(self) -> GradientStep:
-        """Make a step on a replica of its own, with the tensors that the run begins with."""
-        start, recipe = self.start, self.start.recipe
-        tensors = start.resume.tensors if start.resume else start.tensors
-        moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
-        replica = training_replica(start.template, moved, start.scales)
-        training = modules_in_training(replica)
-        if recipe.checkpointing:
-            recompute_blocks(replica)
-        return GradientStep(
-            replica,
-            weighted_loss(start.task),
-            adamw(recipe, start.learning_rate),
-            start.precision,
-            training,
-            recipe.clip_norm,
-        )
-
     def keep_trunk(self) -> Generator[None, None, None]:
         """Run what lies before the first trained block once, a batch of examples a tick."""
         pattern, replica = self.start.task.blocks, self.take_step.replica
         blocks = frozen_blocks(replica, pattern)
         chosen = trunk_positions(self.start.recipe, self.train, self.held_out) if blocks else []
         if chosen:
-            spare = self._gradient_step()
+            spare = _gradient_step(self.start)
             kept = yield from keep_trunk(spare, self.examples, chosen, pattern)
             self.trunk = kept.line
             if kept.outputs is not None:
@@ -231,6 +213,24 @@ class _Run:
             scores=tuple(self.scores),
             seconds=self.seconds,
         )
+
+
+def _gradient_step(start: Start) -> GradientStep:
+    """Make a step on a replica of its own, with the tensors that a run begins with."""
+    tensors = start.resume.tensors if start.resume else start.tensors
+    moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
+    replica = training_replica(start.template, moved, start.scales)
+    training = modules_in_training(replica)
+    if start.recipe.checkpointing:
+        recompute_blocks(replica)
+    return GradientStep(
+        replica,
+        weighted_loss(start.task),
+        adamw(start.recipe, start.learning_rate),
+        start.precision,
+        training,
+        start.recipe.clip_norm,
+    )
 
 
 def out_of_memory(error: BaseException) -> AdaptationError | None:

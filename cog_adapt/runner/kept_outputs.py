@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.length_groups import positions_now
 
 
-class UnfitTrunkError(Exception):
-    """The model does not fit: the message completes "nothing is kept: ..."."""
+class UnfitTrunkError(AdaptationError):
+    """The model does not fit; the message says in what."""
 
 
 class KeptOutputs:

@@ -39,13 +39,9 @@ class TrunkKept(NamedTuple):
 
 def frozen_blocks(replica: nn.Module, pattern: str) -> list[nn.Module]:
     """Return the blocks that `pattern` names, in order, up to the first with a trained tensor."""
-    frozen: list[nn.Module] = []
-    for name, part in replica.named_modules():
-        if re.fullmatch(pattern, name):
-            if any(p.requires_grad for p in part.parameters()):
-                break
-            frozen.append(part)
-    return frozen
+    blocks = [part for name, part in replica.named_modules() if re.fullmatch(pattern, name)]
+    trained = (any(p.requires_grad for p in block.parameters()) for block in blocks)
+    return blocks[: next((number for number, each in enumerate(trained) if each), len(blocks))]
 
 
 def trunk_positions(recipe: Recipe, train: Sequence[int], held_out: Sequence[int]) -> list[int]:
@@ -77,6 +73,7 @@ def keep_trunk(
     blocks = frozen_blocks(spare.replica, pattern)
     if not blocks or not chosen:
         return TrunkKept(None, "")
+    yield from _encoded(examples, chosen)
     try:
         rows = examples.rows(chosen[:_CHECKED])
         with _watched(blocks[-1], KeptOutputs(), None, spare):
@@ -87,6 +84,15 @@ def keep_trunk(
     except UnfitTrunkError as error:
         return TrunkKept(None, f"no outputs are kept: {error}")
     return TrunkKept(kept, f"{len(blocks)} frozen blocks ran once for each example")
+
+
+def _encoded(examples: EncodedExamples, chosen: Sequence[int]) -> Generator[None, None, None]:
+    """Encode the examples, a batch a tick, and learn how they are padded."""
+    for number, position in enumerate(chosen, 1):
+        examples.store.row(position)
+        if number % examples.start.recipe.batch_size == 0:
+            yield None
+    examples.store.compare_lengths(chosen)
 
 
 def _filled(
