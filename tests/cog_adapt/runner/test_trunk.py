@@ -10,6 +10,7 @@ from torch import nn
 from cog_adapt.runner import adaptation
 from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.encoded import EncodedExamples
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.trunk import TrunkKept, frozen_blocks, keep_trunk, trunk_positions
@@ -124,7 +125,7 @@ def test_a_frozen_block_computes_each_example_once_besides_the_trial():
     rows = []
     model = loaded(Texts())
     for number, block in enumerate(model.template.blocks):
-        kind = type(block)
+        kind: Any = type(block)
 
         class Counting(kind):
             place = number
@@ -279,7 +280,7 @@ def test_more_than_the_bytes_are_not_kept():
     model = loaded(Texts())
     start = model.start(texts(), RECIPE)
     spare = adaptation._gradient_step(start)
-    ticks = keep_trunk(spare, adaptation.EncodedExamples(start), range(15), Texts.blocks, 100)
+    ticks = keep_trunk(spare, EncodedExamples(start), range(15), Texts.blocks, 100)
     kept = drained(ticks)[1]
     assert kept.outputs is None
     assert "the limit is 100" in kept.line
