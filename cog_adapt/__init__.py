@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cog_adapt.runner.gradients import GradientReport as GradientReport
     from cog_adapt.runner.gradients import check_gradients as check_gradients
     from cog_adapt.runner.inference import Query as Query
+    from cog_adapt.runner.length_groups import in_length_groups as in_length_groups
     from cog_adapt.runner.loaded_model import Adaptation as Adaptation
     from cog_adapt.runner.model_runner import ModelRunner as ModelRunner
     from cog_adapt.runner.report import Step as Step
@@ -72,6 +73,7 @@ _MODULES = {
     "check_gradients": "runner.gradients",
     "cog_server": "command.cog_server",
     "create_app": "server.app",
+    "in_length_groups": "runner.length_groups",
     "load_adapter": "runner.adapters",
     "on_device": "runner.task",
     "read_examples": "runner.examples",

@@ -29,6 +29,10 @@ class Task(ABC):
         rank: columns of each LoRA pair where the request does not say.
         lora_targets: full-match regex of the linear layers that LoRA adapts.
         head: full-match regex of the parameters that every method trains besides its own.
+        blocks: full-match regex of the names of the model's blocks, which run one after the other
+            in this order, each once, on what the one before it returned (`encoder[.]layers[.].`);
+            `Recipe.blocks` trains the last of them. Those before the first that is trained run once
+            for each example instead of at each step. By default no block has a name.
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
             self-test asks no gradient of them.
         stop_gradients: regexes of parameters that a deliberate `detach` in the model keeps from
@@ -44,7 +48,8 @@ class Task(ABC):
     rank: int = 8
     lora_targets: str = ".*"
     head: str = r"head\..*"
-    unused: str = "(?!)"  # matches nothing
+    blocks: str = "(?!)"  # matches nothing
+    unused: str = "(?!)"
     stop_gradients: tuple[str, ...] = ()
     max_labels: int = 1_000
     max_label_characters: int = 200
