@@ -73,6 +73,8 @@ class TextClassification(Task):
 
     unused = r"encoder\.pooler\..*"
 
+    shares_forwards = True
+
     max_labels, max_label_characters, max_scores = 1_000, 200, 200_000  # of one request
 
     def __init__(self, folder: str | Path | None = None) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cog_adapt.runner.adapters import base_digest as base_digest
     from cog_adapt.runner.adapters import load_adapter as load_adapter
     from cog_adapt.runner.adapters import save_adapter as save_adapter
+    from cog_adapt.runner.batch_rows import batch_rows as batch_rows
     from cog_adapt.runner.config import Recipe as Recipe
     from cog_adapt.runner.config import RunnerSettings as RunnerSettings
     from cog_adapt.runner.errors import AdaptationError as AdaptationError
@@ -70,6 +71,7 @@ _MODULES = {
     "adapter_from_bytes": "runner.adapters",
     "answer": "runner.few_shot",
     "base_digest": "runner.adapters",
+    "batch_rows": "runner.batch_rows",
     "check_gradients": "runner.gradients",
     "cog_server": "command.cog_server",
     "create_app": "server.app",

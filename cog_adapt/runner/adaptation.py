@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.batch_rows import holding
 from cog_adapt.runner.batches import batch_indices, split
 from cog_adapt.runner.checkpointing import recompute_blocks
 from cog_adapt.runner.encoded import EncodedExamples
 from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.gradient_step import GradientStep
 from cog_adapt.runner.kept_outputs import recall
-from cog_adapt.runner.length_groups import examples_of_batch
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.randomness import derive_seed
 from cog_adapt.runner.replicas import (
@@ -185,7 +185,7 @@ class _Run:
 
     def _score(self, chosen: Sequence[int]) -> Tensor:
         rows = self.examples.rows(chosen)
-        with examples_of_batch(rows.positions):
+        with holding(rows.positions):
             values = run_inference(
                 self._loss_and_score,
                 self.take_step.replica,

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from cog_adapt.runner.batch_rows import rows_now
 from cog_adapt.runner.errors import AdaptationError
-from cog_adapt.runner.length_groups import positions_now
 
 
 class UnfitTrunkError(AdaptationError):
@@ -49,7 +49,7 @@ class KeptOutputs:
             lengths: the own length of each row along the second axis, by position; None: all
                 rows are kept whole.
         """
-        rows = positions_now()
+        rows = rows_now()
         hidden = only_tensor(output)
         if len(hidden) != len(rows):
             raise UnfitTrunkError(f"a block gives {len(hidden)} rows for {len(rows)} examples")
@@ -77,7 +77,7 @@ class KeptOutputs:
 
     def recalled(self, hidden: Tensor) -> Any:  # noqa: ANN401 - as the block returns it
         """Return the outputs of the rows that run now, padded with 0 to the length of `hidden`."""
-        places = torch.tensor([self.places[position] for position in positions_now()])
+        places = torch.tensor([self.places[position] for position in rows_now()])
         if len(places) != len(hidden):
             raise UnfitTrunkError(f"a block gets {len(hidden)} rows for {len(places)} examples")
         if not self._ragged:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.batch_rows import holding
 from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.gradient_step import MakeOptimizer
-from cog_adapt.runner.length_groups import examples_of_batch
 from cog_adapt.runner.task import Batch, Task, on_device
 from cog_adapt.runner.training_state import TrainingState
 
@@ -110,7 +110,7 @@ def weighted_loss(task: Task) -> Callable[[nn.Module, Rows], Tensor]:
 
     def loss(module: nn.Module, rows: Rows) -> Tensor:
         batch, targets, weights, positions = rows
-        with examples_of_batch(positions):
+        with holding(positions):
             losses = task.loss(module, batch, targets)
         if weights is None:
             return losses

@@ -40,6 +40,11 @@ class Task(ABC):
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
         max_scores: inputs times labels of one request: an answer holds a number for each.
+        shares_forwards: whether inputs of several adapters may be rows of one forward. Then
+            `predict` asks the module for `module(batch)` (or `module(**batch)`) and nothing else,
+            whose answer is a tensor with a row for each input and, where there is a head, a last
+            axis of labels that no later layer mixes; and each layer sees the rows of the batch in
+            their order, or the model says otherwise by `cog_adapt.batch_rows`.
         options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
             a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """
@@ -54,6 +59,7 @@ class Task(ABC):
     max_labels: int = 1_000
     max_label_characters: int = 200
     max_scores: int = 200_000
+    shares_forwards: bool = False
     options: Any = None
 
     @abstractmethod

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from cog_adapt.runner.batch_rows import holding
 from cog_adapt.runner.kept_outputs import KeptOutputs, UnfitTrunkError, recall
-from cog_adapt.runner.length_groups import examples_of_batch
 
 WIDTH = 3
 
@@ -20,14 +20,14 @@ def kept(batches, left=False, wrap=lambda x: x):
     outputs = KeptOutputs(left)
     for positions, lengths, tensor in batches:
         own = None if lengths is None else dict(zip(positions, lengths, strict=True))
-        with examples_of_batch(positions):
+        with holding(positions):
             outputs.add(wrap(tensor), own)
     outputs.seal()
     return outputs
 
 
 def recalled(outputs, positions, length):
-    with examples_of_batch(positions):
+    with holding(positions):
         return outputs.recalled(torch.empty(len(positions), length, WIDTH))
 
 
@@ -83,27 +83,27 @@ def test_what_is_kept_is_a_copy():
     ],
 )
 def test_an_output_that_has_no_rows_is_refused(positions, output, said):
-    with pytest.raises(UnfitTrunkError, match=said), examples_of_batch(positions):
+    with pytest.raises(UnfitTrunkError, match=said), holding(positions):
         KeptOutputs().add(output, None)
 
 
 def test_a_row_is_kept_once():
     outputs = KeptOutputs()
-    with examples_of_batch([0, 1]):
+    with holding([0, 1]):
         outputs.add(rows(2, 2), None)
-    with pytest.raises(UnfitTrunkError, match="twice"), examples_of_batch([1, 2]):
+    with pytest.raises(UnfitTrunkError, match="twice"), holding([1, 2]):
         outputs.add(rows(2, 2), None)
 
 
 def test_a_length_that_an_output_does_not_have_is_refused():
-    with pytest.raises(UnfitTrunkError, match="2 columns for 3 tokens"), examples_of_batch([0]):
+    with pytest.raises(UnfitTrunkError, match="2 columns for 3 tokens"), holding([0]):
         KeptOutputs().add(rows(1, 2), {0: 3})
 
 
 def test_outputs_that_differ_in_more_than_length_are_refused():
     outputs = KeptOutputs()
     for position, tensor in enumerate((torch.ones(1, 2, 3), torch.ones(1, 2, 4))):
-        with examples_of_batch([position]):
+        with holding([position]):
             outputs.add(tensor, None)
     with pytest.raises(UnfitTrunkError, match="more than their lengths"):
         outputs.seal()
@@ -112,7 +112,7 @@ def test_outputs_that_differ_in_more_than_length_are_refused():
 @pytest.mark.parametrize(("positions", "length"), [([0, 1, 1], 4), ([0], 1)])
 def test_a_batch_that_does_not_fit_is_refused(positions, length):
     outputs = kept([([0, 1], [3, 2], rows(2, 3))])
-    with pytest.raises(UnfitTrunkError, match="a block gets"), examples_of_batch(positions):
+    with pytest.raises(UnfitTrunkError, match="a block gets"), holding(positions):
         outputs.recalled(torch.empty(len(positions) - (length == 4), length, WIDTH))
 
 
@@ -132,7 +132,7 @@ def test_blocks_give_back_and_do_not_compute_and_keep_their_attributes():
     net = nn.Sequential(*blocks)
     outputs = kept([([4, 2], None, rows(2, 1))])
     recall(blocks[:2], outputs)
-    with examples_of_batch([2]):
+    with holding([2]):
         found = net(torch.empty(1, 1, WIDTH))
     assert torch.equal(found, nn.Linear.forward(blocks[2], rows(2, 1)[1:]))
     assert [block.calls for block in blocks] == [0, 0, 1]

@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from cog_adapt.runner.length_groups import examples_of_batch, in_length_groups, positions_now
+from cog_adapt.runner.batch_rows import holding, rows_now
+from cog_adapt.runner.length_groups import in_length_groups
 
 LENGTHS = [3, 1, 6, 2, 5, 4, 2, 1]
 
@@ -16,7 +17,7 @@ def batch_of(lengths):
 
 def watched(calls):
     def function(batch):
-        calls.append((batch["ids"].shape, positions_now()))
+        calls.append((batch["ids"].shape, rows_now()))
         return (batch["ids"] * batch["attention_mask"]).sum(1, keepdim=True)
 
     return function
@@ -32,11 +33,11 @@ def test_rows_come_back_in_their_order_from_narrower_groups():
 
 def test_positions_follow_the_rows():
     calls: list[Any] = []
-    with examples_of_batch(range(10, 18)):
+    with holding(range(10, 18)):
         in_length_groups(watched(calls), batch_of(LENGTHS), 4)
-        assert positions_now() == tuple(range(10, 18))
+        assert rows_now() == tuple(range(10, 18))
     assert [positions for _, positions in calls] == [(11, 17), (13, 16), (10, 15), (14, 12)]
-    assert positions_now() == ()
+    assert rows_now() == ()
 
 
 def test_outside_an_adaptation_there_are_no_positions():
