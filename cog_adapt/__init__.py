@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cog_adapt.runner.adapters import base_digest as base_digest
     from cog_adapt.runner.adapters import load_adapter as load_adapter
     from cog_adapt.runner.adapters import save_adapter as save_adapter
+    from cog_adapt.runner.batch_rows import batch_rows as batch_rows
     from cog_adapt.runner.config import Recipe as Recipe
     from cog_adapt.runner.config import RunnerSettings as RunnerSettings
     from cog_adapt.runner.errors import AdaptationError as AdaptationError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from cog_adapt.runner.gradients import GradientReport as GradientReport
     from cog_adapt.runner.gradients import check_gradients as check_gradients
     from cog_adapt.runner.inference import Query as Query
+    from cog_adapt.runner.length_groups import in_length_groups as in_length_groups
     from cog_adapt.runner.loaded_model import Adaptation as Adaptation
     from cog_adapt.runner.model_runner import ModelRunner as ModelRunner
     from cog_adapt.runner.report import Step as Step
@@ -69,9 +71,11 @@ _MODULES = {
     "adapter_from_bytes": "runner.adapters",
     "answer": "runner.few_shot",
     "base_digest": "runner.adapters",
+    "batch_rows": "runner.batch_rows",
     "check_gradients": "runner.gradients",
     "cog_server": "command.cog_server",
     "create_app": "server.app",
+    "in_length_groups": "runner.length_groups",
     "load_adapter": "runner.adapters",
     "on_device": "runner.task",
     "read_examples": "runner.examples",

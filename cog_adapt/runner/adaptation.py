@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.batch_rows import holding
 from cog_adapt.runner.batches import batch_indices, split
 from cog_adapt.runner.checkpointing import recompute_blocks
+from cog_adapt.runner.encoded import EncodedExamples
 from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.gradient_step import GradientStep
+from cog_adapt.runner.kept_outputs import recall
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.randomness import derive_seed
 from cog_adapt.runner.replicas import (
@@ -28,9 +31,10 @@ from cog_adapt.runner.replicas import (
     training_replica,
 )
 from cog_adapt.runner.report import AdaptationReport, HeldOut, Step
-from cog_adapt.runner.start import Start, adamw, encode_examples, weighted_loss
+from cog_adapt.runner.start import Start, adamw, weighted_loss
 from cog_adapt.runner.task import Batch
 from cog_adapt.runner.training_state import TrainingState, optimizer_tensors, restore_optimizer
+from cog_adapt.runner.trunk import frozen_blocks, keep_trunk, trunk_positions
 
 _SCORINGS = 5  # held-out scorings spread over a run, besides the one before it
 
@@ -48,6 +52,7 @@ def adapt(start: Start) -> Adapting:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
     """
     run = _Run(start)
+    yield from run.keep_trunk()
     yield from run.score_if_due()
     while run.stop_reason is None:
         yield run.step()
@@ -71,20 +76,9 @@ class _Run:
         recipe = start.recipe
         self.train, self.held_out = split(start.examples, recipe.hold_out, recipe.seed)
         resume = start.resume
-        tensors = resume.tensors if resume else start.tensors
-        moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
-        replica = training_replica(start.template, moved, start.scales)
-        training = modules_in_training(replica)
-        if recipe.checkpointing:
-            recompute_blocks(replica)
-        self.take_step = GradientStep(
-            replica,
-            weighted_loss(start.task),
-            adamw(recipe, start.learning_rate),
-            start.precision,
-            training,
-            recipe.clip_norm,
-        )
+        self.examples = EncodedExamples(start)
+        self.take_step = _gradient_step(self.start)
+        self.trunk = ""
         self.steps: list[Step] = list(resume.steps) if resume else []
         self.scores: list[HeldOut] = list(resume.scores) if resume else []
         self.earlier_seconds = resume.seconds if resume else 0.0
@@ -92,6 +86,18 @@ class _Run:
         self.is_over_budget = False  # of this call: what goes on has all of it again
         if resume:
             restore_optimizer(self.take_step, resume)
+
+    def keep_trunk(self) -> Generator[None, None, None]:
+        """Run what lies before the first trained block once, a batch of examples a tick."""
+        pattern, replica = self.start.task.blocks, self.take_step.replica
+        blocks = frozen_blocks(replica, pattern)
+        chosen = trunk_positions(self.start.recipe, self.train, self.held_out) if blocks else []
+        if chosen:
+            spare = _gradient_step(self.start)
+            kept = yield from keep_trunk(spare, self.examples, chosen, pattern)
+            self.trunk = kept.line
+            if kept.outputs is not None:
+                recall(blocks, kept.outputs)
 
     @property
     def seconds(self) -> float:
@@ -115,7 +121,8 @@ class _Run:
         for group in self.take_step.optimizer.param_groups:
             group["lr"] = rate
         result = self.take_step(
-            self._encoded([self.train[i] for i in chosen]), derive_seed(recipe.seed, "step", number)
+            self.examples.rows([self.train[i] for i in chosen]),
+            derive_seed(recipe.seed, "step", number),
         )
         self.steps.append(
             Step(
@@ -172,21 +179,23 @@ class _Run:
             best_step=best_step,
             stop_reason=self.stop_reason or "max_steps",
             seconds=self.seconds,
+            trunk=self.trunk,
         )
         return {name: tensor.cpu() for name, tensor in tensors.items()}, report
 
     def _score(self, chosen: Sequence[int]) -> Tensor:
-        batch, targets, weights = self._encoded(chosen)
-        loss_and_score = run_inference(
-            self._loss_and_score,
-            self.take_step.replica,
-            self.start.precision,
-            "no_grad",
-            batch,
-            targets,
-        )
-        each = torch.ones((), dtype=torch.float64) if weights is None else weights.double()
-        return torch.stack([(v.double() * each).sum().cpu() for v in loss_and_score])
+        rows = self.examples.rows(chosen)
+        with holding(rows.positions):
+            values = run_inference(
+                self._loss_and_score,
+                self.take_step.replica,
+                self.start.precision,
+                "no_grad",
+                rows.batch,
+                rows.targets,
+            )
+        each = 1.0 if rows.weights is None else rows.weights.double()
+        return torch.stack([(value.double() * each).sum() for value in values]).cpu()
 
     def _loss_and_score(
         self, module: nn.Module, batch: Batch, targets: Tensor
@@ -197,15 +206,6 @@ class _Run:
     def _weight_of(self, chosen: Sequence[int]) -> float:
         weights = self.start.weights
         return len(chosen) if weights is None else sum(weights[i] for i in chosen) or 1.0
-
-    def _encoded(self, chosen: Sequence[int]) -> tuple[Batch, Tensor, Tensor | None]:
-        """Return the batch, the targets and the weights of examples by their positions."""
-        start, device = self.start, self.start.precision.device
-        rows = [start.examples[i] for i in chosen]
-        batch, targets = encode_examples(start.task, rows, start.labels, device)
-        if start.weights is None:
-            return batch, targets, None
-        return batch, targets, torch.tensor([start.weights[i] for i in chosen], device=device)
 
     def _trained(self) -> Tensors:
         replica = self.take_step.replica
@@ -220,6 +220,24 @@ class _Run:
             scores=tuple(self.scores),
             seconds=self.seconds,
         )
+
+
+def _gradient_step(start: Start) -> GradientStep:
+    """Make a step on a replica of its own, with the tensors that a run begins with."""
+    tensors = start.resume.tensors if start.resume else start.tensors
+    moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
+    replica = training_replica(start.template, moved, start.scales)
+    training = modules_in_training(replica)
+    if start.recipe.checkpointing:
+        recompute_blocks(replica)
+    return GradientStep(
+        replica,
+        weighted_loss(start.task),
+        adamw(start.recipe, start.learning_rate),
+        start.precision,
+        training,
+        start.recipe.clip_norm,
+    )
 
 
 def out_of_memory(error: BaseException) -> AdaptationError | None:

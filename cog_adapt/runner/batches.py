@@ -44,3 +44,10 @@ def batch_indices(count: int, size: int, step: int, seed: int) -> list[int]:
         order = torch.randperm(count, generator=generator(seed, "epoch", epoch)).tolist()
         chosen += order[offset : offset + size - len(chosen)]
     return chosen
+
+
+def used_positions(count: int, size: int, steps: int, seed: int) -> list[int]:
+    """Return the indices that the first `steps` batches have, each once, in order."""
+    if steps * size >= count:
+        return list(range(count))
+    return sorted(batch_indices(count, steps * size, 0, seed))

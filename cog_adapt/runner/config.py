@@ -185,6 +185,8 @@ class Recipe:
             five or more), 0 to 0.5.
         clip_norm: the gradient's norm is clipped to this.
         weight_decay: AdamW's.
+        blocks: how many of the model's last blocks (`Task.blocks`) are trained besides the head, 1
+            to 10,000; 0: the method's tensors wherever they are.
         checkpointing: recompute activations in backward (non-reentrant): less memory, more time.
     """
 
@@ -200,6 +202,7 @@ class Recipe:
     weight_decay: float = 0.0
     checkpointing: bool = False
     stop_after: int | None = None
+    blocks: int = 0
 
     def __post_init__(self) -> None:
         if self.method:
@@ -209,6 +212,7 @@ class Recipe:
         _check_range("batch_size", self.batch_size, 1, 4_096)
         if self.stop_after is not None:
             _check_range("stop_after", self.stop_after, 1, 100_000)
+        _check_range("blocks", self.blocks, 0, 10_000)
         _check_range("seed", self.seed, 0, 2**63 - 1)
         _check_range("hold_out", self.hold_out, 0.0, 0.5)
         _check_range("weight_decay", self.weight_decay, 0.0, 1.0)

@@ -66,11 +66,16 @@ class GradientStep:
         self.precision = precision
         self.training = training
         self.clip_norm = clip_norm
-        self.optimizer = make_optimizer([p for p in replica.parameters() if p.requires_grad])
+        self.trained = [p for p in replica.parameters() if p.requires_grad]
+        self.optimizer = make_optimizer(self.trained)
         self.scaler = torch.amp.GradScaler(precision.device.type, enabled=precision.scaled)
 
     def forward(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
         """Return the mean loss, detached, from a forward exactly as a step runs it; no update."""
+        return self.losses(batch, seed).mean()
+
+    def losses(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
+        """Return the losses of `forward` before their mean is taken, in float32."""
         return run_adaptation(self._forward_only, self.replica, self.training, batch, seed)
 
     def gradients(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
@@ -95,7 +100,7 @@ class GradientStep:
 
     def _forward_only(self, module: nn.Module, batch: Any, seed: int) -> Tensor:  # noqa: ANN401
         with seeded(seed, self.precision.device), casting(self.precision):
-            return self.loss(module, batch).float().mean()
+            return self.loss(module, batch).float()
 
     def _gradients(self, module: nn.Module, batch: Any, seed: int) -> Tensor:  # noqa: ANN401
         self.optimizer.zero_grad(set_to_none=True)
@@ -118,24 +123,28 @@ class GradientStep:
         seed: int,
     ) -> tuple[float, float] | None:
         loss = self._gradients(module, batch, seed)
-        trained = [p for p in module.parameters() if p.grad is not None]
-        norm = nn.utils.get_total_norm([_values(p.grad) for p in trained if p.grad is not None])
-        if not torch.isfinite(loss):
+        reached = [p for p in self.trained if p.grad is not None]
+        norm = nn.utils.get_total_norm([_values(p.grad) for p in reached if p.grad is not None])
+        numbers = torch.stack([loss, norm.to(loss)]).tolist()  # the step's one wait for the device
+        self._check_finite(*numbers)
+        finite = math.isfinite(numbers[1])
+        if finite:
+            nn.utils.clip_grads_with_norm_(reached, self.clip_norm, norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return (numbers[0], numbers[1]) if finite else None
+
+    def _check_finite(self, loss: float, norm: float) -> None:
+        if not math.isfinite(loss):
             raise AdaptationError(
-                f"the loss is {loss.item()} before the update. Check the examples, or lower the "
-                "learning rate."
+                f"the loss is {loss} before the update. Check the examples, or lower the learning "
+                "rate."
             )
-        finite = bool(torch.isfinite(norm))
-        if not finite and not self.precision.scaled:
+        if not math.isfinite(norm) and not self.precision.scaled:
             raise AdaptationError(
                 f"the gradient of {self._nonfinite_parameter()} is not finite. Lower the learning "
                 "rate, or look for a division, logarithm or root of zero in the model."
             )
-        if finite:
-            nn.utils.clip_grads_with_norm_(trained, self.clip_norm, norm)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        return (float(loss), float(norm)) if finite else None
 
     def _nonfinite_parameter(self) -> str:
         for name, parameter in self.replica.named_parameters():

@@ -11,7 +11,7 @@ from cog_adapt.runner.config import Precision, ServeMode
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.served_adapters import Served
-from cog_adapt.runner.task import Task, on_device
+from cog_adapt.runner.task import Batch, Task, on_device
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Query:
         labels: for a task with labels and no adapter: the label names to score.
         options: of the class of `Task.options`; None takes the task's.
         owner: who asks; what is ready for one owner must not make another's answers faster.
+        deterministic: whether it runs alone, in ticks that its inputs alone decide, so that the
+            same question has the same answer bit for bit whoever else asks.
     """
 
     inputs: Sequence[Any]
@@ -31,6 +33,7 @@ class Query:
     labels: Sequence[str] = ()
     options: Any = None
     owner: str = ""
+    deterministic: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,17 +79,16 @@ def find_shortened(
 def predict_batch(
     phase: Phase,
     served: Served,
-    inputs: Sequence[Any],
+    batch: Batch,
     options: Any,  # noqa: ANN401 - the task's own class
 ) -> list[Any]:
-    """Answer one batch in one inference phase; N inputs give N plain values."""
-    batch = on_device(phase.task.encode(inputs), phase.precision.device)
+    """Answer one encoded batch in one inference phase; N rows give N plain values."""
     return run_inference(
         phase.task.predict,
         served.module,
         phase.precision,
         phase.serve_mode,
-        batch,
+        on_device(batch, phase.precision.device),
         served.labels,
         options,
     )

@@ -147,7 +147,7 @@ class LoadedModel:
         recipe: Recipe,
         begin: Adapter | None,
     ) -> Generator[None, None, dict[str, Tensor]]:
-        phase, checked = self.predictions.phase, self.predictions.checked
+        phase, checked = self.predictions.phase, self.predictions.modules.checked
         fresh = partial(label_tensors, phase, self.base, self.batch_size, labels, examples)
         if begin is None:
             own = start_tensors(self.template, self.task, recipe)

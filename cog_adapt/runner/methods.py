@@ -41,12 +41,34 @@ def start_tensors(template: nn.Module, task: Task, recipe: Recipe) -> dict[str, 
     else:
         names = _names(template, method)
         chosen = {n: p for n, p in template.named_parameters() if n in names}
+    if recipe.blocks and method != "head":
+        chosen = _in_blocks(chosen, last_blocks(template, task, recipe.blocks))
     if not chosen:
         raise InputError(
             f"method {method!r} finds nothing to train in {type(template).__name__}. Choose "
             "another: 'all' trains every parameter."
         )
     return chosen | head
+
+
+def last_blocks(template: nn.Module, task: Task, count: int) -> list[str]:
+    """Return the names of the model's last `count` blocks, in order.
+
+    Raises:
+        InputError: the model has fewer.
+    """
+    names = [name for name, _ in template.named_modules() if re.fullmatch(task.blocks, name)]
+    if count > len(names):
+        raise InputError(
+            f"blocks is {count}, but {type(task).__name__} names {len(names)} blocks. Ask for "
+            f"{f'at most {len(names)}' if names else '0, or set `blocks` in the task'}."
+        )
+    return names[len(names) - count :]
+
+
+def _in_blocks(tensors: dict[str, Tensor], blocks: list[str]) -> dict[str, Tensor]:
+    starts = tuple(f"{name}." for name in blocks)
+    return {name: tensor for name, tensor in tensors.items() if name.startswith(starts)}
 
 
 def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
@@ -58,6 +80,11 @@ def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
     if begin is None:
         method, rank = recipe.method or task.method, recipe.rank or task.rank
         return replace(recipe, method=method, rank=rank, learning_rate=recipe.learning_rate or None)
+    if recipe.blocks:
+        raise InputError(
+            f"blocks is {recipe.blocks}, but adapter {begin.id} says itself what is trained. Leave "
+            "`blocks` out to go on with it, or send the examples without the adapter."
+        )
     for name, asked, own in (
         ("method", recipe.method.replace(AUTO, ""), begin.method),
         ("rank", recipe.rank, begin.rank),

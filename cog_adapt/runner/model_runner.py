@@ -18,7 +18,7 @@ from cog_adapt.runner.inference import Query, find_shortened
 from cog_adapt.runner.knowledge import Knowledge
 from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
 from cog_adapt.runner.report import Step
-from cog_adapt.runner.scheduler import Scheduler, Ticket, once
+from cog_adapt.runner.scheduler import Scheduler, once
 from cog_adapt.runner.selftest import SelfTestReport, run_self_test
 from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.catalog import Adapters
@@ -27,6 +27,7 @@ from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
+from cog_adapt.runner.tickets import Ticket
 from cog_adapt.runner.training_state import TrainingState, load_state, save_state
 
 OnStep = Callable[[Step], None]
@@ -96,7 +97,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
-        served = self._model.predictions.served.gauges()
+        served = self._model.predictions.modules.served.gauges()
         return served | self.store.gauges() | self.knowledge.gauges()
 
     @property
@@ -104,7 +105,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """The adapters of all owners, for a server's routes."""
         model, labels = self._model, tuple(self.task.labels(()))
         peft = PeftFormat(model.template, model.digest, self.task.head, labels)
-        return Adapters(self.store, model.predictions.checked, peft)
+        return Adapters(self.store, model.predictions.modules.checked, peft)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""
@@ -135,17 +136,16 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         options: Any = None,  # noqa: ANN401 - the task's own class
     ) -> list[Any]:
         """Answer a `Query` of these parts (InputError, WeightsError where they do not fit)."""
-        query = Query(inputs, adapter, labels, options)
-        return self._scheduler.submit_short(self._model.predicting(query)).wait()
+        return _asked(self, Query(inputs, adapter, labels, options)).wait()
 
     async def predict_async(self, query: Query) -> list[Any]:
         """Predict as `predict` does, from an event loop."""
-        return await self._scheduler.submit_short(self._model.predicting(query)).wait_async()
+        return await _asked(self, query).wait_async()
 
     def generate_async(self, query: Query) -> AsyncGenerator[Any, None]:
         """Yield the pieces of `Task.generate`; to stop reading cancels what is left."""
         work = self._model.predictions.generating(query)
-        return self._scheduler.submit_short(work).stream_async()
+        return self._scheduler.submit_short(work, query.owner).stream_async()
 
     async def shortened_async(self, inputs: Sequence[Any]) -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
@@ -188,6 +188,11 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """Adapt as `adapt` does, from an event loop."""
         ticket = submitted(self, examples, recipe, begin, checkpoint)
         return await ticket.wait_async(_steps_only(on_step))
+
+
+def _asked(runner: ModelRunner, query: Query) -> Ticket[list[Any]]:
+    part = runner._model.predictions.part(query)
+    return runner._scheduler.submit_short(part.working(), query.owner, part)
 
 
 def submitted(  # noqa: PLR0913 - those of `adapt`
@@ -234,7 +239,9 @@ def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
     def forget(_owner: str, adapter_id: str, known: object) -> None:
         if known is None:
             with suppress(UnavailableError):  # closed: nothing is ready any more
-                scheduler.submit_short(once(model.predictions.served.forget, adapter_id)).wait()
+                scheduler.submit_short(
+                    once(model.predictions.modules.served.forget, adapter_id)
+                ).wait()
 
     return forget
 

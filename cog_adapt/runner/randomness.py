@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 
 def derive_seed(seed: int, *path: int | str) -> int:
@@ -25,17 +26,22 @@ def generator(seed: int, *path: int | str) -> torch.Generator:
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the default generators of the CPU and of `device`, and restore them afterwards."""
-    cpu_state = torch.get_rng_state()
-    cuda_state = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    cpu_state, *cuda_state = random_state(device)
     try:
         torch.default_generator.manual_seed(seed)
-        if cuda_state is not None:
+        if cuda_state:
             _seed_cuda(seed, device)
         yield
     finally:
         torch.set_rng_state(cpu_state)
-        if cuda_state is not None:
-            torch.cuda.set_rng_state(cuda_state, device)
+        if cuda_state:
+            torch.cuda.set_rng_state(cuda_state[0], device)
+
+
+def random_state(device: torch.device) -> list[Tensor]:
+    """Return the states of the default generators of the CPU and, where it is CUDA, `device`."""
+    states = [torch.get_rng_state()]
+    return states if device.type == "cpu" else [*states, torch.cuda.get_rng_state(device)]
 
 
 def _seed_cuda(seed: int, device: torch.device) -> None:

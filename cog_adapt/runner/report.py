@@ -38,7 +38,12 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class AdaptationReport:
-    """What happened in one adaptation; `seconds` is wall time, ticks of others included."""
+    """What happened in one adaptation.
+
+    Attributes:
+        seconds: wall time, ticks of others included.
+        trunk: what came of keeping the frozen blocks' outputs; "" where none was tried.
+    """
 
     method: str
     trained_parameters: int
@@ -52,6 +57,7 @@ class AdaptationReport:
     best_step: int
     stop_reason: str
     seconds: float
+    trunk: str = ""
 
     @property
     def held_out_before(self) -> float | None:

@@ -1,150 +1,86 @@
 """Runs all work on the model on one thread, in ticks that alternate between short and long work.
 
-Work is a generator, and each `next` on it is a tick. Between two ticks of long work every waiting
-piece of short work gets one tick, so a prediction waits for at most one adaptation step. The
-values that a generator yields go to its caller as progress; its return value is the result.
+Work is a generator, and each `next` on it is a tick. Between two ticks of long work the waiting
+pieces of short work get a tick each, so a prediction waits for at most one adaptation step. Whose
+turn it is among owners is decided by virtual time (`fair_queue`), over short and long work
+together. Pieces of short work that have a `Part` may be done for several callers in one tick.
+The values that a generator yields go to its caller as progress; its return value is the result.
 
-The caller's side must survive an exception at any bytecode (Cog's cancellation). So it holds no
-Python lock, only queues whose operations are single C calls. To abandon work, the caller just
-drops its ticket: the thread sees that no reference is left. This module knows no model.
+To abandon work, the caller just drops its ticket: the thread sees that no reference is left. This
+module knows no model.
 """
 
-import asyncio
 import atexit
 import logging
 import threading
 import time
 import traceback
 import weakref
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
-from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Generator
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
 
 from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.runner.fair_queue import FairQueue, VirtualTime
 from cog_adapt.runner.modes import scrub_thread
+from cog_adapt.runner.tickets import Ended, Job, Part, Ticket
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Progress = Callable[[Any], None]
 
-_POLL_SECONDS = 0.01  # short, because Cog's cancellation cannot interrupt a blocking wait
-_ASYNC_POLL_SECONDS = 0.002
+_ROUND_SECONDS = 0.5  # of short work, after which a tick of long work comes
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Ended:
-    """The last message of a piece of work."""
+class Scheduler:
+    """Runs submitted work on one thread of its own, tick by tick.
 
-    result: Any = None
-    error: BaseException | None = None
-
-
-class Ticket(Generic[T]):
-    """The caller's end of submitted work. Dropping the ticket cancels the work.
-
-    An exception out of a wait also cancels it: that exception, if kept, would keep its frames and
-    with them the ticket.
+    Args:
+        name: of the thread.
+        clock: seconds, by which ticks are paid for.
     """
 
-    def __init__(self) -> None:
-        self._outbox: SimpleQueue[Any] = SimpleQueue()
-        self.left = False
-
-    def wait(self, on_progress: Progress | None = None) -> T:
-        """Wait for the result, or for what the work raises; report progress on this thread."""
-        try:
-            while (ended := self._received(on_progress, _POLL_SECONDS)) is None:
-                continue
-            return self._open(ended)
-        finally:
-            self.left = True
-
-    async def wait_async(self, on_progress: Progress | None = None) -> T:
-        """Wait as `wait` does, from an event loop; progress is reported on the loop's thread."""
-        try:
-            while (ended := self._received(on_progress, 0)) is None:
-                await asyncio.sleep(_ASYNC_POLL_SECONDS)
-            return self._open(ended)
-        finally:
-            self.left = True
-
-    async def stream_async(self) -> AsyncGenerator[Any, None]:
-        """Yield progress as it comes, up to the end of the work; to stop reading cancels it."""
-        try:
-            while not isinstance(message := await self._next_async(), _Ended):
-                yield message
-            self._open(message)
-        finally:
-            self.left = True
-
-    async def _next_async(self) -> Any:  # noqa: ANN401 - progress may be anything
-        while self._outbox.empty():
-            await asyncio.sleep(_ASYNC_POLL_SECONDS)
-        return self._outbox.get()
-
-    def _received(self, on_progress: Progress | None, seconds: float) -> _Ended | None:
-        """Report progress until none comes for `seconds`; return the last message if it came."""
-        while True:
-            try:
-                message = self._outbox.get(timeout=seconds)
-            except Empty:
-                return None
-            if isinstance(message, _Ended):
-                return message
-            if on_progress is not None:
-                on_progress(message)
-
-    def _open(self, ended: _Ended) -> T:
-        if ended.error is not None:
-            raise ended.error
-        return ended.result  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class _Job:
-    """The thread's end of the work: holds the outbox, but only a weak reference to the ticket."""
-
-    work: Generator[Any, None, Any]
-    outbox: SimpleQueue[Any]
-    ticket: weakref.ref[Ticket[Any]]
-    short: bool
-    may_take: float
-
-    @property
-    def dropped(self) -> bool:
-        """Whether the caller has dropped or left the ticket."""
-        ticket = self.ticket()
-        return ticket is None or ticket.left
-
-
-class Scheduler:
-    """Runs submitted work on one thread of its own, tick by tick."""
-
-    def __init__(self, name: str = "model") -> None:
-        self._inbox: SimpleQueue[_Job | None] = SimpleQueue()
-        self._short: deque[_Job] = deque()
-        self._long: deque[_Job] = deque()
+    def __init__(self, name: str = "model", clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._inbox: SimpleQueue[Job | None] = SimpleQueue()
+        self._virtual = VirtualTime()
+        self._short: FairQueue[Job] = FairQueue(self._virtual)
+        self._long: FairQueue[Job] = FairQueue(self._virtual)
         self._open = True
         self._tick_began: tuple[float, float] | None = None
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
         atexit.register(self.close)  # Python must not end while the thread is inside PyTorch
 
-    def submit_short(self, work: Generator[Any, None, T]) -> Ticket[T]:
-        """Submit work whose ticks run between those of long work (predictions)."""
-        return self._submit(work, short=True)
+    def submit_short(
+        self, work: Generator[Any, None, T], owner: str = "", part: Part | None = None
+    ) -> Ticket[T]:
+        """Submit work whose ticks run between those of long work (predictions).
 
-    def submit_long(self, work: Generator[Any, None, T], may_take: float = 0.0) -> Ticket[T]:
+        Args:
+            work: a generator.
+            owner: who pays for its ticks.
+            part: of the work, where one tick can do several jobs'.
+        """
+        ticket: Ticket[T] = Ticket()
+        return self._submit(
+            ticket, Job(work, ticket.outbox, weakref.ref(ticket), True, owner, part=part)
+        )
+
+    def submit_long(
+        self, work: Generator[Any, None, T], may_take: float = 0.0, owner: str = ""
+    ) -> Ticket[T]:
         """Submit work that alternates with other long work, a tick at a time (adaptations).
 
         Args:
             work: a generator.
             may_take: seconds that one of its ticks may last, where that is known to be long.
+            owner: who pays for its ticks.
         """
-        return self._submit(work, short=False, may_take=may_take)
+        ticket: Ticket[T] = Ticket()
+        return self._submit(
+            ticket, Job(work, ticket.outbox, weakref.ref(ticket), False, owner, may_take)
+        )
 
     def beat(self) -> tuple[float, float]:
         """Return for how many seconds the running tick has lasted, and may; 0 between ticks."""
@@ -163,59 +99,105 @@ class Scheduler:
         """Return the number of unfinished pieces of work."""
         return len(self._short) + len(self._long) + self._inbox.qsize()
 
-    def _submit(
-        self, work: Generator[Any, None, T], *, short: bool, may_take: float = 0.0
-    ) -> Ticket[T]:
-        ticket: Ticket[T] = Ticket()
-        job = _Job(work, ticket._outbox, weakref.ref(ticket), short, may_take)
+    def _submit(self, ticket: Ticket[T], job: Job) -> Ticket[T]:
         if not self._open:
             raise UnavailableError("the model runner is closed; make a new one.")
         self._inbox.put(job)
         if not self._open:  # closed in between: the thread may have looked for the last time
-            job.outbox.put(_Ended(error=UnavailableError("the model runner was closed meanwhile.")))
+            job.outbox.put(Ended(error=UnavailableError("the model runner was closed meanwhile.")))
         return ticket
 
     def _loop(self) -> None:
         while self._open:
             self._admit()
-            for _ in range(len(self._short)):
-                self._tick(self._short)
+            self._run_short_work()
             self._admit()
             if self._long:
                 self._tick(self._long)
         self._drop_everything()
 
+    def _run_short_work(self) -> None:
+        """Give as many ticks as pieces wait; who comes meanwhile may come first, by what it paid.
+
+        Long work waits for no more than a round's seconds.
+        """
+        left, began = len(self._short), self._clock()
+        while left > 0 and self._short and self._open:
+            left -= self._tick(self._short)
+            if self._long and self._clock() - began > _ROUND_SECONDS:
+                return
+            if self._short:
+                self._admit()
+
     def _admit(self) -> None:
-        """Move waiting jobs from the inbox to their rows; block only if there is no other work."""
+        """Move waiting jobs from the inbox to their queues; block only where there is no other."""
         idle = not self._short and not self._long
         while self._open and (idle or not self._inbox.empty()):
             job = self._inbox.get()
             if job is not None:
-                (self._short if job.short else self._long).append(job)
+                self._queue_of(job).append(job.owner, job)
             idle = False
 
-    def _tick(self, row: "deque[_Job]") -> None:
-        job = row.popleft()
-        self._tick_began = (time.monotonic(), job.may_take)
-        self._advance(job, row)
-        self._tick_began = None  # in no `finally`: a thread that dies here has to look hung
+    def _queue_of(self, job: Job) -> FairQueue[Job]:
+        return self._short if job.short else self._long
 
-    def _advance(self, job: _Job, row: "deque[_Job]") -> None:
+    def _tick(self, queue: FairQueue[Job]) -> int:
+        """Run one tick; return how many pieces of work had a share in it."""
+        job = queue.pop()
+        self._tick_began = (time.monotonic(), job.may_take)
+        began = self._clock()
         scrub_thread()
+        others = [] if job.dropped else self._who_may_join(job)
+        shares = self._run_together(job, others) if others else self._advance(job)
+        for owner, share in shares:
+            self._virtual.charge(owner, share * (self._clock() - began))
+        self._tick_began = None  # in no `finally`: a thread that dies here has to look hung
+        return len(shares)
+
+    def _advance(self, job: Job) -> list[tuple[str, float]]:
+        """Run one tick of one job alone; who pays for it."""
         if job.dropped:
             self._abandon(job)
-            return
+            return [(job.owner, 1.0)]
         try:
             job.outbox.put(next(job.work))
         except StopIteration as stop:
-            job.outbox.put(_Ended(result=stop.value))
+            job.outbox.put(Ended(result=stop.value))
         except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
             _clear_frames(error)
-            job.outbox.put(_Ended(error=error))
+            job.outbox.put(Ended(error=error))
         else:
-            row.append(job)
+            self._queue_of(job).append(job.owner, job)
+        return [(job.owner, 1.0)]
 
-    def _abandon(self, job: _Job) -> None:
+    def _who_may_join(self, job: Job) -> list[Job]:
+        if not self._short or job.part is None or not job.part.ready:
+            return []
+        return [
+            other
+            for other in self._short
+            if other.part is not None and other.part.ready and not other.dropped
+        ]
+
+    def _run_together(self, job: Job, others: list[Job]) -> list[tuple[str, float]]:
+        """Run one tick for a job and for those of the others that fit; who pays which share."""
+        assert job.part is not None
+        jobs = {id(one.part): one for one in (job, *others)}
+        try:
+            shares = job.part.run_with([other.part for other in others])
+        except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
+            _clear_frames(error)
+            job.outbox.put(Ended(error=error))
+            return [(job.owner, 1.0)]
+        self._short.append(job.owner, job)
+        for part, _ in shares:
+            if part.done:
+                ended = jobs[id(part)]
+                self._short.remove(ended.owner, ended)
+                self._advance(ended)
+        return [(jobs[id(part)].owner, share) for part, share in shares]
+
+    def _abandon(self, job: Job) -> None:
         """Close work without a caller; log what its clean-up raises, since nobody waits for it."""
         try:
             job.work.close()
@@ -226,10 +208,10 @@ class Scheduler:
         while not self._inbox.empty():
             job = self._inbox.get()
             if job is not None:
-                self._long.append(job)
+                self._long.append(job.owner, job)
         for job in (*self._short, *self._long):
             self._abandon(job)
-            job.outbox.put(_Ended(error=UnavailableError("the model runner was closed meanwhile.")))
+            job.outbox.put(Ended(error=UnavailableError("the model runner was closed meanwhile.")))
         self._short.clear()
         self._long.clear()
 

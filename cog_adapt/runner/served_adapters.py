@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import nn
 
@@ -11,14 +12,26 @@ from cog_adapt.runner.config import Precision
 from cog_adapt.runner.replicas import serving_replica
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Served:
-    """A module ready to answer, with the label set of its head; `bytes` are its own tensors'."""
+    """A module ready to answer, with the label set of its head.
+
+    Attributes:
+        id: the adapter's.
+        bytes: of its own tensors.
+        tensors: their names.
+    """
 
     module: nn.Module
     labels: tuple[str, ...]
     id: str = ""
     bytes: int = 0
+    tensors: tuple[str, ...] = ()
+
+    @cached_property
+    def parts(self) -> dict[str, nn.Module]:
+        """The module's parts by name."""
+        return dict(self.module.named_modules())
 
 
 class ServedAdapters:
@@ -54,9 +67,17 @@ class ServedAdapters:
         while self._served and self._is_full(adapter.nbytes):
             self._drop(next(iter(self._served)))
         replica = serving_replica(self._template, tensors, adapter.scales)
-        self._served[key] = Served(replica, adapter.labels, adapter.id, adapter.nbytes)
+        self._served[key] = Served(
+            replica, adapter.labels, adapter.id, adapter.nbytes, tuple(tensors)
+        )
         self.bytes += adapter.nbytes
         return self._served[key]
+
+    def find(self, key: str) -> Served | None:
+        """Return the module for `key` where it is ready; it counts as used."""
+        if key in self._served:
+            self._served.move_to_end(key)
+        return self._served.get(key)
 
     def __contains__(self, key: str) -> bool:
         """Return whether one is ready."""

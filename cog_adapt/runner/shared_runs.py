@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from cog_adapt.runner.errors import UnavailableError
-from cog_adapt.runner.scheduler import Ticket
+from cog_adapt.runner.tickets import Ticket
 
 R = TypeVar("R")
 Report = Callable[[Any], None]

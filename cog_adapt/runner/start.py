@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.batch_rows import holding
 from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.examples import Example
@@ -61,6 +63,20 @@ class Start:
             raise InputError(f"a weight is {what}; allowed: finite, from 0, and not all 0.")
 
 
+class Rows(NamedTuple):
+    """A step's batch on the device: each has a row for each example.
+
+    Attributes:
+        weights: None: all weigh the same.
+        positions: of the examples in `Start.examples`.
+    """
+
+    batch: Batch
+    targets: Tensor
+    weights: Tensor | None
+    positions: tuple[int, ...]
+
+
 def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:
     """AdamW as every adaptation and the self-test build it."""
 
@@ -86,17 +102,16 @@ def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tens
     return lambda module, pair: task.loss(module, *pair)
 
 
-def weighted_loss(
-    task: Task,
-) -> Callable[[nn.Module, tuple[Batch, Tensor, Tensor | None]], Tensor]:
+def weighted_loss(task: Task) -> Callable[[nn.Module, Rows], Tensor]:
     """Return `example_loss` for batches with weights (N,): the mean of its result is weighted.
 
     A batch whose weights are all 0 has the loss 0; one without weights has the plain losses.
     """
 
-    def loss(module: nn.Module, row: tuple[Batch, Tensor, Tensor | None]) -> Tensor:
-        batch, targets, weights = row
-        losses = task.loss(module, batch, targets)
+    def loss(module: nn.Module, rows: Rows) -> Tensor:
+        batch, targets, weights, positions = rows
+        with holding(positions):
+            losses = task.loss(module, batch, targets)
         if weights is None:
             return losses
         if losses.shape != weights.shape:

@@ -29,6 +29,10 @@ class Task(ABC):
         rank: columns of each LoRA pair where the request does not say.
         lora_targets: full-match regex of the linear layers that LoRA adapts.
         head: full-match regex of the parameters that every method trains besides its own.
+        blocks: full-match regex of the names of the model's blocks, which run one after the other
+            in this order, each once, on what the one before it returned (`encoder[.]layers[.].`);
+            `Recipe.blocks` trains the last of them. Those before the first that is trained run once
+            for each example instead of at each step. By default no block has a name.
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
             self-test asks no gradient of them.
         stop_gradients: regexes of parameters that a deliberate `detach` in the model keeps from
@@ -36,6 +40,11 @@ class Task(ABC):
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
         max_scores: inputs times labels of one request: an answer holds a number for each.
+        shares_forwards: whether inputs of several adapters may be rows of one forward. Then
+            `predict` asks the module for `module(batch)` (or `module(**batch)`) and nothing else,
+            whose answer is a tensor with a row for each input and, where there is a head, a last
+            axis of labels that no later layer mixes; and each layer sees the rows of the batch in
+            their order, or the model says otherwise by `cog_adapt.batch_rows`.
         options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
             a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """
@@ -44,11 +53,13 @@ class Task(ABC):
     rank: int = 8
     lora_targets: str = ".*"
     head: str = r"head\..*"
-    unused: str = "(?!)"  # matches nothing
+    blocks: str = "(?!)"  # matches nothing
+    unused: str = "(?!)"
     stop_gradients: tuple[str, ...] = ()
     max_labels: int = 1_000
     max_label_characters: int = 200
     max_scores: int = 200_000
+    shares_forwards: bool = False
     options: Any = None
 
     @abstractmethod

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cog_adapt.runner.batches import batch_indices, split
+from cog_adapt.runner.batches import batch_indices, split, used_positions
 from cog_adapt.runner.examples import Example
 
 
@@ -59,3 +59,10 @@ def test_the_seed_chooses_what_is_held_out():
 def test_targets_that_are_no_labels_are_one_group(targets):
     train, held = split([Example(n, target) for n, target in enumerate(targets)], 0.2, 0)
     assert (len(train), len(held)) == (8, 2)
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 9), st.integers(0, 2**31))
+def test_the_positions_that_a_run_uses_are_those_of_its_batches(count, size, steps, seed):
+    size = min(size, count)
+    batches = [batch_indices(count, size, step, seed) for step in range(steps)]
+    assert used_positions(count, size, steps, seed) == sorted({i for row in batches for i in row})

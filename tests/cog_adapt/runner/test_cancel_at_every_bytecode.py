@@ -19,6 +19,7 @@ import torch
 
 import cog_adapt.runner as runner_package
 from cog_adapt.runner import scheduler
+from cog_adapt.runner import tickets as ticket_module
 from cog_adapt.runner.adapters import Adapter, load_adapter
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import UnavailableError
@@ -123,7 +124,7 @@ FEWEST_POINTS = {"adapt": 150, "predict": 60}
 def test_a_cancel_at_any_bytecode_of_a_call_drops_the_work_and_nothing_else(
     make_runner, monkeypatch, call
 ):
-    monkeypatch.setattr(scheduler, "_POLL_SECONDS", 5.0)  # so that every run takes the same way
+    monkeypatch.setattr(ticket_module, "_POLL_SECONDS", 5.0)  # so that every run takes the same way
     model_runner = make_runner(Caching())
     answer = model_runner.predict(inputs("caching"), None, labels("caching"))
     adapted = model_runner.adapt(examples("caching"), FEW).adapter.id
@@ -148,7 +149,7 @@ def slow_work(ticks):
 
 @pytest.mark.parametrize("submit", ["submit_short", "submit_long"])
 def test_a_cancel_between_polls_drops_the_work(monkeypatch, submit):
-    monkeypatch.setattr(scheduler, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(ticket_module, "_POLL_SECONDS", 0.001)
     row = Scheduler()
     progress: list[Any] = []
     count = 0
@@ -174,7 +175,7 @@ def test_a_close_at_any_bytecode_of_handing_in_leaves_no_caller_waiting():
             refused += 1
             continue
         row.close()
-        assert not tickets[0]._outbox.empty(), point  # a wait would never end
+        assert not tickets[0].outbox.empty(), point  # a wait would never end
         answered += 1
         if not reached:
             break
@@ -211,7 +212,7 @@ TEXTS = '{"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]}'
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # cancelled just before
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # between open() and `with`
 def test_a_cancel_at_any_bytecode_of_training_leaves_whole_files_only(make_runner, monkeypatch):
-    monkeypatch.setattr(scheduler, "_POLL_SECONDS", 5.0)
+    monkeypatch.setattr(ticket_module, "_POLL_SECONDS", 5.0)
     model_runner = make_runner(Letters())
     recipe = Recipe(max_steps=1, learning_rate=0.01)
     request = Request(examples=TEXTS, recipe=recipe)

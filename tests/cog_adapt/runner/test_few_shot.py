@@ -151,8 +151,8 @@ def test_labels_that_one_goes_on_with_keep_their_rows_and_new_ones_begin_afresh(
     still = Recipe(max_steps=1, learning_rate=1e-8)
     done = ask(runner, examples=MORE, adapter=first.id, recipe=still)
     adapter = runner.store.get(done.adapter)
-    predictions = runner._model.predictions
-    fresh = finished(predictions.starting_adapter(adapter.labels)).tensors["head.weight"]
+    modules = runner._model.predictions.modules
+    fresh = finished(modules.starting_adapter(adapter.labels)).tensors["head.weight"]
     for row, label in enumerate(adapter.labels):
         known = label in first.labels
         own = first.tensors["head.weight"][first.labels.index(label)] if known else fresh[row]

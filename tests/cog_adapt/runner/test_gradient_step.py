@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.errors import AdaptationError, ModeError
@@ -238,3 +239,68 @@ def test_a_parameter_that_the_loss_does_not_reach_is_left_alone():
     after = parameters(replica)
     assert torch.equal(before["second.weight"], after["second.weight"])
     assert not torch.equal(before["first.weight"], after["first.weight"])
+
+
+class Reads(TorchDispatchMode):
+    """Counts what waits for the device: a number that is read, or a copy to the CPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        self.count += name in {"_local_scalar_dense", "equal", "nonzero", "is_nonzero"}
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Counts a step's reads; on the CPU `tolist` and its like reach no dispatcher."""
+    watched = Reads()
+    for name in ("tolist", "item", "cpu", "numpy", "__bool__", "__float__", "__int__"):
+        method = getattr(torch.Tensor, name)
+
+        def count(tensor, *args, method=method):
+            watched.count += 1
+            return method(tensor, *args)
+
+        monkeypatch.setattr(torch.Tensor, name, count)
+    return watched
+
+
+@pytest.mark.parametrize("precision", [FP32, BF16, FP16], ids=str)
+def test_a_step_waits_for_the_device_once(reads, precision):
+    step = step_on(replica_of(Curve), precision=precision, clip_norm=0.5)
+    step(batches(1)[0], seed=0)
+    reads.count = 0
+    with reads:
+        step(batches(1)[0], seed=0)
+    assert reads.count == 1
+
+
+class Calls(TorchDispatchMode):
+    """Counts the operations of a step besides forward and backward, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("layers", [2, 12])
+def test_norm_clipping_and_update_are_a_few_operations_for_any_number_of_tensors(layers):
+    replica = replica_of(lambda: nn.Sequential(*[nn.Linear(8, 8) for _ in range(layers)]))
+    step = step_on(replica, lambda m, b: m(b[0]).pow(2).mean(-1), clip_norm=0.5)
+    step(batches(1)[0], seed=0)
+    with Calls() as calls:
+        step.gradients(batches(1)[0], seed=0)
+    forward_and_backward = len(calls.names)
+    with Calls() as calls:
+        step(batches(1)[0], seed=0)
+    assert len(calls.names) - forward_and_backward <= 20
+    assert "_fused_adamw_" in calls.names
+    assert "_foreach_norm" in calls.names

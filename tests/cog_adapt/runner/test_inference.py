@@ -36,7 +36,9 @@ def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, s
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
     served = Served(model.base, labels(shape))
     rows = inputs(shape, 4)
-    answers = predict_batch(Phase(model.task, FP32, serve_mode), served, rows, None)
+    answers = predict_batch(
+        Phase(model.task, FP32, serve_mode), served, model.task.encode(rows), None
+    )
     assert len(answers) == 4
     with torch.no_grad():
         alone = model.task.predict(model.base, model.task.encode(rows), labels(shape), None)
@@ -60,11 +62,18 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
             break
     rows = inputs(shape, 4)
     replica = Served(present(run).take_step.replica, adapter.labels)
-    expected = predict_batch(Phase(model.task, FP32, "no_grad"), replica, rows, None)
+    expected = predict_batch(
+        Phase(model.task, FP32, "no_grad"), replica, model.task.encode(rows), None
+    )
     served = ServedAdapters(model.template, FP32, 1, 2**40).get("x", lambda: adapter)
-    assert predict_batch(Phase(model.task, FP32, "inference_mode"), served, rows, None) == expected
+    assert (
+        predict_batch(
+            Phase(model.task, FP32, "inference_mode"), served, model.task.encode(rows), None
+        )
+        == expected
+    )
     assert expected != predict_batch(
-        Phase(model.task, FP32, "no_grad"), Served(model.base, ()), rows, None
+        Phase(model.task, FP32, "no_grad"), Served(model.base, ()), model.task.encode(rows), None
     )
 
 

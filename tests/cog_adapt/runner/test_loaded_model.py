@@ -103,7 +103,7 @@ def test_a_cache_filled_by_predictions_never_reaches_a_training_forward():
     model = load(Caching())
     drained(model.predicting(Query(inputs("caching"), None, labels("caching"))))
     query = Query(inputs("caching"), None, labels("caching"))
-    served = finished(model.predictions.serving(query)).module
+    served = finished(model.predictions.modules.serving(query)).module
     assert served.cache is not None
     assert model.template.cache is None
     drained(model.adapting(examples("caching"), Recipe("all", max_steps=2)))

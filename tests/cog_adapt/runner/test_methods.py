@@ -8,10 +8,18 @@ import torch
 from cog_adapt.runner import adaptation
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.methods import _names, automatic_learning_rate, lora_layers, start_tensors
+from cog_adapt.runner.methods import (
+    _names,
+    automatic_learning_rate,
+    lora_layers,
+    resolve,
+    start_tensors,
+)
 from cog_adapt.runner.replicas import freeze, make_template
 from tests.cog_adapt.models import NOTHING, SHAPES, examples
+from tests.cog_adapt.texts import Texts
 
 
 def chosen(shape, method, **changes):
@@ -127,3 +135,37 @@ def test_lora_leaves_subclasses_of_linear_alone():
     task.lora_targets = ".*"
     module = torch.nn.Sequential(torch.nn.MultiheadAttention(8, 2), torch.nn.Linear(8, 8))
     assert [name for name, _ in lora_layers(module, task)] == ["1"]
+
+
+def in_last_blocks(method, blocks):
+    task = Texts()
+    base = task.load()
+    freeze(base)
+    return start_tensors(make_template(base), task, Recipe(method, blocks=blocks))
+
+
+@pytest.mark.parametrize("method", ["lora", "norms", "bias", "all", "match:*norm*,emb*"])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_blocks_are_the_last_ones_and_what_lies_outside_is_left_alone(method, blocks):
+    names, every = set(in_last_blocks(method, blocks)), set(in_last_blocks(method, 0))
+    last = tuple(f"blocks.{number}." for number in range(3 - blocks, 3))
+    assert names == {name for name in every if name.startswith(last)} | HEAD
+    assert len(names) > len(HEAD)
+
+
+def test_head_trains_the_head_whatever_blocks_says():
+    assert set(in_last_blocks("head", 1)) == HEAD
+
+
+def test_more_blocks_than_there_are_are_refused():
+    with pytest.raises(InputError, match=r"blocks is 4, but Texts names 3 .* at most 3"):
+        in_last_blocks("lora", 4)
+    with pytest.raises(InputError, match=r"Letters names 0 .* set `blocks` in the task"):
+        chosen("letters", "lora", blocks=1)
+
+
+def test_an_adapter_to_go_on_with_says_itself_what_is_trained():
+    model = LoadedModel(Texts(), RunnerSettings(device="cpu"))
+    adapter = finished(model.starting_adapter(model.task.labels(model.task.probe())))
+    with pytest.raises(InputError, match=r"blocks is 2, but adapter .* Leave `blocks` out"):
+        resolve(Recipe(blocks=2), model.task, adapter)

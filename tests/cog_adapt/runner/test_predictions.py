@@ -31,7 +31,7 @@ def test_inputs_are_answered_in_batches_a_tick_each():
 
 def test_labels_without_training_answer_by_the_start_tensors():
     model = load(Images())
-    start = finished(model.predictions.starting_adapter(("x", "y")))
+    start = finished(model.predictions.modules.starting_adapter(("x", "y")))
     assert start.method == "start"
     assert start.tensors["head.weight"].shape == (2, 8)
     answers = finished(model.predicting(Query(inputs("images"), None, ("x", "y"))))

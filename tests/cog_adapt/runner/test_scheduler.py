@@ -264,7 +264,7 @@ def test_an_error_that_is_its_own_cause_passes_too(row):
         yield
 
     ticket = row.submit_long(failing())
-    message = ticket._outbox.get(timeout=10)
+    message = ticket.outbox.get(timeout=10)
     assert isinstance(message.error, ValueError)
     message.error.__cause__ = None  # pytest follows causes for ever as well
 

@@ -18,9 +18,10 @@ class Work:
     def __init__(self):
         self.scheduler, self.runs = Scheduler(), SharedRuns()
         self.progress: queue.SimpleQueue = queue.SimpleQueue()
-        self.begun = self.closed = self.concluded = 0
+        self.begun = self.running_now = self.closed = self.concluded = 0
 
     def running(self):
+        self.running_now += 1
         try:
             while True:
                 item = self.progress.get() if not self.progress.empty() else None
@@ -92,7 +93,7 @@ def test_another_key_is_another_run(work):
 def test_who_leaves_stops_nobody_else_and_the_last_one_cancels(work):
     async def asked():
         tasks = [asyncio.create_task(work.follow([])) for _ in range(3)]
-        await until(lambda: work.begun)
+        await until(lambda: work.running_now)  # one that has not begun has nothing to close
         for task in tasks[:2]:
             task.cancel()
         await asyncio.wait(tasks[:2])

@@ -9,7 +9,7 @@ from torch import nn
 
 from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
-from cog_adapt.runner.start import Start, adamw, encode_examples, example_loss, weighted_loss
+from cog_adapt.runner.start import Rows, Start, adamw, encode_examples, example_loss, weighted_loss
 from tests.cog_adapt.models import LABELS, Images, examples
 
 CPU = torch.device("cpu")
@@ -84,7 +84,7 @@ def loss_of(weights):
     module = task.load().eval()
     batch, targets = encode_examples(task, examples("images", 3), LABELS, CPU)
     plain = task.loss(module, batch, targets)
-    return plain, weighted_loss(task)(module, (batch, targets, weights))
+    return plain, weighted_loss(task)(module, Rows(batch, targets, weights, (0, 1, 2)))
 
 
 def test_the_mean_of_a_weighted_loss_is_weighted():
@@ -109,4 +109,4 @@ def test_weights_want_one_loss_for_each_example():
     task.fault = lambda losses: losses.mean()
     batch, targets = encode_examples(task, examples("images", 3), LABELS, CPU)
     with pytest.raises(AdaptationError, match=r"Images\.loss gave shape \(\) for 3 weighted"):
-        weighted_loss(task)(task.load(), (batch, targets, torch.ones(3)))
+        weighted_loss(task)(task.load(), Rows(batch, targets, torch.ones(3), (0, 1, 2)))

@@ -1,0 +1,49 @@
+"""How much work a tick may hold, by the pace of those before it. This module knows no task."""
+
+from collections import deque
+
+from torch import Tensor
+
+from cog_adapt.runner.task import Batch
+
+TICK_SECONDS = 0.075  # two such, the one that runs and one's own, are the longest short wait
+_FIRST_TOKENS = 512  # before any pace is known
+_REMEMBERED = 32
+MASK = "attention_mask"
+
+
+class Pace:
+    """Measures what inference costs, in tokens a second.
+
+    The best of the latest ticks counts: a tick that was disturbed, or too small to keep the cores
+    busy, says little about what a full one can do.
+    """
+
+    def __init__(self) -> None:
+        self._rates: deque[float] = deque(maxlen=_REMEMBERED)
+
+    def record(self, tokens: int, seconds: float) -> None:
+        """Remember a tick."""
+        self._rates.append(tokens / max(seconds, 1e-9))
+
+    def limit(self) -> int | None:
+        """Return the tokens that fit a tick; None before any is known."""
+        return max(1, int(max(self._rates) * TICK_SECONDS)) if self._rates else None
+
+
+def costs_of(batch: Batch) -> list[int]:
+    """Return the tokens of each row; without an attention mask, the numbers in its tensors."""
+    mask = batch.get(MASK)
+    if mask is not None:
+        return [max(1, int(tokens)) for tokens in mask.reshape(len(mask), -1).sum(1).tolist()]
+    rows = len(next(iter(batch.values())))
+    return [max(1, sum(_numbers_a_row(tensor) for tensor in batch.values()))] * rows
+
+
+def first_limit(batch: Batch) -> int | None:
+    """Return the limit of a tick before any pace is known; None: whatever a batch holds."""
+    return _FIRST_TOKENS if MASK in batch else None
+
+
+def _numbers_a_row(tensor: Tensor) -> int:
+    return tensor.numel() // max(1, len(tensor))

