@@ -6,6 +6,7 @@ middle between the closed form's start and that (Wortsman et al. 2022, arXiv 210
 module knows no thread and no caller.
 """
 
+import re
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
@@ -17,12 +18,21 @@ from torch import Tensor
 from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.calibration import Calibration
 from cog_adapt.runner.closed_form import ClosedForm
-from cog_adapt.runner.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate, Decision, decide, unknown
+from cog_adapt.runner.decision import (
+    BASE,
+    CLOSED,
+    GRADIENTS,
+    MIDDLE,
+    Candidate,
+    Decision,
+    decide,
+    unknown,
+)
 from cog_adapt.runner.folds import folds
 from cog_adapt.runner.head import HeadNames, outputs_of
 from cog_adapt.runner.inference import Phase
 from cog_adapt.runner.lora import LORA_A
-from cog_adapt.runner.objective import Objective
+from cog_adapt.runner.objective import Labels, Numbers, Objective
 from cog_adapt.runner.replicas import Tensors, serving_replica
 from cog_adapt.runner.report import AdaptationReport, Step
 from cog_adapt.runner.start import Start
@@ -32,6 +42,7 @@ _FEWEST_STEPS = 20
 _EXAMPLES_A_STEP = 8
 _FOLD_STEPS = 0.5  # of the steps on all examples
 _LEAST_SECONDS = 0.001
+_HELD_OUT, _FEWEST_TO_HOLD_OUT = 0.1, 20  # for early stopping, without features
 
 
 @dataclass(frozen=True)
@@ -55,14 +66,11 @@ class Outcome:
 
     Attributes:
         tensors: of the adapter; None: the base answers best.
-        method: that the tensors are of; `head` where the closed form won.
-        report: of the steps on all examples; None where none were taken.
+        report: of the steps on all examples, and of the decision; its method is what won.
     """
 
     tensors: Tensors | None
-    method: str
-    report: AdaptationReport | None
-    decision: Decision
+    report: AdaptationReport
 
 
 Automatic = Generator[Step | Early | None, None, Outcome]
@@ -112,6 +120,28 @@ class Given:
             return None
         return max(_LEAST_SECONDS, budget - (time.monotonic() - self.began))
 
+    def outcome(self, tensors: Tensors | None, decision: Decision, reason: str) -> Outcome:
+        """Make the outcome of no step on all examples."""
+        recipe = self.start.recipe
+        if reason == "budget_seconds":
+            decision = replace(decision, chosen=CLOSED, why="the time was over before any step")
+        report = AdaptationReport(
+            method="head" if tensors else BASE,
+            trained_parameters=sum(tensor.numel() for tensor in (tensors or {}).values()),
+            learning_rate=self.rate,
+            seed=recipe.seed,
+            precision=str(self.start.precision),
+            examples=len(self.features),
+            held_out_examples=0,
+            steps=(),
+            scores=(),
+            best_step=0,
+            stop_reason=reason,
+            seconds=time.monotonic() - self.began,
+            decision=decision,
+        )
+        return Outcome(tensors, report)
+
     @property
     def is_over(self) -> bool:
         """Whether the budget is used up."""
@@ -131,14 +161,15 @@ def adapt_automatically(given: Given) -> Automatic:
     first = _without_steps(given, form, everything)
     yield Early(closed, tuple(given.start.labels), first)
     if given.is_over:
-        return Outcome(closed, "head", None, first)
+        return given.outcome(closed, first, "budget_seconds")
     steps = given.steps
     answered = yield from _cross_answers(given, max(1, int(steps * _FOLD_STEPS)))
     decision = _decide(given, answered, first)
     if decision.chosen == BASE:
-        return Outcome(None, "", None, decision)
+        return given.outcome(None, decision, "decided")
     if decision.chosen == CLOSED or given.is_over:
-        return Outcome(closed, "head", None, decision)
+        reason = "budget_seconds" if given.is_over else "decided"
+        return given.outcome(closed, decision, reason)
     run = _start(given, everything, form, steps)
     tensors, report = yield from adapt(run)
     if decision.chosen == MIDDLE:
@@ -147,7 +178,47 @@ def adapt_automatically(given: Given) -> Automatic:
         calibration = answered.calibration(given, decision.chosen)
         head = given.names.read(tensors).calibrated(calibration)
         tensors = tensors | given.names.write(head)
-    return Outcome(tensors, run.recipe.method, report, decision)
+    seconds = time.monotonic() - given.began
+    return Outcome(tensors, replace(report, decision=decision, seconds=seconds))
+
+
+def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome]:
+    """Adapt by the task's own method, with early stopping where there are enough examples."""
+    held_out = start.recipe.hold_out
+    if not held_out and len(start.examples) >= _FEWEST_TO_HOLD_OUT:
+        held_out = _HELD_OUT
+    start = replace(start, recipe=replace(start.recipe, hold_out=held_out))
+    tensors, report = yield from adapt(start)
+    why = f"{type(start.task).__name__} has no features, so gradient steps are all there is"
+    return Outcome(tensors, replace(report, decision=Decision(GRADIENTS, why, "score")))
+
+
+def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) -> Given | None:
+    """Gather what `auto` begins with; None where a head cannot be fitted in closed form.
+
+    Args:
+        start: of the task's own method.
+        phase: how inference runs.
+        features: of the examples, (N, D); None where the task has none.
+        began: when the adaptation began, by `time.monotonic`.
+    """
+    names = None if features is None else HeadNames.of(_heads(start), features.shape[1])
+    if features is None or names is None:
+        return None
+    targets = start.task.encode_targets([e.target for e in start.examples], start.labels)
+    prior = names.read(start.tensors)
+    if start.labels:
+        is_row_each = len(prior.weight) == len(start.labels)
+        objective: Objective = Labels(targets, prior)
+        return Given(start, phase, names, objective, features, began) if is_row_each else None
+    numbers = targets.reshape(len(targets), -1).float()
+    if len(targets) < 2 or numbers.shape[1] != len(prior.weight):
+        return None
+    return Given(start, phase, names, Numbers(numbers, prior), features, began)
+
+
+def _heads(start: Start) -> dict[str, Tensor]:
+    return {n: t for n, t in start.tensors.items() if re.fullmatch(start.task.head, n)}
 
 
 @dataclass(frozen=True)
@@ -200,9 +271,7 @@ def _decide(given: Given, answered: _Answered | None, first: Decision) -> Decisi
     return replace(decision, before=first.candidates[BASE], after=after)
 
 
-def _cross_answers(
-    given: Given, steps: int
-) -> Generator[None, None, _Answered | None]:
+def _cross_answers(given: Given, steps: int) -> Generator[None, None, _Answered | None]:
     """Train on each fold, and answer the other; None where there are no folds."""
     parts: list[tuple[Tensor, dict[str, Tensor]]] = []
     for train, others in given.folds:
@@ -263,8 +332,6 @@ def _start(given: Given, chosen: Tensor, form: ClosedForm, steps: int) -> Start:
 def _middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:
     """Return the tensors half-way; LoRA's A stays, since B alone makes its change half as large."""
     return {
-        name: tensor
-        if name.rpartition(".")[2] == LORA_A
-        else (begin[name].to(tensor) + tensor) / 2
+        name: tensor if name.rpartition(".")[2] == LORA_A else (begin[name].to(tensor) + tensor) / 2
         for name, tensor in end.items()
     }

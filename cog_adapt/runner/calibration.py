@@ -70,5 +70,5 @@ def calibrate(logits: Tensor, targets: Tensor, weights: Tensor) -> Calibration:
             total.backward()  # type: ignore[no-untyped-call]
             return total
 
-        optimizer.step(loss)  # type: ignore[arg-type]
+        optimizer.step(loss)  # type: ignore[no-untyped-call]
     return Calibration(float(log_scale.detach().exp()), offsets.detach())

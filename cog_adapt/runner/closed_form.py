@@ -208,9 +208,7 @@ def _ridge(  # noqa: PLR0913 - a ridge regression is these
     residuals = (wanted - inside @ rows.T) * roots
     slopes, leverage = _solved(columns, residuals, penalty)
     left_out = wanted - (residuals - columns @ slopes) / (1 - leverage[:, None]) / roots
-    return _Fitted(
-        name, LinearHead(rows + slopes[:-1].T, slopes[-1] * _INTERCEPT), left_out
-    )
+    return _Fitted(name, LinearHead(rows + slopes[:-1].T, slopes[-1] * _INTERCEPT), left_out)
 
 
 def _solved(columns: Tensor, residuals: Tensor, penalty: float) -> tuple[Tensor, Tensor]:

@@ -31,4 +31,6 @@ def folds(targets: Sequence[Hashable], seed: int) -> list[tuple[Tensor, Tensor]]
     if int((place >= 0).sum()) < max(_FEWEST, 2 * FOLDS):
         return []
     parts = [(place == fold).nonzero()[:, 0] for fold in range(FOLDS)]
-    return [((place != fold).nonzero()[:, 0], parts[fold]) for fold in range(FOLDS) if len(parts[fold])]
+    return [
+        ((place != fold).nonzero()[:, 0], parts[fold]) for fold in range(FOLDS) if len(parts[fold])
+    ]

@@ -60,7 +60,9 @@ def features_of(
     for first in range(0, len(inputs), size):
         some = inputs[first : first + size]
         batch = on_device(phase.task.encode(some), phase.precision.device)
-        part = run_inference(_features, module, phase.precision, phase.serve_mode, phase.task, batch)
+        part = run_inference(
+            _features, module, phase.precision, phase.serve_mode, phase.task, batch
+        )
         if part is None:
             return None
         if part.dim() != 2 or len(part) != len(some):

@@ -5,6 +5,7 @@ census taken in setup is compared with it after every adaptation, and once they 
 work is done. This module knows no thread and no caller.
 """
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,15 +15,23 @@ from torch import Tensor
 
 from cog_adapt.runner.adaptation import adapt, out_of_memory
 from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.auto import (
+    Early,
+    adapt_automatically,
+    adapt_without_features,
+    given_of,
+)
+from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.first_tensors import going_on, labels_to_learn
+from cog_adapt.runner.head import features_of
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.label_tensors import finished, label_tensors
 from cog_adapt.runner.loaded_base import LoadedBase, moved
 from cog_adapt.runner.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.predictions import Predictions
+from cog_adapt.runner.replicas import Tensors
 from cog_adapt.runner.report import AdaptationReport, Step
 from cog_adapt.runner.start import Start
 from cog_adapt.runner.task import Task
@@ -34,10 +43,11 @@ class Adaptation:
     """The outcome of an adaptation.
 
     Attributes:
+        adapter: None: the base answers best.
         recipe: with the method, the rank and the learning rate that it had.
     """
 
-    adapter: Adapter
+    adapter: Adapter | None
     report: AdaptationReport
     recipe: Recipe
 
@@ -87,10 +97,13 @@ class LoadedModel:
         recipe: Recipe,
         begin: Adapter | None = None,
         checkpoints: Checkpoints | None = None,
-    ) -> Generator[Step | None, None, Adaptation]:
+    ) -> Generator[Step | Early | None, None, Adaptation]:
         """Adapt to examples, a step a tick; whatever happens, the base is checked at the end."""
         self.loaded.refuse_when_damaged()
+        automatic = resolve(recipe, self.task, begin).method == AUTO
         try:
+            if automatic:
+                return (yield from self._adapting_automatically(examples, recipe))
             start = yield from self.starting(examples, recipe, begin, checkpoints)
             tensors, report = yield from adapt(start)
         except (RuntimeError, MemoryError) as error:
@@ -100,11 +113,7 @@ class LoadedModel:
             raise refusal from error
         finally:
             self.loaded.check()
-        adapter = Adapter(
-            tensors, tuple(start.labels), start.recipe.method, self.digest, start.scales
-        )
-        recipe = replace(start.recipe, learning_rate=start.learning_rate)
-        return Adaptation(adapter, report, recipe)
+        return Adaptation(self._adapter(start, tensors), report, _used(start))
 
     def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
@@ -140,6 +149,28 @@ class LoadedModel:
             scales=begin.scales if begin else {},
         )
 
+    def _adapting_automatically(
+        self, examples: Sequence[Example], recipe: Recipe
+    ) -> Generator[Step | Early | None, None, Adaptation]:
+        """Let `auto` choose; a task without features gets its own method, and early stopping."""
+        began, phase = time.monotonic(), self.predictions.phase
+        start = yield from self.starting(examples, replace(recipe, method=self.task.method))
+        inputs = [example.input for example in examples]
+        features = yield from features_of(phase, self.base, inputs, self.batch_size)
+        given = given_of(start, phase, features, began)
+        if given is None:
+            outcome = yield from adapt_without_features(start)
+        else:
+            outcome = yield from adapt_automatically(given)
+        adapter = None
+        if outcome.tensors is not None:
+            adapter = self._adapter(start, outcome.tensors, outcome.report.method)
+        return Adaptation(adapter, outcome.report, replace(_used(start), method=AUTO))
+
+    def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
+        labels, method = tuple(start.labels), method or start.recipe.method
+        return Adapter(tensors, labels, method, self.digest, start.scales)
+
     def _first_tensors(
         self,
         labels: Sequence[str],
@@ -154,3 +185,7 @@ class LoadedModel:
             return own | (yield from fresh())
         tensors = yield from going_on(checked(begin), labels, fresh, self.task.head)
         return moved(tensors, self.precision.device)
+
+
+def _used(start: Start) -> Recipe:
+    return replace(start.recipe, learning_rate=start.learning_rate)

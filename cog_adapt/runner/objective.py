@@ -65,7 +65,7 @@ class Labels:
         return F.cross_entropy(outputs, self.targets[chosen], reduction="none").double()
 
     def importance(self, chosen: Tensor) -> Tensor:
-        """Return the weights (N,) by which losses and scores are averaged: labels count the same."""
+        """Return the weights (N,) for averages, by which labels count the same."""
         return balanced_weights(self.targets[chosen], len(self.prior.weight))
 
     def right(self, outputs: Tensor, chosen: Tensor) -> Tensor:

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cog_adapt.runner.decision import Decision
+
 
 @dataclass(frozen=True)
 class Step:
@@ -58,6 +60,7 @@ class AdaptationReport:
     stop_reason: str
     seconds: float
     trunk: str = ""
+    decision: Decision | None = None
 
     @property
     def held_out_before(self) -> float | None:
@@ -73,6 +76,7 @@ class AdaptationReport:
         """Plain values, the curves as lists."""
         whole = asdict(self)
         steps, scores = whole.pop("steps"), whole.pop("scores")
+        whole["decision"] = self.decision.to_json() if self.decision else None
         return whole | {
             "held_out_before": self.held_out_before,
             "held_out_after": self.held_out_after,
