@@ -14,6 +14,7 @@ from torch import Tensor
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.event import Event
 from cog_adapt.runner.gradients.noise import real
+from cog_adapt.runner.gradients.padding import ignoring_padding
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import definition
@@ -21,7 +22,6 @@ from cog_adapt.runner.gradients.subject import Subject
 
 _SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
 _MOST = 24
-_Pairs = list[tuple[Tensor, Tensor]]
 _Remove = Callable[[], Callable[[], None]]
 """Removes a hook, and returns the function that puts it back."""
 
@@ -88,10 +88,10 @@ class Interventions:
         if not math.isfinite(loss):
             return False
         own = self.subject.parameters
-        found = [(own[n].detach(), own[n].grad) for n in names]
-        pairs = [(real(t), real(g.to_dense())) for t, g in found if g is not None and bool(g.any())]
-        if len(pairs) < len(found):
+        found = {n: g for n in names if (g := own[n].grad) is not None and bool(g.any())}
+        if len(found) < len(names):
             return False
+        pairs = [(real(own[n].detach()), real(g.to_dense())) for n, g in found.items()]
         limits = differences.FLOAT32
         if self.subject.options.precision.autocasts:
             limits = differences.SIXTEEN_BIT
@@ -104,13 +104,17 @@ class Interventions:
             loss=loss,
             bent=True,
         )
-        return (
-            not verdict.wrong and not verdict.rough and not self._partly_zero(pairs, loss, limits)
-        )
+        if verdict.wrong or verdict.rough:
+            return False
+        replica = self.subject.replica
+        kept = {n: ignoring_padding(replica, n, g) for n, g in found.items()}
+        return not self._partly_zero(kept, loss, limits)
 
-    def _partly_zero(self, pairs: _Pairs, loss: float, limits: differences.Limits) -> bool:
-        tensors = [t for t, _ in pairs]
-        views, directions = differences.zero_entries(tensors, [g for _, g in pairs])
+    def _partly_zero(
+        self, gradients: dict[str, Tensor], loss: float, limits: differences.Limits
+    ) -> bool:
+        tensors = [real(self.subject.parameters[n].detach()) for n in gradients]
+        views, directions = differences.zero_entries(tensors, [real(g) for g in gradients.values()])
         noise = limits.noise * abs(loss)
         forward = self.subject.forward
         return bool(views) and differences.depends_linearly(forward, views, directions, noise)
