@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from cog_adapt.runner.gradients.report import Check, Finding, Status
 
+_MOST_TEXT = 240
 Numbers = Mapping[str, float]
 
 
@@ -78,4 +79,11 @@ class Examination:
 def describe(error: BaseException) -> str:
     """Return the class and the first line of an exception's text."""
     first = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {first[0][:240]}" if first else type(error).__name__
+    return f"{type(error).__name__}: {_brief(first[0])}" if first else type(error).__name__
+
+
+def _brief(text: str) -> str:
+    """Return the words of a text that fit."""
+    if len(text) <= _MOST_TEXT:
+        return text
+    return (text[:_MOST_TEXT].rpartition(" ")[0] or text[:_MOST_TEXT]) + " …"

@@ -77,6 +77,22 @@ class ForwardDiagnosis:
                 return event.place(self.names)
         return NOWHERE
 
+    def inference_mode(self) -> Place:
+        """Find the inference mode inside the forward that made what the last call refused."""
+        recorder, _ = self.record()
+        seen: set[int] = set()
+        waiting = list(recorder.events[-1].inputs) if recorder.events else []
+        while waiting:
+            tensor = waiting.pop()
+            maker = recorder.made.get(id(tensor))
+            if maker is None or id(tensor) in seen or not tensor.is_inference():
+                continue
+            if maker.in_inference_mode:
+                return maker.place(self.names)
+            seen.add(id(tensor))
+            waiting.extend(maker.inputs)
+        return NOWHERE
+
     def tampering(self, what: str) -> Place:
         """Find the line that changed a mode, a flag or the seed."""
         if what in _MODES:

@@ -17,7 +17,7 @@ from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modes import under_inference_mode
 from cog_adapt.runner.selftest import load_task, main, run_self_test
 from tests.cog_adapt.conftest import module_state, process_state, thread_modes
-from tests.cog_adapt.models import SHAPES, Images
+from tests.cog_adapt.models import SHAPES, ConvNet, Images
 
 ROOT = Path(__file__).parents[3]
 TASK = """
@@ -81,6 +81,27 @@ def test_a_deliberate_stop_of_gradients_passes_only_where_it_is_declared(make_ru
     declared.stop_gradients = (r"conv\..*",)
     report = make_runner(declared).self_test()
     assert report.passed, str(report)
+
+
+class Cold(ConvNet):
+    @torch.inference_mode()
+    def hidden(self, x):
+        return F.relu(self.norm(self.conv(x.unsqueeze(1))))
+
+    def forward(self, x):
+        return self.head(self.fc(self.hidden(x).flatten(1)))
+
+
+class WithCold(Images):
+    def module(self):
+        return Cold()
+
+
+def test_the_culprit_is_the_tasks_line_and_not_the_wrapper_of_a_lora_layer(make_runner):
+    finding = failures(make_runner(WithCold()).self_test())[0]
+    assert finding.code == "train-forward"
+    assert "@torch.inference_mode()" in finding.line
+    assert "lora.py" not in str(finding)
 
 
 @pytest.mark.parametrize(

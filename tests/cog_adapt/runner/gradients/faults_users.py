@@ -32,3 +32,20 @@ def behind_a_padded_embedding():
     return nn.Sequential(
         nn.Embedding(10, 8, padding_idx=0), nn.Linear(8, 8), Shrunk(), nn.Linear(8, 3)
     )
+
+
+class Encoder(nn.Module):
+    """An encoder that somebody once wrote for inference alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    @torch.inference_mode()
+    def forward(self, x):
+        return torch.tanh(self.linear(x))
+
+
+@fault("train-forward", "0 (Encoder)", "inference_mode")
+def encoder_in_inference_mode():
+    return nn.Sequential(Encoder(), nn.Linear(6, 2))
