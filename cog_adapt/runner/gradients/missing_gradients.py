@@ -5,6 +5,11 @@ from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.report import Place, count, some
 from cog_adapt.runner.gradients.shaking import Shaking
 
+OTHER_MODULE = (
+    "the loss does not use the module that it is given: it computes with another one, so nothing "
+    "of its own can be trained. Take the argument `module`, not `self.model` or a global."
+)
+
 
 class MissingGradients:
     """Reports why parameters of a flow got no gradient."""
@@ -59,6 +64,11 @@ class MissingGradients:
 
     def _report_unused(self, names: list[str]) -> None:
         """Report the first reason for which the loss can be shown to ignore parameters."""
+        if len(names) == len(self.subject.names):
+            place = self.diagnosis.forward.other_module()
+            if place.line is not None:
+                self._report_other_module(names, place)
+                return
         place = self.copies.uses_original()
         if place.line is not None:
             self._report_original(names, place)
@@ -76,6 +86,9 @@ class MissingGradients:
             self.diagnosis.forward.owner(names),
             place.line,
         )
+
+    def _report_other_module(self, names: list[str], place: Place) -> None:
+        self.exam.fail("unused", OTHER_MODULE, names, place.module, place.line)
 
     def _report_original(self, names: list[str], place: Place) -> None:
         self.exam.fail(

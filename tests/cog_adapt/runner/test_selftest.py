@@ -83,6 +83,26 @@ def test_a_deliberate_stop_of_gradients_passes_only_where_it_is_declared(make_ru
     assert report.passed, str(report)
 
 
+class Absent(Images):
+    """Its loss takes the module that `load` built, not the one that it is given."""
+
+    def load(self):
+        self.model = super().load()
+        return self.model
+
+    def loss(self, module, batch, targets):
+        logits = self.model(**batch)
+        return F.cross_entropy(logits[:, :2], targets, reduction="none")
+
+
+def test_a_loss_that_uses_another_module_than_its_own_is_told_so(make_runner):
+    finding = failures(make_runner(Absent()).self_test())[0]
+    assert finding.code == "unused"
+    assert "does not use the module that it is given" in finding.message
+    assert "`unused`" not in finding.message
+    assert "logits = self.model(**batch)" in finding.line
+
+
 class Cold(ConvNet):
     @torch.inference_mode()
     def hidden(self, x):

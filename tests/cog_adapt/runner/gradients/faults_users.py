@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from tests.cog_adapt.runner.gradients.cases import Faults
+from tests.cog_adapt.runner.gradients.cases import Faults, squares
 
 FAULTS = Faults()
 fault = FAULTS.model
@@ -49,3 +49,15 @@ class Encoder(nn.Module):
 @fault("train-forward", "0 (Encoder)", "inference_mode")
 def encoder_in_inference_mode():
     return nn.Sequential(Encoder(), nn.Linear(6, 2))
+
+
+OTHER = nn.Linear(6, 2)
+
+
+def by_a_global(module, x):
+    return squares(OTHER(x))
+
+
+@fault("unused", None, "squares(OTHER(x))", loss=by_a_global)
+def loss_by_a_global():
+    return nn.Linear(6, 2)
