@@ -4,10 +4,8 @@ Setup takes a census; the tripwire compares it with the module after every adapt
 checksum reads the bits, because writes through `.data` or NumPy leave `_version` unchanged.
 """
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn.modules import module as module_globals
 from torch.nn.parameter import is_lazy
 
+from cog_adapt.runner.libraries import is_of_a_library
 from cog_adapt.runner.modes import run_setup
 
-_LIBRARIES = {"site-packages", "dist-packages"}
 _SUMS = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -211,12 +209,7 @@ def _count_hooks(part: nn.Module) -> int:
     """Count a module's hooks, except those of libraries, which some set at their first forward."""
     tables = (value for name, value in vars(part).items() if name.endswith("_hooks"))
     hooks = (hook for table in tables if isinstance(table, dict) for hook in table.values())
-    return sum(not _is_of_a_library(hook) for hook in hooks)
-
-
-def _is_of_a_library(hook: object) -> bool:
-    source = sys.modules.get(getattr(hook, "__module__", None) or "")
-    return bool(_LIBRARIES.intersection(Path(getattr(source, "__file__", None) or "").parts))
+    return sum(not is_of_a_library(hook) for hook in hooks)
 
 
 def process_flags() -> dict[str, object]:

@@ -110,6 +110,7 @@ def _check(
         probe_of(start),
         example_loss(model.task),
         precision=precision,
+        trainable=".*",
         serve_mode=model.serve_mode,
         make_optimizer=adamw(start.recipe, rate),
         learning_rate=rate,

@@ -18,6 +18,7 @@ from cog_adapt.runner.gradients.audit import audit_module
 from cog_adapt.runner.gradients.entry import audit_entry
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.frozen import FrozenParameters
 from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
@@ -32,7 +33,7 @@ from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 _STEPS = (
-    "inference", "replica", "perturbation", "forward", "backward", "repeatability",
+    "inference", "replica", "perturbation", "forward", "backward", "frozen", "repeatability",
     "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer", "concurrency",
     "release", "base",
 )  # fmt: skip
@@ -92,6 +93,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         make_optimizer or _adamw(learning_rate),
         checkpointing,
         seed,
+        thaws=trainable is None,
     )
     watched = ProbeLoss(loss, probe)
     return run_setup(_examine, module, probe, watched, options, trainable, unused, entry)
@@ -173,6 +175,7 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("perturbation", operation.perturb)
     exam.check("forward", flow.run_forward)
     exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss",))
+    exam.check("frozen", FrozenParameters(flow).judge, needs=("gradients",))
     exam.check("repeatability", slopes.judge_repeatability, needs=("gradients",))
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))

@@ -41,6 +41,7 @@ class Options:
     make_optimizer: MakeOptimizer
     checkpointing: bool
     seed: int
+    thaws: bool = False  # the selection is the default: it takes no account of `requires_grad`
 
 
 class Subject:
@@ -51,6 +52,7 @@ class Subject:
         replica: a training replica of the base, moved off the base's values.
         step: the gradient step on the replica.
         names: the trained parameters' names; `parameters` are the replica's own.
+        frozen: those of them that get no gradient for the moment.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Subject:
             self.replica, loss, options.make_optimizer, options.precision, self.training
         )
         self.buffers: dict[str, Tensor] = {}
+        self.frozen: frozenset[str] = frozenset()
         _carry_hooks(module, self.replica, names)
 
     def serve(
@@ -139,8 +142,21 @@ class Subject:
         self._thaw()
 
     def _thaw(self) -> None:
-        for parameter in self.parameters.values():
-            parameter.requires_grad_(True)
+        for name, parameter in self.parameters.items():
+            parameter.requires_grad_(name not in self.frozen)
+
+    @contextmanager
+    def freezing(self, names: Iterable[str]) -> Iterator[None]:
+        """Freeze these parameters, for a while; afterwards all gradients are as before."""
+        kept = {n: p.grad for n, p in self.parameters.items()}
+        self.frozen = frozenset(names)
+        try:
+            yield
+        finally:
+            self.frozen = frozenset()
+            self._thaw()
+            for name, gradient in kept.items():
+                self.parameters[name].grad = gradient
 
     def keep_buffers(self) -> None:
         """Remember the replica's buffers as they are now."""
