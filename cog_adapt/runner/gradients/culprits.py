@@ -1,6 +1,7 @@
 """Finds the call at fault in a recorded forward."""
 
 import re
+from typing import Any
 
 from torch import Tensor
 
@@ -103,6 +104,18 @@ def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
         seen |= cuts
         cuts = frozenset().union(*(e.sources for e in cuts)) - seen
     return culprits
+
+
+def is_of_one_element(node: Any) -> bool:  # noqa: ANN401 - nodes have no common type in Python
+    """Return whether a node is a softmax over one element, which is 1 whatever it is given.
+
+    The node's graph must not have been freed by a backward yet.
+    """
+    if "SoftmaxBackward" not in node.name():
+        return False
+    result, axis = node._saved_result, node._saved_dim
+    axis = axis - 2**64 if axis >= 2**63 else axis  # a negative axis is saved without its sign
+    return bool(result.shape[axis] == 1)
 
 
 def overwriting(recorder: Recorder, text: str, names: dict[int, str]) -> Place:

@@ -5,6 +5,7 @@ decide what is one.
 """
 
 from collections.abc import Collection
+from typing import Any
 
 from cog_adapt.runner.gradients import locality
 from cog_adapt.runner.gradients.backward_trace import BackwardTrace
@@ -69,20 +70,32 @@ class Diagnosis:
 
     def is_stepped(self, name: str) -> bool:
         """Return whether a parameter's gradient ends at a step function or in a saturated one."""
-        return self._zero_at(name).startswith(STEPS)
+        node = self._zero_at(name)
+        return _name_of(node).startswith(STEPS) and node not in self._traced().constant
 
     def is_gated(self, name: str) -> bool:
         """Return whether a gradient ends at a gate that this probe shuts (ReLU, hinge, clamp)."""
-        return self._zero_at(name).startswith(GATES)
+        return _name_of(self._zero_at(name)).startswith(GATES)
 
-    def _zero_at(self, name: str) -> str:
-        """Return the name of the graph's node where a parameter's gradient becomes 0."""
+    def ends(self, names: Collection[str]) -> dict[Place, list[str]]:
+        """Return the places where gradients become 0, each with the parameters behind it."""
+        groups: dict[Place, list[str]] = {}
+        for name in names:
+            place = self._traced().spoilt([name], self.names, nonfinite=False)
+            groups.setdefault(place, []).append(name)
+        return groups
+
+    def _zero_at(self, name: str) -> Any:  # noqa: ANN401 - nodes have no common type in Python
+        """Return the graph's node where a parameter's gradient becomes 0, or None."""
+        trace = self._traced()
+        trace.culprit = None
+        trace.spoilt([name], self.names, nonfinite=False)
+        return trace.culprit
+
+    def _traced(self) -> BackwardTrace:
         if self._trace is None:
             self._trace = BackwardTrace(self.subject)
-        self._trace.culprit = None
-        self._trace.spoilt([name], self.names, nonfinite=False)
-        node = self._trace.culprit
-        return "" if node is None else str(node.name())
+        return self._trace
 
     def spoilt(self, names: Collection[str], *, nonfinite: bool) -> Place:
         """Find the first step of backward that made these gradients zero, or not finite."""
@@ -124,3 +137,7 @@ class Diagnosis:
         if "second time" in str(error):
             return earlier_backward(recorder, self.names)
         return misdeclared(losses, str(error)) or overwriting(recorder, str(error), self.names)
+
+
+def _name_of(node: Any) -> str:  # noqa: ANN401
+    return "" if node is None else str(node.name())

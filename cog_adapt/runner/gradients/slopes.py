@@ -19,6 +19,8 @@ _MOST_BLOCKS = 16
 _SECONDS = 0.3  # the longest that testing each parameter on its own may take
 _FLAT = 0.01
 _POINTS = 2
+_FAR = 0.5  # of the weights' spread
+_ROUNDING = 1e-6  # of numbers around 1, in float32
 _LIBRARYS_STOP = r"(site|dist)-packages.*\bdetach\b"
 
 
@@ -67,6 +69,13 @@ class GradientSlopes:
         rough = [block for block, verdict in self.verdicts.items() if verdict.rough]
         if wrong:
             self._report_wrong(wrong)
+        elif rough and len(rough) == len(self.verdicts) and self._is_noise():
+            self.exam.fail(
+                "flat",
+                f"the loss is {self.flow.loss:.1e} wherever the parameters are, which is rounding "
+                "noise, and so is its gradient: nothing can be trained. Compare the output with "
+                "something other than itself.",
+            )
         elif rough:
             self.exam.warn(
                 "rough",
@@ -74,6 +83,11 @@ class GradientSlopes:
                 "prove nothing there (rounding, a straight-through estimator, sampling?).",
             )
         return {"worst error": max((v.error for v in self.verdicts.values()), default=0.0)}
+
+    def _is_noise(self) -> bool:
+        """Return whether the loss stays at rounding noise even when all parameters move far."""
+        with self.subject.moved(self.subject.names, _FAR):
+            return max(abs(self.flow.loss), abs(self.subject.forward())) < _ROUNDING
 
     def _confirmed(self, wrong: list[str]) -> list[str]:
         """Return the blocks that are wrong at other points near by as well.

@@ -89,7 +89,7 @@ class Update:
             return
         shaking = Shaking(self.subject, loss, limits, spread)
         if not shaking.dependent(self.subject.names):
-            self.exam.warn(
+            self.exam.fail(
                 "flat",
                 f"the loss is {loss:.6g} whatever the trained parameters are, and the gradient "
                 "is rounding noise: this loss cannot train them on this probe (the mean square "

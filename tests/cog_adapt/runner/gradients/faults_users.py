@@ -2,11 +2,14 @@
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
+from cog_adapt.runner.config import Precision
 from tests.cog_adapt.runner.gradients.cases import Faults, squares
 
 FAULTS = Faults()
 fault = FAULTS.model
+HALF = Precision(torch.device("cpu"), torch.float16)
 PADDED = torch.tensor([[3, 4, 5, 0, 0], [6, 7, 0, 0, 0]])
 
 
@@ -61,3 +64,53 @@ def by_a_global(module, x):
 @fault("unused", None, "squares(OTHER(x))", loss=by_a_global)
 def loss_by_a_global():
     return nn.Linear(6, 2)
+
+
+def tower():
+    return nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 2))
+
+
+def zeroed(output):
+    return 0.0 * squares(output)
+
+
+def satisfied_hinge(output):
+    return F.relu(output.sum(1) * 0.01 - 50)
+
+
+def against_itself(module, x):
+    return F.mse_loss(module(x), module(x).detach())
+
+
+def entropy_against_itself(module, x):
+    logits = module(x)
+    return F.kl_div(logits.log_softmax(1), logits.detach().softmax(1), reduction="batchmean")
+
+
+def tiny(output):
+    return squares(output) * 1e-12
+
+
+@fault("nothing-trainable", None, "0.0 * squares", loss=zeroed)
+def loss_times_zero():
+    return tower()
+
+
+@fault("nothing-trainable", None, "F.relu(output.sum(1)", loss=satisfied_hinge)
+def hinge_that_is_satisfied():
+    return tower()
+
+
+@fault("nothing-trainable", None, "F.mse_loss(module(x)", loss=against_itself)
+def distilled_against_itself():
+    return tower()
+
+
+@fault("flat", loss=entropy_against_itself)
+def compared_with_itself():
+    return tower()
+
+
+@fault("nothing-trainable", loss=tiny, options={"precision": HALF})
+def loss_below_float16():
+    return tower()

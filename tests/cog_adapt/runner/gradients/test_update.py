@@ -108,7 +108,7 @@ def test_a_loss_that_no_parameter_moves_is_flat() -> None:
     update = update_of(tower(), loss=lambda output: squares(output) * 0 + 1)
     update.flow.gradient_norms = dict.fromkeys(update.subject.names, 1e-12)
     update._judge_still(1.0, 0.0)
-    assert found(update.flow) == [("WARN", "flat")]
+    assert found(update.flow) == [("FAIL", "flat")]
 
 
 def test_a_step_too_small_to_see_is_nothing_to_tell() -> None:
