@@ -114,3 +114,39 @@ def compared_with_itself():
 @fault("nothing-trainable", loss=tiny, options={"precision": HALF})
 def loss_below_float16():
     return tower()
+
+
+@fault("unregistered")
+class PlainTensor(nn.Module):
+    """Its learnt scale is a tensor that requires a gradient, but no parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 2)
+        self.log_sigma = torch.zeros(1, requires_grad=True)
+
+    def forward(self, x):
+        return self.linear(x) * self.log_sigma.exp()
+
+
+@fault("unregistered")
+class PromptsInAList(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 2)
+        self.prompts = [torch.zeros(6, requires_grad=True)]
+
+    def forward(self, x):
+        return self.linear(x + self.prompts[0])
+
+
+WEIGHT = torch.zeros(1, requires_grad=True)
+
+
+def uncertain(output):
+    return squares(output) * (-WEIGHT).exp() + WEIGHT
+
+
+@fault("unregistered", loss=uncertain)
+def weight_outside_the_module():
+    return tower()
