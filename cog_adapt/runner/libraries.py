@@ -12,14 +12,15 @@ def is_of_a_library(value: object) -> bool:
     return _is_a_library(getattr(value, "__module__", None) or "")
 
 
-@functools.cache
 def _is_a_library(name: str) -> bool:
-    """Return whether a module lies in a folder of installed packages, or beside its metadata."""
-    path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
+    return is_library_file(getattr(sys.modules.get(name), "__file__", None) or "")
+
+
+@functools.cache
+def is_library_file(filename: str) -> bool:
+    """Return whether a file lies in a folder of installed packages, or beside their metadata."""
+    path = Path(filename)
     if _FOLDERS.intersection(path.parts):
         return True
-    package = name.partition(".")[0]
-    if package not in path.parts:
-        return False
-    home = Path(*path.parts[: path.parts.index(package)])
-    return any(home.glob(f"{package}-*.dist-info"))
+    levels = zip(path.parents, (path, *path.parents), strict=False)
+    return any(any(home.glob(f"{part.stem}-*.dist-info")) for home, part in levels)

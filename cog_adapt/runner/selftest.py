@@ -114,7 +114,8 @@ def _check(
         serve_mode=model.serve_mode,
         make_optimizer=adamw(start.recipe, rate),
         learning_rate=rate,
-        unused=(model.task.unused, *model.task.stop_gradients),
+        unused=(model.task.unused,),
+        stop_gradients=model.task.stop_gradients,
         entry=entry,
     )
 

@@ -4,6 +4,7 @@ import copy
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.audit import audit_module
+from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.entry import audit_entry
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
@@ -32,12 +34,21 @@ from cog_adapt.runner.gradients.zero_entries import ZeroEntries
 from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
+_ORDER = ("FAIL", "WARN", "NOTE")
 _STEPS = (
     "inference", "replica", "perturbation", "forward", "backward", "frozen", "repeatability",
     "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer", "concurrency",
     "release", "base",
 )  # fmt: skip
 _NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What the caller declares: parameters without a gradient, and stops that are meant."""
+
+    unused: tuple[str, ...]
+    stops: DeclaredStops
 
 
 def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything else is optional
@@ -48,6 +59,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     precision: Precision | None = None,
     trainable: Selection = None,
     unused: Sequence[str] = (),
+    stop_gradients: Sequence[str] = (),
     serve_mode: ServeMode = "inference_mode",
     entry: Callable[..., object] | None = None,
     make_optimizer: MakeOptimizer | None = None,
@@ -72,6 +84,9 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
             default every floating point or complex parameter.
         unused: names, or full-match regexes of names, of parameters that may get no gradient.
+        stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
+            of the line (`file:line: code`). One that is found is a note, one that is not found a
+            warning.
         serve_mode: the mode that inference runs in.
         entry: a function that Cog or a server calls, checked for mode decorators on `async`.
         make_optimizer: builds the optimizer for the parameters that it is given; by default AdamW.
@@ -96,7 +111,8 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         thaws=trainable is None,
     )
     watched = ProbeLoss(loss, probe)
-    return run_setup(_examine, module, probe, watched, options, trainable, unused, entry)
+    allowed = Allowed(tuple(unused), DeclaredStops(stop_gradients))
+    return run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
 
 
 def _examine(  # noqa: PLR0913
@@ -105,7 +121,7 @@ def _examine(  # noqa: PLR0913
     loss: ProbeLoss,
     options: Options,
     trainable: Selection,
-    unused: Sequence[str],
+    allowed: Allowed,
     entry: Callable[..., object] | None,
 ) -> GradientReport:
     began = time.perf_counter()
@@ -114,12 +130,12 @@ def _examine(  # noqa: PLR0913
     names = select(module, trainable)
     norms: dict[str, float] = {}
     if exam.check("tensors", lambda: _audit(exam, module, names)):
-        norms = _run(exam, module, probe, loss, names, options, unused)
+        norms = _run(exam, module, probe, loss, names, options, allowed)
     known = {check.name for check in exam.checks}
     for step in _STEPS:
         if step not in known:
             exam.check(step, lambda: None, needs=("a replica",))
-    findings = tuple(sorted(exam.findings, key=lambda finding: finding.level))
+    findings = tuple(sorted(exam.findings, key=lambda finding: _ORDER.index(finding.level)))
     seconds = time.perf_counter() - began
     return GradientReport(findings, tuple(exam.checks), norms, str(options.precision), seconds)
 
@@ -148,7 +164,7 @@ def _run(  # noqa: PLR0913
     loss: ProbeLoss,
     names: list[str],
     options: Options,
-    unused: Sequence[str],
+    allowed: Allowed,
 ) -> dict[str, float]:
     guard = Guard(module, options.precision.device)
     try:
@@ -160,9 +176,11 @@ def _run(  # noqa: PLR0913
     try:
         autocasts = options.precision.autocasts
         limits = differences.SIXTEEN_BIT if autocasts else differences.FLOAT32
-        allowed = [n for n in names if any(n == u or re.fullmatch(u, n) for u in unused)]
-        flow = GradientFlow(subject, guard, exam, limits, allowed)
+        unused = [n for n in names if any(n == u or re.fullmatch(u, n) for u in allowed.unused)]
+        flow = GradientFlow(subject, guard, exam, limits, unused)
+        flow.declared = allowed.stops
         _take_steps(exam, flow, Operation(subject, guard, exam, limits, flow))
+        allowed.stops.report_absent(exam)
         return flow.gradient_norms
     finally:
         guard.restore(dict(subject.base.named_parameters(remove_duplicate=False)))

@@ -18,7 +18,6 @@ from cog_adapt.runner.gradients.culprits import (
     likeliest,
     misdeclared,
     overwriting,
-    stand_in,
 )
 from cog_adapt.runner.gradients.event import Cuts
 from cog_adapt.runner.gradients.forward_diagnosis import ForwardDiagnosis
@@ -26,6 +25,7 @@ from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.interventions import Interventions
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import raised_at
+from cog_adapt.runner.gradients.stand_ins import StandIns
 from cog_adapt.runner.gradients.subject import Subject
 
 
@@ -63,10 +63,15 @@ class Diagnosis:
 
     def is_cut(self, name: str) -> bool:
         """Return whether a recorded cut explains why a parameter gets no gradient."""
+        return bool(self.cuts(name))
+
+    def cuts(self, name: str) -> list[Place]:
+        """Return the places of the recorded cuts that keep a parameter from its gradient."""
         if self._silent is None:
             recorder, losses = self.forward.record()
             self._silent = frozenset() if losses is None else recorder.cuts_of(losses)
-        return bool(explain({id(self.subject.parameters[name])}, self._silent))
+        culprits = explain({id(self.subject.parameters[name])}, self._silent)
+        return [event.place(self.names) for event in culprits]
 
     def is_stepped(self, name: str) -> bool:
         """Return whether a parameter's gradient ends at a step function or in a saturated one."""
@@ -104,29 +109,21 @@ class Diagnosis:
             return place
         return Interventions(self.subject, self.names).cure(names)
 
-    def wrong(self, names: Collection[str]) -> Place:
-        """Find what makes these gradients differ from the loss's slope."""
-        place = Interventions(self.subject, self.names).cure(names)
+    def wrong(self, names: Collection[str], stand_ins: StandIns | None = None) -> Place:
+        """Find what makes these gradients differ from the loss's slope, stand-ins apart."""
+        place = Interventions(self.subject, self.names, stand_ins).cure(names)
         if place.line:
             return place
-        place = locality.innermost_wrong(self.subject, self.names)
-        return place if place.line else self._suspect(place)
+        apart = {p.module for p in stand_ins.places} if stand_ins else set()
+        place = locality.innermost_wrong(self.subject, self.names, apart)
+        return place if place.line else self._suspect(place, stand_ins)
 
-    def _suspect(self, place: Place) -> Place:
+    def _suspect(self, place: Place, stand_ins: StandIns | None) -> Place:
         """Find the last line of the module at fault that loses a graph or sets a hook."""
         recorder, losses = self.forward.record()
         flowing = flowing_into(frozenset() if losses is None else recorder.cuts_of(losses))
-        return likeliest(recorder, flowing, place, self.names)
-
-    def surrogate(self, *, is_flat: bool) -> Place:
-        """Find the line of a straight-through estimator, a step function with a substitute slope.
-
-        Args:
-            is_flat: small steps do not change the loss, so comparisons count as step functions.
-        """
-        recorder, _ = self.forward.record()
-        event = stand_in(recorder, is_flat=is_flat)
-        return event.place(self.names) if event is not None else NOWHERE
+        apart = stand_ins.constant if stand_ins else ()
+        return likeliest(recorder, flowing, place, self.names, apart)
 
     def backward_raised(self, error: Exception) -> Place:
         """Find the custom backward, or the write to a saved tensor, that made backward raise."""

@@ -11,6 +11,7 @@ from rich.text import Text
 from cog_adapt.runner.gradients.report import Check, Finding, GradientReport
 
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "skipped": "dim"}
+_LEVELS = {"FAIL": "red", "WARN": "yellow", "NOTE": "cyan"}
 _MARKS = {"passed": "ok", "warned": "warn", "failed": "FAIL", "skipped": "skipped"}
 _WIDTH = 24
 _MOST_LAYERS = 32
@@ -47,7 +48,7 @@ def _checks(checks: tuple[Check, ...]) -> Table:
 
 
 def _finding(finding: Finding) -> Text:
-    colour = "red" if finding.level == "FAIL" else "yellow"
+    colour = _LEVELS[finding.level]
     return Text.from_markup(f"[bold {colour}]{finding.level}[/] {escape(str(finding)[5:])}")
 
 

@@ -40,7 +40,8 @@ class Examination:
         new = self.findings[known:]
         status: Status = "passed"
         if new:
-            status = "failed" if any(f.level == "FAIL" for f in new) else "warned"
+            levels = {finding.level for finding in new}
+            status = "failed" if "FAIL" in levels else "warned" if "WARN" in levels else "passed"
         self.checks.append(Check(name, status, time.perf_counter() - began, dict(numbers)))
         return status != "failed"
 
@@ -70,6 +71,17 @@ class Examination:
     ) -> None:
         """Add a finding that is worth knowing but no fault."""
         self.add(Finding(code, "WARN", message, tuple(parameters), module, line))
+
+    def note(
+        self,
+        code: str,
+        message: str,
+        parameters: Collection[str] = (),
+        module: str | None = None,
+        line: str | None = None,
+    ) -> None:
+        """Add a finding that is as the caller declared."""
+        self.add(Finding(code, "NOTE", message, tuple(parameters), module, line))
 
     def has(self, *codes: str) -> bool:
         """Return whether one of these codes was found."""

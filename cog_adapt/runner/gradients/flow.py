@@ -5,6 +5,7 @@ import math
 from torch import Tensor
 
 from cog_adapt.runner.errors import ModeError
+from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
 from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
@@ -16,7 +17,11 @@ from cog_adapt.runner.gradients.subject import Subject
 
 
 class GradientFlow:
-    """Takes the gradients of one training step, and judges the forward behind them."""
+    """Takes the gradients of one training step, and judges the forward behind them.
+
+    Attributes:
+        declared: the caller's own stop-gradients.
+    """
 
     def __init__(
         self, subject: Subject, guard: Guard, exam: Examination, limits: Limits, unused: list[str]
@@ -26,6 +31,7 @@ class GradientFlow:
         self.exam = exam
         self.limits = limits
         self.unused = unused
+        self.declared = DeclaredStops()
         self.diagnosis = Diagnosis(subject, guard)
         self.loss = math.nan
         self.spread = 0.0

@@ -18,6 +18,7 @@ from cog_adapt.runner.gradients.padding import ignoring_padding
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import definition
+from cog_adapt.runner.gradients.stand_ins import StandIns
 from cog_adapt.runner.gradients.subject import Subject
 
 _SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
@@ -27,11 +28,20 @@ _Remove = Callable[[], Callable[[], None]]
 
 
 class Interventions:
-    """Repeats the gradients with one suspect left out at a time."""
+    """Repeats the gradients with one suspect left out at a time.
 
-    def __init__(self, subject: Subject, modules: dict[int, str]) -> None:
+    Args:
+        subject: its gradients are taken.
+        modules: names of the replica's modules, by their ids.
+        stand_ins: stops that are no suspects, and are held while slopes are compared.
+    """
+
+    def __init__(
+        self, subject: Subject, modules: dict[int, str], stand_ins: StandIns | None = None
+    ) -> None:
         self.subject = subject
         self.modules = modules
+        self.stand_ins = stand_ins or StandIns(subject)
 
     def cure(self, names: Collection[str]) -> Place:
         """Return the place of the first suspect without which these gradients are right."""
@@ -59,7 +69,9 @@ class Interventions:
         found = [
             e
             for e in recorder.events
-            if e.name in _SKIPPABLE and e.stack.position and (e.is_cut or e.name == "register_hook")
+            if e.index not in self.stand_ins.constant
+            and e.name in _SKIPPABLE
+            and e.stack.position and (e.is_cut or e.name == "register_hook")
         ]
         lines: dict[object, list[Event]] = {}
         for event in found:
@@ -95,20 +107,21 @@ class Interventions:
         limits = differences.FLOAT32
         if self.subject.options.precision.autocasts:
             limits = differences.SIXTEEN_BIT
-        verdict = differences.compare(
-            self.subject.forward,
-            [t for t, _ in pairs],
-            [g for _, g in pairs],
-            limits.block,
-            limits,
-            loss=loss,
-            bent=True,
-        )
-        if verdict.wrong or verdict.rough:
-            return False
-        replica = self.subject.replica
-        kept = {n: ignoring_padding(replica, n, g) for n, g in found.items()}
-        return not self._partly_zero(kept, loss, limits)
+        with self.stand_ins.held():
+            verdict = differences.compare(
+                self.subject.forward,
+                [t for t, _ in pairs],
+                [g for _, g in pairs],
+                limits.block,
+                limits,
+                loss=loss,
+                bent=True,
+            )
+            if verdict.wrong or verdict.rough:
+                return False
+            replica = self.subject.replica
+            kept = {n: ignoring_padding(replica, n, g) for n, g in found.items()}
+            return not self._partly_zero(kept, loss, limits)
 
     def _partly_zero(
         self, gradients: dict[str, Tensor], loss: float, limits: differences.Limits

@@ -4,7 +4,7 @@ The culprit is the innermost module whose own gradient disagrees with its own ce
 while those of its children agree.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -35,9 +35,19 @@ class _Call:
     kwargs: dict[str, Any]
 
 
-def innermost_wrong(subject: Subject, modules: dict[int, str]) -> Place:
-    """Return the module at fault, and the line of its custom backward if it has one."""
+def innermost_wrong(
+    subject: Subject, modules: dict[int, str], apart: Collection[str | None] = ()
+) -> Place:
+    """Return the module at fault, and the line of its custom backward if it has one.
+
+    Args:
+        subject: its forward is run.
+        modules: names of the replica's modules, by their ids.
+        apart: names of modules that are not suspected.
+    """
     for identity, call in _record_calls(subject).items():  # in order of completion: children first
+        if modules.get(identity) in apart:
+            continue
         disproved = _disproved_alone(subject, call)
         if disproved is not None:
             return Place(modules.get(identity), disproved.custom_backward())

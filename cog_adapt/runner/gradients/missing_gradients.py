@@ -30,16 +30,31 @@ class MissingGradients:
         """
         if not missing:
             return
+        missing = self._not_declared(missing)
         dependent = Shaking.of(self.flow).dependent(missing)
-        if dependent:
-            self._report_cut(dependent)
         silent = [name for name in missing if name not in dependent]
         hidden = [name for name in silent if self.diagnosis.is_cut(name)]
-        if hidden:
-            self._report_cut(hidden)
+        if dependent or hidden:
+            self._report_cut([name for name in missing if name in {*dependent, *hidden}])
         unused = [name for name in silent if name not in hidden]
         if unused and not leaked:
             self._report_unused(unused)
+
+    def _not_declared(self, missing: list[str]) -> list[str]:
+        """Note what declared stops keep from its gradient; return the other names."""
+        declared = self.flow.declared
+        if not declared.patterns:
+            return missing
+        by_name = declared.names(missing)
+        groups = {Place(): by_name} if by_name else {}
+        for name in (name for name in missing if name not in by_name):
+            places = self.diagnosis.cuts(name)
+            if places and all([declared.admits(place) for place in places]):
+                groups.setdefault(places[0], []).append(name)
+        for place, names in groups.items():
+            declared.note(self.exam, names, place)
+        noted = {name for names in groups.values() for name in names}
+        return [name for name in missing if name not in noted]
 
     def _report_cut(self, names: list[str]) -> None:
         code, what = self._kind_of_cut(names)

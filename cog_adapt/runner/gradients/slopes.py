@@ -1,6 +1,5 @@
 """Step 10: checks by central differences that the gradients are the slopes of the loss."""
 
-import re
 import time
 from collections.abc import Collection
 from dataclasses import replace
@@ -14,14 +13,13 @@ from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.report import some
 from cog_adapt.runner.gradients.selection import group_by_block
+from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
 _MOST_BLOCKS = 16
 _SECONDS = 0.3  # the longest that testing each parameter on its own may take
-_FLAT = 0.01
 _POINTS = 2
 _FAR = 0.5  # of the weights' spread
 _ROUNDING = 1e-6  # of numbers around 1, in float32
-_LIBRARYS_STOP = r"(site|dist)-packages.*\bdetach\b"
 
 
 class GradientSlopes:
@@ -67,16 +65,17 @@ class GradientSlopes:
                 self.verdicts[block] = self._compare(named, self.limits.block, bent=True)
         wrong = self._confirmed([b for b, verdict in self.verdicts.items() if verdict.wrong])
         rough = [block for block, verdict in self.verdicts.items() if verdict.rough]
-        if wrong:
-            self._report_wrong(wrong)
-        elif rough and len(rough) == len(self.verdicts) and self._is_noise():
+        if wrong or rough:
+            report = WrongGradients(self.flow, self.groups, self.verdicts).report
+            wrong, rough = report(wrong, rough, self._compare_block)
+        if rough and not wrong and len(rough) == len(self.verdicts) and self._is_noise():
             self.exam.fail(
                 "flat",
                 f"the loss is {self.flow.loss:.1e} wherever the parameters are, which is rounding "
                 "noise, and so is its gradient: nothing can be trained. Compare the output with "
                 "something other than itself.",
             )
-        elif rough:
+        elif rough and not wrong:
             self.exam.warn(
                 "rough",
                 f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
@@ -103,10 +102,13 @@ class GradientSlopes:
         return wrong
 
     def _is_wrong(self, block: str, loss: float) -> bool:
+        return self._compare_block(block, loss).wrong
+
+    def _compare_block(self, block: str, loss: float | None = None) -> Verdict:
         named = self._with_gradient(self.groups.get(block, self.subject.names))
         is_whole = block == "(all)"
         limit = self.limits.whole if is_whole else self.limits.block
-        return self._compare(named, limit, bent=not is_whole, loss=loss).wrong
+        return self._compare(named, limit, bent=not is_whole, loss=loss)
 
     def _grouped(self) -> dict[str, list[str]]:
         names = self.subject.names
@@ -114,44 +116,6 @@ class GradientSlopes:
         if self.limits is differences.FLOAT32 and seconds < _SECONDS:
             return {name: [name] for name in names}
         return _merged(group_by_block(self.subject.replica, names))
-
-    def _report_wrong(self, wrong: list[str]) -> None:
-        blocks = [b for b in wrong if b != "(all)"] or wrong
-        worst = max(blocks, key=lambda b: self.verdicts[b].error)
-        right = [b for b in self.verdicts if b not in wrong and b != "(all)"]
-        names = [n for b in blocks for n in self.groups.get(b, [])] or self.subject.names
-        ratio = self.verdicts[worst].ratio
-        place = self.diagnosis.surrogate(is_flat=abs(ratio) < _FLAT)
-        if place.line:
-            self.exam.warn(
-                "surrogate",
-                f"the gradient of {some(blocks)} is not the loss's slope but a stand-in for that "
-                "of a step function (straight-through); it cannot be checked.",
-                names,
-                place.module,
-                place.line,
-            )
-            return
-        place = self.diagnosis.wrong(names)
-        if re.search(_LIBRARYS_STOP, place.line or ""):
-            self.exam.warn(
-                "stop-gradient",
-                f"a library leaves a part of the gradient of {some(blocks)} out on purpose: the "
-                f"loss changes {ratio:.3g} times as much as it says.",
-                names,
-                place.module,
-                place.line,
-            )
-            return
-        self.exam.fail(
-            "gradient-wrong",
-            f"the loss changes {ratio:.3g} times as much as the gradient "
-            f"of {worst} says (allowed: 1 +- {self.limits.block:g}); wrong: {some(blocks)}; "
-            f"right: {some(right) or 'none'}. Correct the backward that is named, or the cut.",
-            names,
-            place.module,
-            place.line,
-        )
 
     def _with_gradient(self, names: Collection[str]) -> dict[str, nn.Parameter]:
         own = self.subject.parameters

@@ -150,3 +150,66 @@ def uncertain(output):
 @fault("unregistered", loss=uncertain)
 def weight_outside_the_module():
     return tower()
+
+
+class Halved(torch.autograd.Function):
+    """The identity with half the gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 0.5
+
+
+class Halving(nn.Module):
+    def forward(self, x):
+        return Halved.apply(x)
+
+
+class StraightThrough(nn.Module):
+    def forward(self, h):
+        return h + (h.round() - h).detach()
+
+
+@fault("gradient-wrong", "1 (Halving)", "def backward")
+def wrong_behind_a_straight_through_estimator():
+    return nn.Sequential(
+        nn.Linear(6, 6), Halving(), nn.Linear(6, 6), StraightThrough(), nn.Linear(6, 2)
+    )
+
+
+class Quantiser(nn.Module):
+    """A codebook as in VQ-VAE, with its two losses."""
+
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.Embedding(5, 6)
+
+    def forward(self, h):
+        codes = self.codes(torch.cdist(h, self.codes.weight).argmin(1))
+        nearing = (codes - h.detach()).square().mean(1) + (codes.detach() - h).square().mean(1)
+        return h + (codes - h).detach(), nearing
+
+
+class AutoEncoder(nn.Module):
+    def __init__(self, part=None):
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.quantiser = Quantiser()
+        self.part = part or nn.Identity()
+
+    def forward(self, x):
+        h, nearing = self.quantiser(self.encoder(x))
+        return squares(self.part(self.decoder(h))) + nearing
+
+
+def itself(output):
+    return output
+
+
+@fault("gradient-wrong", "part (Halving)", "def backward", loss=itself)
+def wrong_behind_a_codebook():
+    return AutoEncoder(Halving())

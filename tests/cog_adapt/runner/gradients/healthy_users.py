@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from tests.cog_adapt.runner.gradients.cases import HealthyModels
+from tests.cog_adapt.runner.gradients.faults_users import AutoEncoder, itself
 
 HEALTHY = HealthyModels()
 healthy = HEALTHY.model
@@ -37,3 +38,41 @@ class Penalised(nn.Module):
             x = x.clone().requires_grad_()
             (slope,) = torch.autograd.grad(self.net(x).sum(), x, create_graph=True)
         return self.net(x) + slope
+
+
+healthy(loss=itself)(AutoEncoder)
+
+
+class Spikes(torch.autograd.Function):
+    """A spike with the usual surrogate of its slope."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return (x > 0).float()
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g / (1 + 5 * x.abs()) ** 2
+
+
+class Spiking(nn.Module):
+    def forward(self, x):
+        return Spikes.apply(x)
+
+
+@healthy()
+def spiking_network():
+    return nn.Sequential(nn.Linear(6, 6), Spiking(), nn.Linear(6, 2))
+
+
+class SoftSpiking(nn.Module):
+    def forward(self, x):
+        soft = torch.sigmoid(5 * x)
+        return (x > 0).float() + soft - soft.detach()
+
+
+@healthy()
+def spiking_network_without_a_function():
+    return nn.Sequential(nn.Linear(6, 6), SoftSpiking(), nn.Linear(6, 2))

@@ -144,13 +144,6 @@ def test_a_straight_through_estimator_is_a_warning() -> None:
     assert ".detach()" in present(finding.line)
 
 
-def test_a_librarys_own_stop_is_a_warning(monkeypatch) -> None:
-    monkeypatch.setattr(module_under_test, "_LIBRARYS_STOP", r"test_slopes.*\bdetach\b")
-    slopes, _ = judged(tower(cut))
-    finding = only(slopes.flow)
-    assert (finding.code, finding.level) == ("stop-gradient", "WARN")
-
-
 def test_parameters_without_a_gradient_are_left_out() -> None:
     module = tower()
     module.spare = nn.Linear(3, 3)
