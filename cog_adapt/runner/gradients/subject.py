@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.checkpointing import recompute_blocks
 from cog_adapt.runner.config import Precision, ServeMode
 from cog_adapt.runner.gradient_step import GradientStep, MakeOptimizer
+from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.noise import add_noise, real, spread
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.modes import casting, run_adaptation, run_inference
@@ -29,6 +30,7 @@ from cog_adapt.runner.replicas import (
 )
 
 _PERTURBATION = 0.02
+_FAR = 1.0  # of the weights' spread
 _MOST_SCALINGS = 30
 
 
@@ -183,6 +185,20 @@ class Subject:
                 self.parameters[name].detach().copy_(values)
                 self.parameters[name].grad = gradient
 
+    def reached_elsewhere(self, number: int) -> set[str]:
+        """Return the parameters in the graph of a forward of another seed, far from here."""
+        reached: dict[int, Tensor] = {}
+        kept, self.seed = self.seed, derive_seed(self.options.seed, "elsewhere", number)
+        self.loss.observer = lambda losses: reached.update(reached_leaves(losses))
+        try:
+            with self.moved(self.names, _FAR, number):
+                self.forward()
+        except Exception:  # noqa: BLE001 - the code under test may raise anything
+            reached.clear()
+        finally:
+            self.seed, self.loss.observer = kept, None
+        return {name for name, parameter in self.parameters.items() if id(parameter) in reached}
+
     def perturb(self, names: Iterable[str], fraction: float = _PERTURBATION, salt: int = 0) -> None:
         """Move parameters by a fraction of their spread, with noise that is always the same."""
         own = self.parameters
@@ -193,11 +209,11 @@ class Subject:
             )
 
     @contextmanager
-    def moved(self, names: Iterable[str], fraction: float) -> Iterator[None]:
+    def moved(self, names: Iterable[str], fraction: float, salt: int = 0) -> Iterator[None]:
         """Move these parameters, for a while, by a fraction of their spread."""
         kept = {name: self.parameters[name].detach().clone() for name in names}
         try:
-            self.perturb(kept, fraction)
+            self.perturb(kept, fraction, salt)
             yield
         finally:
             for name, values in kept.items():

@@ -76,3 +76,35 @@ class SoftSpiking(nn.Module):
 @healthy()
 def spiking_network_without_a_function():
     return nn.Sequential(nn.Linear(6, 6), SoftSpiking(), nn.Linear(6, 2))
+
+
+@healthy()
+class Experts(nn.Module):
+    """Each example goes to one of eight experts, of which three examples reach few."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(6, 8)
+        self.experts = nn.ModuleList(nn.Linear(6, 6) for _ in range(8))
+        self.head = nn.Linear(6, 2)
+
+    def forward(self, x):
+        chances, chosen = self.gate(x).softmax(1).max(1)
+        rows = [self.experts[int(k)](row) for k, row in zip(chosen, x, strict=True)]
+        return self.head(torch.stack(rows) * chances[:, None])
+
+
+@healthy()
+class LayersLeftOut(nn.Module):
+    """Stochastic depth."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(6))
+        self.head = nn.Linear(6, 2)
+
+    def forward(self, x):
+        for layer in self.layers:
+            if not self.training or torch.rand(()) > 0.4:
+                x = x + torch.tanh(layer(x))
+        return self.head(x)

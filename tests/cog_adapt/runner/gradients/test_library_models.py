@@ -121,3 +121,24 @@ def test_a_healthy_library_model_passes_without_a_warning(name: str) -> None:
     report = check_gradients(make(), probe, loss)
     assert report.passed, report
     assert report.findings == ()
+
+
+def test_what_a_librarys_model_does_not_use_is_a_warning() -> None:
+    module = transformers.BertModel(transformers.BertConfig(**TEXT))
+    report = check_gradients(module, WORDS, last)
+    assert [(f.level, f.code) for f in report.findings] == [("WARN", "unused")]
+    assert report.findings[0].parameters == ("pooler.dense.weight", "pooler.dense.bias")
+
+
+def test_a_librarys_model_that_the_user_forgot_fails() -> None:
+    class Forgetful(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = vit()
+            self.head = torch.nn.Linear(4, 2)
+
+        def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+            return self.head(pixel_values.flatten(1)[:, :4])
+
+    report = check_gradients(Forgetful(), PIXELS, squares)
+    assert [(f.level, f.code) for f in report.findings] == [("FAIL", "unused")]
