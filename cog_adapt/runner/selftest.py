@@ -114,7 +114,7 @@ def _check(
         serve_mode=model.serve_mode,
         make_optimizer=adamw(start.recipe, rate),
         learning_rate=rate,
-        unused=(model.task.unused,),
+        unused=() if model.task.unused == Task.unused else (model.task.unused,),
         stop_gradients=model.task.stop_gradients,
         entry=entry,
     )

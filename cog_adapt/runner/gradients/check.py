@@ -11,9 +11,15 @@ import torch
 from torch import nn
 
 from cog_adapt.runner.config import Precision, ServeMode
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.arguments import (
+    check_loss,
+    check_module,
+    check_options,
+    chosen_precision,
+    warn_of_misspelt,
+)
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.audit import audit_module
 from cog_adapt.runner.gradients.declared import DeclaredStops
@@ -33,7 +39,6 @@ from cog_adapt.runner.gradients.update import Update
 from cog_adapt.runner.gradients.zero_entries import ZeroEntries
 from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
-_SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 _ORDER = ("FAIL", "WARN", "NOTE")
 _STEPS = (
     "inference", "replica", "perturbation", "forward", "backward", "frozen", "repeatability",
@@ -56,7 +61,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     probe: Any,  # noqa: ANN401 - any pytree
     loss: Callable[..., Any],
     *,
-    precision: Precision | None = None,
+    precision: Precision | str | None = None,
     trainable: Selection = None,
     unused: Sequence[str] = (),
     stop_gradients: Sequence[str] = (),
@@ -79,10 +84,10 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
             arguments) or any pytree.
         loss: `(module, probe) -> losses`, or `(output) -> losses`, where `output` is what the
             module returns for the probe. Losses are a scalar or one for each example.
-        precision: where and in what dtype forwards run; by default float32 on the module's
-            device, or the dtype of its weights if that is a 16-bit one.
+        precision: where and in what dtype forwards run: a Precision, or fp32, bf16 or fp16 on the
+            module's device; by default float32, or the dtype of its weights if it has 16 bits.
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
-            default every floating point or complex parameter.
+            default every floating point or complex parameter, also one that the module freezes.
         unused: names, or full-match regexes of names, of parameters that may get no gradient.
         stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
             of the line (`file:line: code`). One that is found is a note, one that is not found a
@@ -98,12 +103,13 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         The report. A failed test does not raise: call `raise_if_failed` on the report.
 
     Raises:
-        ConfigError: `module` is not a `torch.nn.Module`.
+        ConfigError: an argument is not what it is taken for.
     """
-    if not isinstance(module, nn.Module):
-        raise ConfigError(f"module is a {type(module).__name__}. Pass a torch.nn.Module.")
+    check_module(module)
+    check_loss(loss)
+    check_options(trainable, unused, stop_gradients, serve_mode, entry, make_optimizer)
     options = Options(
-        precision or _precision_of(module),
+        chosen_precision(precision, module),
         serve_mode,
         make_optimizer or _adamw(learning_rate),
         checkpointing,
@@ -129,7 +135,7 @@ def _examine(  # noqa: PLR0913
     exam.check("modes", lambda: _check_modes(exam, entry))
     names = select(module, trainable)
     norms: dict[str, float] = {}
-    if exam.check("tensors", lambda: _audit(exam, module, names)):
+    if exam.check("tensors", lambda: _audit(exam, module, names, allowed.unused)):
         norms = _run(exam, module, probe, loss, names, options, allowed)
     known = {check.name for check in exam.checks}
     for step in _STEPS:
@@ -151,9 +157,12 @@ def _check_modes(exam: Examination, entry: Callable[..., object] | None) -> Numb
     return {}
 
 
-def _audit(exam: Examination, module: nn.Module, names: list[str]) -> Numbers:
+def _audit(
+    exam: Examination, module: nn.Module, names: list[str], unused: Sequence[str]
+) -> Numbers:
     for finding in audit_module(module, names):
         exam.add(finding)
+    warn_of_misspelt(exam, unused, [name for name, _ in module.named_parameters()])
     return {"trained tensors": len(names)}
 
 
@@ -230,13 +239,6 @@ def _can_be_copied(value: object) -> bool:
     except Exception:  # noqa: BLE001 - copying runs the module's code
         return False
     return True
-
-
-def _precision_of(module: nn.Module) -> Precision:
-    parameters = list(module.parameters())
-    device = parameters[0].device if parameters else torch.device("cpu")
-    coarse = [p.dtype for p in parameters if p.dtype in _SIXTEEN_BIT]
-    return Precision(device, coarse[0] if coarse else torch.float32)
 
 
 def _adamw(learning_rate: float) -> MakeOptimizer:

@@ -22,7 +22,9 @@ class FrozenParameters:
         trains = self.flow.guard.requires_grad
         frozen = [n for n in names if not trains[n]] if self.subject.options.thaws else []
         free = [name for name in names if name not in frozen]
-        few = in_minority(self.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
+        few = (
+            in_minority(self.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
+        )
         told = [name for name in frozen if name not in few]  # a library's own: positions, say
         if told:
             self.exam.warn(

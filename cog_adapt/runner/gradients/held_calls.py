@@ -48,7 +48,7 @@ class HeldCalls(TorchFunctionMode):
 
     def __enter__(self) -> Any:  # noqa: ANN401 - PyTorch's protocol
         self.count = self.applied = 0
-        return super().__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __torch_function__(
         self,
@@ -80,7 +80,7 @@ class HeldCalls(TorchFunctionMode):
     def replacing(self) -> Iterator[None]:
         """Replace the step functions' `apply`, for a while."""
         for function in self.functions:
-            function.apply = staticmethod(self._applying(function.apply))  # type: ignore[method-assign, assignment]
+            function.apply = staticmethod(self._applying(function.apply))  # type: ignore[method-assign]
         try:
             yield
         finally:
@@ -123,12 +123,11 @@ def _slope_of(
     """Return the argument, the result and the gradient of a function of one tensor's entries."""
     if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
         return None
-    with torch.enable_grad():
-        origin = args[0].detach().clone().requires_grad_()
-        result = func(origin, *args[1:], **kwargs)
-        if not isinstance(result, Tensor) or result.shape != origin.shape:
-            return None
-        (slope,) = torch.autograd.grad(result.sum(), origin, allow_unused=True)
+    origin = args[0].detach().clone().requires_grad_()
+    result = func(origin, *args[1:], **kwargs)
+    if not isinstance(result, Tensor) or result.shape != origin.shape or not result.requires_grad:
+        return None
+    (slope,) = torch.autograd.grad(result.sum(), origin, allow_unused=True)
     return None if slope is None else (origin.detach(), result.detach(), slope)
 
 
@@ -136,10 +135,9 @@ def is_step(apply: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     """Return whether small changes of the first argument leave most of the results as they are."""
     if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
         return False
-    with torch.no_grad():
-        origin = args[0].detach()
-        before = apply(origin, *args[1:])
-        after = apply(origin * (1 + _NEAR) + _NEAR * 1e-2, *args[1:])
+    origin = args[0].detach()
+    before = apply(origin, *args[1:])
+    after = apply(origin * (1 + _NEAR) + _NEAR * 1e-2, *args[1:])
     if not isinstance(before, Tensor) or before.numel() == 0:
         return False
     return float((before == after).float().mean()) >= _MOSTLY

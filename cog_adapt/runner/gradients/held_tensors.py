@@ -23,7 +23,7 @@ def unregistered(module: nn.Module) -> dict[int, str]:
     found: dict[int, str] = {}
     for path, value in _attributes(module):
         inner = value.named_parameters() if isinstance(value, nn.Module) else ()
-        named = [(f"{path}.{name}", p) for name, p in inner]
+        named: list[tuple[str, Tensor]] = [(f"{path}.{name}", p) for name, p in inner]
         if isinstance(value, Tensor) and value.is_leaf and value.requires_grad:
             named.append((path, value))
         found.update((id(p), name) for name, p in named if id(p) not in known)

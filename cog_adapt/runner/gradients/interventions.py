@@ -71,7 +71,8 @@ class Interventions:
             for e in recorder.events
             if e.index not in self.stand_ins.constant
             and e.name in _SKIPPABLE
-            and e.stack.position and (e.is_cut or e.name == "register_hook")
+            and e.stack.position
+            and (e.is_cut or e.name == "register_hook")
         ]
         lines: dict[object, list[Event]] = {}
         for event in found:

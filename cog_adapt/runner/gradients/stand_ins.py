@@ -78,7 +78,7 @@ def find_stand_ins(subject: Subject, names: dict[int, str], declared: DeclaredSt
         names: names of the replica's modules, by their ids.
         declared: the caller's own.
     """
-    recorder, kept = Recorder(), []
+    recorder, kept = Recorder(), list[Tensor]()
     subject.loss.recorder, subject.loss.observer = recorder, kept.append
     try:
         subject.forward()

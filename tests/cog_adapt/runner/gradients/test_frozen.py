@@ -1,4 +1,4 @@
-"""Parameters that the caller's module freezes are named, and others must get gradients with them."""
+"""Parameters that a module freezes are named, and others must get gradients beside them."""
 
 import pytest
 import torch
