@@ -39,7 +39,7 @@ from cog_adapt.runner.modes import run_inference, run_setup
 from cog_adapt.runner.replicas import freeze, make_template
 from cog_adapt.runner.report import AdaptationReport, Step
 from cog_adapt.runner.start import Start
-from cog_adapt.runner.task import Task, on_device
+from cog_adapt.runner.task import Task, load_module, on_device
 from cog_adapt.runner.training_state import TrainingState
 
 _DEVICE_SHARE = 8  # an eighth of the device's memory holds adapters that are ready
@@ -227,7 +227,7 @@ def _served(template: nn.Module, precision: Precision, settings: RunnerSettings)
 def _load(task: Task, settings: RunnerSettings) -> tuple[nn.Module, Precision, list[str]]:
     """Load the base; return it with its precision, and the tensors that had to be copied."""
     precision = choose_precision(settings)
-    base = run_setup(task.load)
+    base = run_setup(load_module, task)
     healed = heal(base)
     if healed:
         logger.warning("tensors born in inference mode were copied: %s", healed)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.errors import InputError, SetupError
 from cog_adapt.runner.examples import Example, usual_example
 from cog_adapt.runner.row import brief
 
@@ -162,3 +162,14 @@ def _numbers(targets: Sequence[Any]) -> Tensor:
 def on_device(batch: Batch, device: torch.device) -> Batch:
     """Move the batch's tensors to `device`."""
     return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+
+
+def load_module(task: Task) -> nn.Module:
+    """Load a task's module; refuse what is none."""
+    module: object = task.load()
+    if not isinstance(module, nn.Module):
+        raise SetupError(
+            f"{type(task).__name__}.load returned a {type(module).__name__}. Return the module; "
+            "give it a state dict with load_state_dict."
+        )
+    return module
