@@ -1,6 +1,5 @@
 """`check_gradients`: runs the whole self-test of one module, step by step."""
 
-import copy
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,13 +20,14 @@ from cog_adapt.runner.gradients.arguments import (
     warn_of_misspelt,
 )
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
-from cog_adapt.runner.gradients.audit import audit_module
+from cog_adapt.runner.gradients.audit import audit_module, find_uncopied
 from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.entry import audit_entry
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.frozen import FrozenParameters
 from cog_adapt.runner.gradients.guard import Guard
+from cog_adapt.runner.gradients.magnitudes import judge_magnitudes
 from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.gradients.report import GradientReport
@@ -41,9 +41,9 @@ from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
 _ORDER = ("FAIL", "WARN", "NOTE")
 _STEPS = (
-    "inference", "replica", "perturbation", "forward", "backward", "frozen", "repeatability",
-    "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer", "concurrency",
-    "release", "base",
+    "inference", "replica", "perturbation", "forward", "backward", "magnitudes", "frozen",
+    "repeatability", "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer",
+    "concurrency", "release", "base",
 )  # fmt: skip
 _NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
 
@@ -202,6 +202,7 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("perturbation", operation.perturb)
     exam.check("forward", flow.run_forward)
     exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss",))
+    exam.check("magnitudes", lambda: judge_magnitudes(flow), needs=("gradients",))
     exam.check("frozen", FrozenParameters(flow).judge, needs=("gradients",))
     exam.check("repeatability", slopes.judge_repeatability, needs=("gradients",))
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
@@ -219,26 +220,8 @@ def _report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> 
         "replica",
         f"no private replica can be made: {describe(error)}"
         + (_NORM_ADVICE if "weight_norm" in str(error) else ""),
-        module=_uncopied(module),
+        module=find_uncopied(module),
     )
-
-
-def _uncopied(module: nn.Module) -> str | None:
-    """Return the innermost module whose own attributes cannot be copied."""
-    for name, part in reversed(list(module.named_modules())):
-        own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
-        attribute = next((k for k, value in own.items() if not _can_be_copied(value)), None)
-        if attribute is not None:
-            return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
-    return None
-
-
-def _can_be_copied(value: object) -> bool:
-    try:
-        copy.deepcopy(value)
-    except Exception:  # noqa: BLE001 - copying runs the module's code
-        return False
-    return True
 
 
 def _adamw(learning_rate: float) -> MakeOptimizer:

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from cog_adapt.runner.gradients.magnitudes import by_layer
 from cog_adapt.runner.gradients.report import Check, Finding, GradientReport
 
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "skipped": "dim"}
@@ -27,15 +28,6 @@ def render(report: GradientReport) -> RenderableType:
     if report.gradient_norms:
         parts.append(_norms(by_layer(report.gradient_norms)))
     return Group(*parts)
-
-
-def by_layer(norms: Mapping[str, float]) -> dict[str, float]:
-    """Return the norm of each layer's gradient, over all of its parameters."""
-    squares: dict[str, float] = {}
-    for name, norm in norms.items():
-        layer = name.rpartition(".")[0] or "(root)"
-        squares[layer] = squares.get(layer, 0.0) + norm * norm
-    return {layer: math.sqrt(square) for layer, square in squares.items()}
 
 
 def _checks(checks: tuple[Check, ...]) -> Table:

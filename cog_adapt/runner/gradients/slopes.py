@@ -11,7 +11,7 @@ from cog_adapt.runner.gradients.differences import Verdict
 from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.noise import real
-from cog_adapt.runner.gradients.report import some
+from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.selection import group_by_block
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
@@ -81,7 +81,29 @@ class GradientSlopes:
                 f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
                 "prove nothing there (rounding, a straight-through estimator, sampling?).",
             )
-        return {"worst error": max((v.error for v in self.verdicts.values()), default=0.0)}
+        unseen = self._unverified() if not self.exam.has("gradient-wrong", "flat") else []
+        if unseen:
+            self.exam.note(
+                "unverified",
+                f"{count(unseen)} not verified: their effect on this probe's loss is below its "
+                f"rounding noise: {some(unseen)}. The gradient exists; its value was not proved.",
+                unseen,
+            )
+        errors = [verdict.error for verdict in self.verdicts.values()]
+        return {"worst error": max(errors, default=0.0), "unverified": len(unseen)}
+
+    def _unverified(self) -> list[str]:
+        """Return the parameters whose own share of the predicted change is below the noise."""
+        found = []
+        for block, verdict in self.verdicts.items():
+            if block == "(all)" or verdict.rough or verdict.wrong:
+                continue
+            named = self._with_gradient(self.groups.get(block, ()))
+            gradients = {n: p.grad for n, p in named.items() if p.grad is not None}
+            shares = {n: differences.share(real(g.to_dense())) for n, g in gradients.items()}
+            least = 2 * verdict.noise * sum(shares.values())
+            found += [n for n, own in shares.items() if own * verdict.predicted < least]
+        return found
 
     def _is_noise(self) -> bool:
         """Return whether the loss stays at rounding noise even when all parameters move far."""

@@ -120,13 +120,14 @@ def test_a_healthy_library_model_passes_without_a_warning(name: str) -> None:
     make, probe, loss = MODELS[name]
     report = check_gradients(make(), probe, loss)
     assert report.passed, report
-    assert report.findings == ()
+    assert {finding.level for finding in report.findings} <= {"NOTE"}, report
 
 
 def test_what_a_librarys_model_does_not_use_is_a_warning() -> None:
     module = transformers.BertModel(transformers.BertConfig(**TEXT))
     report = check_gradients(module, WORDS, last)
-    assert [(f.level, f.code) for f in report.findings] == [("WARN", "unused")]
+    assert [f.code for f in report.findings if f.level == "WARN"] == ["unused"]
+    assert report.passed
     assert report.findings[0].parameters == ("pooler.dense.weight", "pooler.dense.bias")
 
 
