@@ -11,7 +11,7 @@ from cog_adapt.runner.gradients.selection import group_by_block
 
 _LARGEST = 1e3
 _SMALLEST = 1e-8
-_RATIO = 1e4  # between neighbouring blocks
+_RATIO = 1e3  # between neighbouring blocks of one list
 
 
 def by_layer(norms: Mapping[str, float]) -> dict[str, float]:
@@ -50,12 +50,13 @@ def judge_magnitudes(flow: GradientFlow) -> Numbers:
 
 
 def _judge_leaps(flow: GradientFlow) -> None:
+    """Warn of neighbours in the longest list of blocks whose norms are far apart."""
     groups = group_by_block(flow.subject.replica, list(flow.gradient_norms))
-    blocks = {b: math.hypot(*(flow.gradient_norms[n] for n in own)) for b, own in groups.items()}
+    numbered = {block: own for block, own in groups.items() if block.rpartition(".")[2].isdigit()}
+    blocks = {b: math.hypot(*(flow.gradient_norms[n] for n in own)) for b, own in numbered.items()}
     blocks = {block: norm for block, norm in blocks.items() if 0 < norm < math.inf}
     for (one, first), (other, second) in pairwise(blocks.items()):
-        ratio = max(first, second) / min(first, second)
-        if ratio > _RATIO:
+        if max(first, second) > _RATIO * min(first, second):
             flow.exam.warn(
                 "vanishing",
                 f"the gradient norm of {one} is {first:.1e}, that of its neighbour {other} "

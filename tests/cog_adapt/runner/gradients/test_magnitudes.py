@@ -30,14 +30,20 @@ def test_usual_gradients_are_no_warning() -> None:
     assert found(flow) == []
 
 
-@pytest.mark.parametrize(
-    ("norm", "code"), [(1e-9, "vanishing"), (2e3, "exploding"), (1e-6, "vanishing")]
-)
+@pytest.mark.parametrize(("norm", "code"), [(1e-9, "vanishing"), (2e3, "exploding")])
 def test_a_layer_far_off_is_named(norm: float, code: str) -> None:
     flow = flow_with({"first.weight": norm, "first.bias": norm})
     judge_magnitudes(flow)
     finding = only(flow)
     assert (finding.level, finding.code, finding.module) == ("WARN", code, "first")
+
+
+def test_a_leap_between_neighbouring_blocks_names_the_smaller() -> None:
+    small = {f"blocks.0.linear.{leaf}": 1e-6 for leaf in ("weight", "bias")}
+    flow = flow_with(small)
+    judge_magnitudes(flow)
+    finding = only(flow)
+    assert (finding.level, finding.code, finding.module) == ("WARN", "vanishing", "blocks.0")
 
 
 def test_a_deep_stack_of_sigmoids_vanishes() -> None:
