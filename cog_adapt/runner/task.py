@@ -31,8 +31,8 @@ class Task(ABC):
         head: full-match regex of the parameters that every method trains besides its own.
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
             self-test asks no gradient of them.
-        stop_gradients: regexes of parameters that a deliberate `detach` in the model keeps from
-            their gradient; the self-test asks none of them.
+        stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
+            of the line that stops the gradient; the self-test excuses these alone.
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
         max_scores: inputs times labels of one request: an answer holds a number for each.

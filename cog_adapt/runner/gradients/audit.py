@@ -55,7 +55,7 @@ def _advice(module: nn.Module) -> str:
 def _audit_kinds(module: nn.Module) -> Iterator[Finding]:
     for name, part in module.named_modules():
         where = f"{name or '(root)'} ({type(part).__name__})"
-        if isinstance(part, torch.jit.ScriptModule):
+        if isinstance(part, torch.jit.ScriptModule) and any(True for _ in part.parameters()):
             yield Finding(
                 "scripted",
                 "FAIL",

@@ -111,6 +111,9 @@ class Diagnosis:
 
     def wrong(self, names: Collection[str], stand_ins: StandIns | None = None) -> Place:
         """Find what makes these gradients differ from the loss's slope, stand-ins apart."""
+        place = earlier_backward(self.forward.record()[0], self.names)
+        if place.line:
+            return place
         place = Interventions(self.subject, self.names, stand_ins).cure(names)
         if place.line:
             return place

@@ -48,8 +48,11 @@ class Event:
         if not self.grad_enabled and (self.is_cut or self.in_inference_mode):
             position = self.stack.checkpoint() or self.stack.grad_off() or position
         if self.name == "rewrap" and position:
-            position = above(position, r"Parameter\(|from_numpy|Tensor\(|dlpack|frombuffer")
-        module = next((names[owner] for owner in self.stack.owners if owner in names), None)
+            position = above(
+                position, r"Parameter\(|Variable\(|from_numpy|Tensor\(|dlpack|frombuffer"
+            )
+        owners = self.stack.owners_at_position if self.name == "rewrap" else self.stack.owners
+        module = next((names[owner] for owner in owners if owner in names), None)
         return Place(module, text_of(position) if position else None)
 
 

@@ -87,7 +87,9 @@ class Interventions:
             yield from _removable(part._backward_pre_hooks, module)
         for name, parameter in self.subject.parameters.items():
             part = self.subject.replica.get_submodule(name.rpartition(".")[0])
-            yield from _removable(parameter._backward_hooks or {}, self.modules.get(id(part)))
+            for table in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+                hooks = getattr(parameter, table, None) or {}
+                yield from _removable(hooks, self.modules.get(id(part)))
 
     def _is_cured_without(self, remove: _Remove, names: Collection[str]) -> bool:
         put_back = remove()

@@ -86,6 +86,14 @@ class Stack:
         """The innermost position in the caller's code."""
         return next(iter(self.callers), None)
 
+    @property
+    def owners_at_position(self) -> list[int]:
+        """The modules whose frames are at or around the innermost position of the caller's."""
+        files = [is_callers(code.co_filename) for code, _ in self.frames]
+        first = files.index(True) if True in files else 0
+        pairs = zip(self.owners, self.depths, strict=True)
+        return [owner for owner, depth in pairs if depth > first]
+
     def entry_from(self, modules: Collection[int]) -> Position | None:
         """Return the caller's line at which control left the innermost of these modules."""
         first = 0

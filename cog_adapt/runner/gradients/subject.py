@@ -32,6 +32,7 @@ from cog_adapt.runner.replicas import (
 _PERTURBATION = 0.02
 _FAR = 1.0  # of the weights' spread
 _MOST_SCALINGS = 30
+_AFTERWARDS = "_post_accumulate_grad_hooks"
 
 
 @dataclass(frozen=True)
@@ -235,3 +236,5 @@ def _carry_hooks(module: nn.Module, replica: nn.Module, names: Iterable[str]) ->
     for name in names:
         for hook in (theirs[name]._backward_hooks or {}).values():
             own[name].register_hook(hook)  # type: ignore[no-untyped-call]
+        for hook in (getattr(theirs[name], _AFTERWARDS, None) or {}).values():
+            own[name].register_post_accumulate_grad_hook(hook)

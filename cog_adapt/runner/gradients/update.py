@@ -39,7 +39,8 @@ class Update:
         try:
             result = subject.step(subject.probe, subject.seed)
         except RuntimeError as error:
-            self._report_second_backward(error)
+            report = self._report_sparse if "sparse grad" in str(error) else None
+            (report or self._report_second_backward)(error)
             return {}
         exam.grounds.add("stepped")
         own = subject.parameters
@@ -64,6 +65,18 @@ class Update:
         if descent > 0:
             exam.warn("ascent", f"the step raises the loss by about {descent:.3g}.")
         return {"loss before": result.loss, "loss after": following, "predicted": descent}
+
+    def _report_sparse(self, error: RuntimeError) -> None:
+        """Report an optimizer that takes no sparse gradients."""
+        own = self.subject.parameters
+        names = [n for n, p in own.items() if p.grad is not None and p.grad.is_sparse]
+        self.exam.fail(
+            "optimizer",
+            f"the optimizer refuses the sparse gradient of {some(names)}: {describe(error)}. Give "
+            "it to torch.optim.SparseAdam or SGD, or build the embedding with sparse=False.",
+            names,
+            self.flow.diagnosis.forward.owner(names) if names else None,
+        )
 
     def _report_second_backward(self, error: RuntimeError) -> None:
         """Report an error of the second backward: something of the first was kept."""

@@ -213,3 +213,50 @@ def itself(output):
 @fault("gradient-wrong", "part (Halving)", "def backward", loss=itself)
 def wrong_behind_a_codebook():
     return AutoEncoder(Halving())
+
+
+@fault("optimizer", "0 (Embedding)", probe=PADDED)
+def sparse_embedding_with_a_dense_optimizer():
+    return nn.Sequential(nn.Embedding(10, 8, sparse=True), nn.Linear(8, 3))
+
+
+def halve(parameter):
+    parameter.grad.mul_(0.5)
+
+
+@fault("gradient-wrong", "0 (Linear)", "def halve(parameter)")
+def hook_after_accumulation():
+    module = tower()
+    module[0].weight.register_post_accumulate_grad_hook(halve)
+    return module
+
+
+def with_its_own_backward(module, x):
+    loss = squares(module(x)).mean()
+    loss.backward(retain_graph=True)
+    return loss
+
+
+@fault("gradient-wrong", None, "loss.backward(retain_graph=True)", loss=with_its_own_backward)
+def backward_in_the_loss():
+    return tower()
+
+
+@fault("graph-cut", "(root) (Rewrapped)", "nn.Parameter(h)")
+class Rewrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        h = self.inner(x)
+        h = nn.Parameter(h)
+        return self.outer(h)
+
+
+@fault("graph-cut", "(root) (OldVariable)", "Variable(h.data)")
+class OldVariable(Rewrapped):
+    def forward(self, x):
+        h = self.inner(x)
+        h = torch.autograd.Variable(h.data)
+        return self.outer(h)

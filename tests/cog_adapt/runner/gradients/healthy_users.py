@@ -108,3 +108,8 @@ class LayersLeftOut(nn.Module):
             if not self.training or torch.rand(()) > 0.4:
                 x = x + torch.tanh(layer(x))
         return self.head(x)
+
+
+@healthy()
+def scripted_activation():
+    return nn.Sequential(nn.Linear(6, 6), torch.jit.script(nn.Tanh()), nn.Linear(6, 2))
