@@ -1,4 +1,4 @@
-"""The sets that are written for this project: enough texts a label, none twice, not made from one pattern."""
+"""The written sets: enough texts a label, none twice, and not made from one pattern."""
 
 import pytest
 
