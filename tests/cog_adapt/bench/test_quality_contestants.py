@@ -66,9 +66,13 @@ def test_all_answer_with_probabilities_of_the_same_labels(base, runner, split):
 def test_test_texts_are_embedded_once(base, split, monkeypatch):
     closed = ClosedForms(base)
     closed.zero_shot(split, STEPS)
-    embedded = []
-    encode = base.task.encode
-    monkeypatch.setattr(base.task, "encode", lambda texts: embedded.extend(texts) or encode(texts))
+    embedded, encode = [], base.task.encode
+
+    def recorded(texts):
+        embedded.extend(texts)
+        return encode(texts)
+
+    monkeypatch.setattr(base.task, "encode", recorded)
     closed.zero_shot(split, STEPS)
     assert not set(embedded) & set(split.texts)
 
