@@ -18,7 +18,8 @@ from torch.nn import functional as F
 from bench.data import Split
 from bench.report import clock
 from bench.rivals import Base, all_logits, labels_of, plain_model
-from cog_adapt.runner.config import METHODS, Recipe
+from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.model_runner import ModelRunner
 
 ZERO_SHOT, LORA, CENTROID = "zero-shot", "lora", "centroid"
@@ -154,11 +155,19 @@ def contestants(runner: ModelRunner, base: Base) -> dict[str, Contestant]:
         LORA: of_runner(runner, "lora"),
         "peft": of_peft(base, rate),
     }
-    if "auto" in METHODS:
+    if _has_method("auto"):
         found["auto"] = of_runner(runner, "auto")
     if importlib.util.find_spec("setfit"):
         found["setfit"] = importlib.import_module("bench.quality_setfit").of_setfit(base)
     return found
+
+
+def _has_method(name: str) -> bool:
+    try:
+        Recipe(method=name)
+    except InputError:
+        return False
+    return True
 
 
 def reasons(found: Mapping[str, Contestant]) -> dict[str, str]:

@@ -1,61 +1,66 @@
-"""A picture for each set: mean accuracy against seconds of adaptation, one point a contestant."""
+"""A picture for each set: mean accuracy against seconds of adaptation, one point a contestant.
+
+A contestant that has not run on each of a set's rows is left out there: its mean would be of other
+rows than the others'.
+"""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from bench.quality_scores import BySplit, Scores
+from bench.quality_scores import BySplit
 from bench.sets.rows import Row
 
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 4.0, 3.2  # inches of one set
+_MARKERS = "osD^vPX*"
 
 
 def plot(results: Mapping[str, Mapping[str, BySplit]], rows: Sequence[Row], path: Path) -> None:
-    """Write a PNG; every row of a set and every split weigh the same."""
+    """Write a PNG; every row of a set weighs the same."""
     sets = list(dict.fromkeys(row.set_name for row in rows))
-    names = list(dict.fromkeys(name for scores in results.values() for name in scores))
-    colors = {name: f"C{number}" for number, name in enumerate(names)}
+    names = sorted({name for scores in results.values() for name in scores})
     lines = -(-len(sets) // _COLUMNS)
-    figure = Figure(figsize=(_WIDTH * _COLUMNS, _HEIGHT * lines), layout="constrained")
-    axes = figure.subplots(lines, _COLUMNS, squeeze=False).flat
-    for axis, set_name in zip(axes, sets, strict=False):
-        _draw_set(axis, set_name, _points(results, rows, set_name), colors)
-    for axis in list(axes)[len(sets) :]:
-        axis.set_visible(False)
+    figure = Figure(figsize=(_WIDTH * _COLUMNS, _HEIGHT * lines + 0.4), layout="constrained")
+    shown: dict[str, Line2D] = {}
+    for number, set_name in enumerate(sets, 1):
+        axis = figure.add_subplot(lines, _COLUMNS, number)
+        for name, (seconds, accuracy) in points(results, rows, set_name).items():
+            look = names.index(name)
+            marker = _MARKERS[look % len(_MARKERS)]
+            shown[name] = axis.plot(seconds, accuracy, marker, color=f"C{look}", alpha=0.8)[0]
+        axis.set(title=set_name, xscale="log", xlabel="seconds to adapt", ylabel="accuracy")
+        axis.margins(0.2)
+        axis.grid(visible=True, alpha=0.3)
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=len(names))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 
-def _points(
+def points(
     results: Mapping[str, Mapping[str, BySplit]], rows: Sequence[Row], set_name: str
 ) -> dict[str, tuple[float, float]]:
-    """Return median seconds and mean accuracy of each contestant on a set."""
-    scores: dict[str, list[Scores]] = {}
-    for row in rows:
-        for name, splits in results[row.name].items() if row.set_name == set_name else ():
-            scores.setdefault(name, []).extend(splits.values())
+    """Return mean seconds and accuracy of each contestant over a set's rows.
+
+    Of a row the seconds are the median of the splits, the accuracy is their mean.
+    """
+    of_set = [results[row.name] for row in rows if row.set_name == set_name]
     return {
         name: (
-            statistics.median(s.seconds for s in found),
-            statistics.fmean(s.accuracy for s in found),
+            statistics.fmean(_seconds(scores[name]) for scores in of_set),
+            statistics.fmean(_accuracy(scores[name]) for scores in of_set),
         )
-        for name, found in scores.items()
+        for name in of_set[0]
+        if all(name in scores for scores in of_set)
     }
 
 
-def _draw_set(
-    axis: Axes,
-    set_name: str,
-    points: Mapping[str, tuple[float, float]],
-    colors: Mapping[str, str],
-) -> None:
-    for name, (seconds, accuracy) in points.items():
-        axis.plot(seconds, accuracy, "o", color=colors[name])
-        axis.annotate(name, (seconds, accuracy), xytext=(4, 4), textcoords="offset points")
-    axis.set(title=set_name, xscale="log", xlabel="seconds to adapt", ylabel="accuracy")
-    axis.margins(0.2)
-    axis.grid(visible=True, alpha=0.3)
+def _seconds(splits: BySplit) -> float:
+    return statistics.median(scores.seconds for scores in splits.values())
+
+
+def _accuracy(splits: BySplit) -> float:
+    return statistics.fmean(scores.accuracy for scores in splits.values())
