@@ -1,4 +1,4 @@
-"""The written sets: enough texts a label, none twice, and not made from one pattern."""
+"""The sets written for this project: enough texts a label, none twice, not made from a pattern."""
 
 import pytest
 
