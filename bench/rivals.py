@@ -8,7 +8,7 @@ falls linearly to zero, clipping by norm.
 
 import copy
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -90,6 +90,18 @@ def labels_of(examples: Sequence[Example]) -> list[str]:
 
 def plain_loop(base: Base, examples: Sequence[Example], recipe: Recipe, rate: float) -> Answer:
     """Adapt with a plain PyTorch loop and peft."""
+    steps = plain_steps(base, examples, recipe, rate)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(Answer, end.value)
+
+
+def plain_steps(
+    base: Base, examples: Sequence[Example], recipe: Recipe, rate: float
+) -> Generator[None, None, Answer]:
+    """Adapt with a plain PyTorch loop and peft; yield after each step."""
     torch.manual_seed(recipe.seed)
     labels = labels_of(examples)
     model = base.with_lora(labels, recipe)
@@ -108,6 +120,7 @@ def plain_loop(base: Base, examples: Sequence[Example], recipe: Recipe, rate: fl
         nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
         optimizer.step()
         schedule.step()
+        yield
     model.eval()
 
     def answer(texts: Sequence[str]) -> list[str]:
