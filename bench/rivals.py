@@ -8,7 +8,7 @@ falls linearly to zero, clipping by norm.
 
 import copy
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -101,6 +101,18 @@ def plain_loop(base: Base, examples: Sequence[Example], recipe: Recipe, rate: fl
 
 def plain_model(base: Base, examples: Sequence[Example], recipe: Recipe, rate: float) -> nn.Module:
     """Return the model that a plain PyTorch loop with peft has trained."""
+    steps = plain_steps(base, examples, recipe, rate)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(nn.Module, end.value)
+
+
+def plain_steps(
+    base: Base, examples: Sequence[Example], recipe: Recipe, rate: float
+) -> Generator[None, None, nn.Module]:
+    """Train with a plain PyTorch loop and peft; yield after each step, and return the model."""
     torch.manual_seed(recipe.seed)
     labels = labels_of(examples)
     model = base.with_lora(labels, recipe)
@@ -119,6 +131,7 @@ def plain_model(base: Base, examples: Sequence[Example], recipe: Recipe, rate: f
         nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
         optimizer.step()
         schedule.step()
+        yield
     return cast(nn.Module, model.eval())
 
 

@@ -27,6 +27,7 @@ from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
+from cog_adapt.runner.threads import share_cores
 from cog_adapt.runner.tickets import Ticket
 from cog_adapt.runner.training_state import TrainingState, load_state, save_state
 
@@ -249,6 +250,7 @@ def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
 def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:
     """Load the model on the model thread; where that fails, the thread ends."""
     try:
+        scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait()
         return scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
     except BaseException:
         scheduler.close()
