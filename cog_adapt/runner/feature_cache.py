@@ -61,17 +61,17 @@ class FeatureCache:
 
     def bring(self, owner: str, digests: Iterable[Hashable], name: str) -> None:
         """Note what brought these: when it is deleted, they go, but for those of others too."""
+        keys = [(owner, digest) for digest in digests]
         with self._lock:
-            for key in ((owner, digest) for digest in digests):
-                if key in self._kept:
-                    self._kept[key].brought_by.add(name)
+            for key in filter(self._kept.__contains__, keys):
+                self._kept[key].brought_by.add(name)
 
     def forget(self, owner: str, name: str | None = None) -> None:
         """Drop what this brought, and nothing else did; None: all of the owner's."""
         with self._lock:
-            for key in [key for key in self._kept if key[0] == owner]:
-                if name is None or self._is_last(key, name):
-                    self._drop(key)
+            own = [key for key in self._kept if key[0] == owner]
+            for key in [key for key in own if name is None or self._is_last(key, name)]:
+                self._drop(key)
 
     def gauges(self) -> dict[str, float]:
         """Numbers for a server's metrics."""

@@ -124,14 +124,13 @@ class SharedRuns:
 
     def _join(self, key: Hashable, begin: Begin[R]) -> "SharedRun[R] | R":
         with self._lock:
-            run = self._runs.get(key)
-            if run is None:
-                begun = begin()
-                if not isinstance(begun, Begun):
-                    return begun
-                run = self._runs[key] = SharedRun(begun, self._pool)
-            run.followers += 1
-            return run
+            begun = None if key in self._runs else begin()
+            if isinstance(begun, Begun):
+                self._runs[key] = SharedRun(begun, self._pool)
+            elif begun is not None:
+                return begun
+            self._runs[key].followers += 1
+            return self._runs[key]
 
     def _leave(self, key: Hashable, run: SharedRun[Any]) -> None:
         with self._lock:

@@ -126,6 +126,11 @@ class Decisions:
         for name in self._names(owner, lambda name: name[2] == adapter_id):
             self._drop(self._folder(owner), name)
 
+    def on_change(self, owner: str, adapter_id: str, known: object) -> None:
+        """Watch an owner's adapters: None for what is known of one, and it is gone."""
+        if known is None:
+            self.drop(owner, adapter_id)
+
     def drop_key(self, owner: str, key: str | None = None) -> None:
         """Drop what was decided for a key; None: all of an owner's."""
         for name in self._names(owner, lambda name: key in (None, name[0])):

@@ -11,6 +11,7 @@ from cog_adapt.runner.adaptation_key import key_of, origin_of, rows_of, source_d
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.examples import Example
 from tests.cog_adapt.models import Images, Letters
+from tests.cog_adapt.present import present
 
 ROWS = [Example("aa", "low"), Example("ya", "high")]
 RECIPE = Recipe("lora", 8)
@@ -45,10 +46,10 @@ def test_how_long_it_may_take_is_not_in_the_key():
 
 
 def test_examples_of_one_recipe_are_a_family():
-    one, other = (key_of(rows, RECIPE, None, "o") for rows in (ROWS, ROWS[:1]))
+    one, other = (present(key_of(rows, RECIPE, None, "o")) for rows in (ROWS, ROWS[:1]))
     assert one.family == other.family
     assert one.rows[:1] == other.rows
-    assert key_of(ROWS, Recipe("lora", 4), None, "o").family != one.family
+    assert present(key_of(ROWS, Recipe("lora", 4), None, "o")).family != one.family
 
 
 @dataclass

@@ -60,7 +60,8 @@ async def until(condition):
 
 def test_all_who_ask_get_all_progress_and_one_result(work):
     async def asked():
-        first, late = [], []
+        first: list[int] = []
+        late: list[int] = []
         one = asyncio.create_task(work.follow(first))
         for item in (1, 2):
             work.progress.put(item)
@@ -69,7 +70,7 @@ def test_all_who_ask_get_all_progress_and_one_result(work):
         await until(lambda: late == [1, 2])
         work.progress.put(3)
         work.progress.put("end")
-        assert await asyncio.gather(one, other) == ["result 1", "result 1"]
+        assert [*await asyncio.gather(one, other)] == ["result 1", "result 1"]
         assert first == late == [1, 2, 3]
 
     asyncio.run(asked())
@@ -126,7 +127,7 @@ def test_what_one_caller_raises_while_it_is_shown_progress_stops_nobody_else(wor
         raise OSError("gone")
 
     async def asked():
-        shown = []
+        shown: list[int] = []
         one = asyncio.create_task(work.follow(shown))
         other = asyncio.create_task(work.runs.follow("key", work.begin, refuse))
         await until(lambda: work.begun)
