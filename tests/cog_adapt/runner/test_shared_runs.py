@@ -92,8 +92,10 @@ def test_another_key_is_another_run(work):
 
 def test_who_leaves_stops_nobody_else_and_the_last_one_cancels(work):
     async def asked():
-        tasks = [asyncio.create_task(work.follow([])) for _ in range(3)]
-        await until(lambda: work.begun)
+        shown: list[int] = []
+        tasks = [asyncio.create_task(work.follow(shown)) for _ in range(3)]
+        work.progress.put(1)
+        await until(lambda: shown == [1, 1, 1])
         for task in tasks[:2]:
             task.cancel()
         await asyncio.wait(tasks[:2])
