@@ -42,7 +42,13 @@ class Knowledge:
         self.signer = Signer(Path(settings.receipt_key)) if settings.receipt_key else None
         self.features = FeatureCache(settings.feature_bytes or machine_memory() // _MEMORY_SHARE)
         self.counts = {"adaptations_run": 0, "adaptations_known": 0}
+        self._decisions = store.decisions
         store.watch(self._on_change)
+
+    def forget(self, owner: str, key: str | None = None) -> None:
+        """Drop what was decided for a key of an owner's, and its features; None: all of them."""
+        self._decisions.drop_key(owner, key)
+        self.features.forget(owner, key)
 
     def close(self) -> None:
         """End the threads."""

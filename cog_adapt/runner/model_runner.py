@@ -101,7 +101,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """The adapters of all owners, for a server's routes."""
         model, labels = self._model, tuple(self.task.labels(()))
         peft = PeftFormat(model.template, model.digest, self.task.head, labels)
-        return Adapters(self.store, model.checked, peft)
+        return Adapters(self.store, model.checked, peft, self.knowledge.forget)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""
@@ -213,7 +213,7 @@ def _folder_of_checkpoints(settings: RunnerSettings, store: AdapterStore) -> Che
         settings.checkpoint_bytes or None,
     )
     folder.tidy()
-    store.decisions.watch(lambda decision: folder.drop(decision.state))
+    store.decisions.watch(lambda _owner, decision: folder.drop(decision.state))
     return folder
 
 

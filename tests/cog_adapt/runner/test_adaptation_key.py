@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from cog_adapt.runner.adaptation_key import key_of, origin_of, rows_of, source_digest, sum_of
+from cog_adapt.runner.adaptation_key import (
+    input_digests,
+    key_of,
+    origin_of,
+    rows_of,
+    source_digest,
+    sum_of,
+)
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.examples import Example
 from tests.cog_adapt.models import Images, Letters
@@ -88,6 +95,13 @@ def test_names_of_an_object_may_come_in_any_order():
 def test_what_has_no_canonical_form_is_never_taken_for_another(value):
     assert rows_of([Example(value, 0)]) is None
     assert whole([Example(value, 0)]) is None
+
+
+def test_inputs_have_digests_of_their_own():
+    one, other, none = input_digests(["a", "b", Opaque()])
+    assert one != other
+    assert none is None
+    assert input_digests(["a"]) == [one]
 
 
 def test_the_digest_of_a_set_depends_on_its_order():

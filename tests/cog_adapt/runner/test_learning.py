@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from cog_adapt.runner.adaptation_key import input_digests
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, AdapterNotFound
 from cog_adapt.runner.loaded_model import LoadedModel
@@ -361,6 +362,25 @@ def test_what_has_no_canonical_form_is_never_known(make_runner):
         done = Asker(runner).now(inputs=[{"a"}])
         assert done.report["known"] is False
     assert list(runner.settings.weights_dir.rglob("decisions/*")) == []
+
+
+def test_features_go_with_what_they_were_computed_for(runner, asker):
+    features = runner.knowledge.features
+    digests = input_digests(["aa", "other"])
+
+    def put_features(name, _value):
+        if name == "adaptation.step":
+            features.put("", digests, [torch.zeros(2)] * 2)
+
+    done = asker.now(on_metric=put_features)
+    runner.adapters.remove("", done.adapter)
+    assert features.get("", digests[:1]) == [None]
+    runner.task.fault = lambda losses: losses * float("nan")
+    features.put("", digests, [torch.zeros(2)] * 2)
+    with pytest.raises(AdaptationError):
+        asker.now()
+    assert features.get("", digests[:1]) == [None]
+    assert features.get("", digests[1:]) != [None]
 
 
 SETS = [json.dumps({"low": ["aa", "ab"], "high": ["ya", end]}) for end in ("yb", "yc")]

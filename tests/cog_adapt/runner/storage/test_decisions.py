@@ -71,13 +71,13 @@ def test_the_largest_known_part_is_found(decisions, tmp_path):
 
 
 def test_they_go_with_their_adapter(decisions, tmp_path):
-    dropped: list[Decision] = []
-    decisions.watch(dropped.append)
+    dropped: list[tuple[str, Decision]] = []
+    decisions.watch(lambda owner, each: dropped.append((owner, each)))
     for key, adapter in ((KEY, ADAPTER), (OTHER, ADAPTER), ("9" * 32, "e" * 16)):
         decisions.keep("ann", decided(key, adapter))
     decisions.keep("bob", decided())
     decisions.drop("ann", ADAPTER)
-    assert {each.key for each in dropped} == {KEY, OTHER}
+    assert {(owner, each.key) for owner, each in dropped} == {("ann", KEY), ("ann", OTHER)}
     for found in (decisions, Decisions(tmp_path)):
         assert found.find("ann", KEY) is None
         assert found.find("ann", "9" * 32)
