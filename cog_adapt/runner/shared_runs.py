@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.scheduler import Ticket
@@ -93,7 +94,8 @@ class SharedRuns:
     """The runs that are under way, by key."""
 
     def __init__(self) -> None:
-        self._runs: dict[Hashable, SharedRun[Any]] = {}
+        # weak: where an exception cuts off even the leaving, the run goes with its followers
+        self._runs: WeakValueDictionary[Hashable, SharedRun[Any]] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(2, "adapters")
 
@@ -124,17 +126,18 @@ class SharedRuns:
 
     def _join(self, key: Hashable, begin: Begin[R]) -> "SharedRun[R] | R":
         with self._lock:
-            begun = None if key in self._runs else begin()
+            run = self._runs.get(key)
+            begun = begin() if run is None else None
             if isinstance(begun, Begun):
-                self._runs[key] = SharedRun(begun, self._pool)
-            elif begun is not None:
-                return begun
-            self._runs[key].followers += 1
-            return self._runs[key]
+                run = self._runs[key] = SharedRun(begun, self._pool)
+            if run is None:
+                return begun  # type: ignore[return-value] # the result itself
+            run.followers += 1
+            return run
 
     def _leave(self, key: Hashable, run: SharedRun[Any]) -> None:
         with self._lock:
             run.followers -= 1
             if not run.followers:
                 run.cancel()
-                del self._runs[key]
+                self._runs.pop(key, None)

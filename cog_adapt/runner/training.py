@@ -12,7 +12,6 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.planning import Wanted, plan
 from cog_adapt.runner.progress import Progress, Scope
 from cog_adapt.runner.request import Request, read_request_examples
-from cog_adapt.runner.storage.store import adapter_file
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
             "the base answers these examples best, so there is no adapter to write. Choose a "
             "`method`, or send more examples."
         )
-    path = await asyncio.to_thread(adapter_file, runner.store, learned.adapter.id, owner)
+    path = await asyncio.to_thread(runner.store.put, learned.adapter, owner)
     progress.show_receipt(learned.receipt)
     progress.show_outcome(learned.adapter.id, None)
     report = learned.report | {"adapter": learned.adapter.id, "warnings": [*warnings]}

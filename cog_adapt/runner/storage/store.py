@@ -176,19 +176,6 @@ class AdapterStore:
             self._known.forget(key)
 
 
-def adapter_file(store: AdapterStore, adapter_id: str, owner: str) -> Path:
-    """Return the file of an owner's own adapter, brought back where it lies far away.
-
-    Raises:
-        AdapterNotFound: this owner has no such adapter.
-        WeightsError: its file is damaged.
-    """
-    key = store._known.own(adapter_id, owner)
-    if not store._folder.holds(key):
-        store._tiers.read(key, store._known.index)
-    return store._folder.path(key)
-
-
 def _old(index: Index, days: int) -> list[Key]:
     """Find what is expired, and what nobody used for so many days; 0: for ever."""
     oldest = (datetime.now(UTC) - timedelta(days=days)).isoformat() if days else ""
