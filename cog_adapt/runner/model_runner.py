@@ -46,7 +46,6 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     Attributes:
         default: the adapter of requests that name none; None without `weights`.
-        knowledge: of its adaptations.
         self_test_report: of the last self-test; None before the first.
 
     Raises:
@@ -61,13 +60,12 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
         self.store = _store_of(self.settings)
-        self.checkpoints = _folder_of_checkpoints(self.settings)
+        self.checkpoints = _folder_of_checkpoints(self.settings, self.store)
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
         self.store.watch(_forgetting(self._scheduler, self._model))
-        self.knowledge = Knowledge(task, f"{self.base} {self.precision}", self.settings)
-        self.knowledge.follow(self.store, self.checkpoints)
+        self.knowledge = Knowledge(task, f"{self.base} {self.precision}", self.settings, self.store)
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -106,7 +104,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """The adapters of all owners, for a server's routes."""
         model, labels = self._model, tuple(self.task.labels(()))
         peft = PeftFormat(model.template, model.digest, self.task.head, labels)
-        return Adapters(self.store, model.predictions.modules.checked, peft)
+        checked = model.predictions.modules.checked
+        return Adapters(self.store, checked, peft, self.knowledge.forget)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""
@@ -206,8 +205,8 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
 ) -> Ticket[Adaptation]:
     """Submit an adaptation to the model thread; `adapt` says what the rest means."""
     folder = runner.checkpoints
-    checkpoints = None if checkpoint is None else _checkpoints_in(folder, checkpoint, keep_every)
-    work = runner._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
+    states = None if checkpoint is None else _checkpoints_in(folder, checkpoint, keep_every)
+    work = runner._model.adapting(examples, recipe or Recipe(), begin, states)
     return runner._scheduler.submit_long(work)
 
 
@@ -216,13 +215,14 @@ def _store_of(settings: RunnerSettings) -> AdapterStore:
     return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
 
 
-def _folder_of_checkpoints(settings: RunnerSettings) -> CheckpointFolder:
+def _folder_of_checkpoints(settings: RunnerSettings, store: AdapterStore) -> CheckpointFolder:
     folder = CheckpointFolder(
         settings.weights_dir / "checkpoints",
         settings.checkpoint_days,
         settings.checkpoint_bytes or None,
     )
     folder.tidy()
+    store.decisions.watch(lambda _owner, decision: folder.drop(decision.state))
     return folder
 
 

@@ -193,7 +193,8 @@ async def _find_own(
     adapter = await adapters.find(asker, reference, owner)
     if adapter["owner"] != asker.owner and not asker.sees_all:
         raise Forbidden(
-            f"adapter {reference[:80]!r} is shared with you; only its owner changes it."
+            f"adapter {reference[:80]!r} is shared with you; only its owner changes it, or has "
+            "its receipt."
         )
     return adapter
 

@@ -75,6 +75,7 @@ def test_an_owner_of_old_files_is_named_to_each_worker_once(play):
         ("", "application/octet-stream", "safetensors", b"safetensors:"),
         ("format=safetensors", "application/octet-stream", "safetensors", b"safetensors:"),
         ("format=peft", "application/zip", "zip", b"peft:"),
+        ("format=receipt", "application/json", "receipt.json", b"receipt:"),
     ],
 )
 def test_one_is_downloaded_whole_and_leaves_no_file(play, query, media_type, ending, content):
@@ -156,8 +157,12 @@ def test_a_shared_one_is_read_by_whom_it_is_shared_with_and_changed_by_its_owner
         ]
         assert listed == shown
         assert (await site.ask("GET", f"{path}/download", key=BOB)).body == b"safetensors:x"
-        for method, body in (("PATCH", {"notes": "bob was here"}), ("DELETE", None)):
-            refused = await site.ask(method, path, body, key=BOB)
+        for method, end, query, body in (
+            ("PATCH", "", "", {"notes": "bob was here"}),
+            ("DELETE", "", "", None),
+            ("GET", "/download", "format=receipt", None),
+        ):
+            refused = await site.ask(method, f"{path}{end}", body, key=BOB, query=query)
             assert (refused.status, "only its owner changes it" in refused.error) == (403, True)
         await site.ask("PATCH", path, {"shared": []}, key=ADA)
         assert (await site.ask("GET", path, key=BOB)).status == 404
@@ -208,7 +213,12 @@ def test_a_page_may_be_of_some(play, query, found):
         ("", "shared=maybe", 422, "shared is 'maybe'; allowed: true, false."),
         ("", "cursor=x", 404, "there is no such page: cursor 'x' is none of this server's"),
         ("", "name=%00", 404, "there is no such page: a text of the query holds"),
-        ("/a/download", "format=onnx", 422, "format is 'onnx'; allowed: safetensors, peft."),
+        (
+            "/a/download",
+            "format=onnx",
+            422,
+            "format is 'onnx'; allowed: safetensors, peft, receipt.",
+        ),
         ("/%ff", "", 400, "Invalid URL: Invalid UTF-8 in `reference`"),
         ("/%00", "", 404, "there is no adapter"),
         ("/" + "x" * 5000, "", 404, "there is no adapter"),
