@@ -1,5 +1,7 @@
 """Cog's door to predictions: parse, call the runner, wrap."""
 
+from dataclasses import replace
+
 from cog import BaseModel, BaseRunner, Input, Path, concurrent, streaming
 
 from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
@@ -48,6 +50,7 @@ class Predictor(BaseRunner):
         hold_out: float = Input(description="Share for scoring", default=0.0, ge=0.0, le=0.5),
         seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
         strict: bool = Input(description="Refuse what is only warned about", default=False),
+        deterministic: bool = Input(description="Answer alone, bit for bit", default=False),
     ) -> Output:
         """Classify, after adapting to the examples where there are any."""
         inputs = [*([text] if text else []), *(texts or [])]
@@ -55,6 +58,7 @@ class Predictor(BaseRunner):
         request = Request(
             inputs, labels or (), examples, examples_file, adapter, weights, recipe, strict
         )
+        request = replace(request, deterministic=deterministic)
         return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:

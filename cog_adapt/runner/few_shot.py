@@ -104,7 +104,7 @@ async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _
     """Read a request; files and many rows take a while, so a thread of its own does it."""
     owner = runner.owner_of(scope.context if scope else {})
     asked = await asyncio.to_thread(_read_parts, runner, request, owner)
-    return replace(asked, warnings=await warnings_about(runner, request, asked.examples))
+    return replace(asked, warnings=await warnings_about(runner, request, asked.examples, owner))
 
 
 def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
@@ -117,7 +117,7 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     adapter = named or _fitting(runner.default, labels)
     check_scores(task, request, adapter.labels if adapter else labels)
     begin = begin_of(task, request, examples, adapter) if examples.examples else None
-    query = Query(request.inputs, adapter, labels, request.options, owner)
+    query = Query(request.inputs, adapter, labels, request.options, owner, request.deterministic)
     return _Asked(query, begin, examples, owner)
 
 
@@ -125,7 +125,11 @@ async def _adapt(
     runner: ModelRunner, request: Request, asked: _Asked, progress: Progress
 ) -> tuple[Query, dict[str, Any]]:
     done = await runner.adapt_async(
-        asked.examples.examples, request.recipe, progress.show_step, begin=asked.begin
+        asked.examples.examples,
+        request.recipe,
+        progress.show_step,
+        begin=asked.begin,
+        owner=asked.owner,
     )
     made = how_made(done, asked.examples.examples, asked.query.adapter)
     stored = await asyncio.to_thread(keep, runner, done.adapter, asked.owner, made)
@@ -145,7 +149,7 @@ def _fitting(default: Adapter | None, labels: Sequence[str]) -> Adapter | None:
 
 
 async def warnings_about(
-    runner: ModelRunner, request: Request, examples: ExampleSet
+    runner: ModelRunner, request: Request, examples: ExampleSet, owner: str = ""
 ) -> tuple[str, ...]:
     """Say what is remarkable about the examples and the inputs.
 
@@ -155,8 +159,8 @@ async def warnings_about(
     rows = [example.input for example in examples.examples]
     warnings = (
         *examples.warnings,
-        *_cut("examples", await runner.shortened_async(rows)),
-        *_cut("inputs", await runner.shortened_async(request.inputs)),
+        *_cut("examples", await runner.shortened_async(rows, owner)),
+        *_cut("inputs", await runner.shortened_async(request.inputs, owner)),
     )
     if warnings and request.strict:
         raise InputError(

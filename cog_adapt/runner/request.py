@@ -41,6 +41,7 @@ class Request:
         recipe: how to adapt.
         strict: refuse examples that would only be warned about in the report.
         options: the request's own parameters, of the class of `Task.options`.
+        deterministic: answer as if nobody else asked, bit for bit (see `Query`).
     """
 
     inputs: Sequence[Any] = ()
@@ -52,6 +53,7 @@ class Request:
     recipe: Recipe = field(default_factory=Recipe)
     strict: bool = False
     options: Any = None
+    deterministic: bool = False
 
 
 def read_request_examples(request: Request, example_of: ExampleOf) -> ExampleSet:

@@ -147,7 +147,7 @@ class Scheduler:
         self._tick_began = (time.monotonic(), job.may_take)
         began = self._clock()
         scrub_thread()
-        others = [] if job.dropped else self._who_may_join(job)
+        others = [] if job.dropped else _who_may_join(job, self._short)
         shares = self._run_together(job, others) if others else self._advance(job)
         for owner, share in shares:
             self._virtual.charge(owner, share * (self._clock() - began))
@@ -157,7 +157,7 @@ class Scheduler:
     def _advance(self, job: Job) -> list[tuple[str, float]]:
         """Run one tick of one job alone; who pays for it."""
         if job.dropped:
-            self._abandon(job)
+            _abandon(job)
             return [(job.owner, 1.0)]
         try:
             job.outbox.put(next(job.work))
@@ -169,15 +169,6 @@ class Scheduler:
         else:
             self._queue_of(job).append(job.owner, job)
         return [(job.owner, 1.0)]
-
-    def _who_may_join(self, job: Job) -> list[Job]:
-        if not self._short or job.part is None or not job.part.ready:
-            return []
-        return [
-            other
-            for other in self._short
-            if other.part is not None and other.part.ready and not other.dropped
-        ]
 
     def _run_together(self, job: Job, others: list[Job]) -> list[tuple[str, float]]:
         """Run one tick for a job and for those of the others that fit; who pays which share."""
@@ -197,23 +188,35 @@ class Scheduler:
                 self._advance(ended)
         return [(jobs[id(part)].owner, share) for part, share in shares]
 
-    def _abandon(self, job: Job) -> None:
-        """Close work without a caller; log what its clean-up raises, since nobody waits for it."""
-        try:
-            job.work.close()
-        except BaseException:  # the thread must outlive any model's clean-up
-            logger.exception("abandoned work failed while it was closed")
-
     def _drop_everything(self) -> None:
         while not self._inbox.empty():
             job = self._inbox.get()
             if job is not None:
                 self._long.append(job.owner, job)
         for job in (*self._short, *self._long):
-            self._abandon(job)
+            _abandon(job)
             job.outbox.put(Ended(error=UnavailableError("the model runner was closed meanwhile.")))
         self._short.clear()
         self._long.clear()
+
+
+def _who_may_join(job: Job, queue: FairQueue[Job]) -> list[Job]:
+    """Return the jobs of which a part may be done in the same tick."""
+    if not queue or job.part is None or not job.part.ready:
+        return []
+    return [
+        other
+        for other in queue
+        if other.part is not None and other.part.ready and not other.dropped
+    ]
+
+
+def _abandon(job: Job) -> None:
+    """Close work without a caller; log what its clean-up raises, since nobody waits for it."""
+    try:
+        job.work.close()
+    except BaseException:  # the thread must outlive any model's clean-up
+        logger.exception("abandoned work failed while it was closed")
 
 
 def _clear_frames(error: BaseException) -> None:

@@ -20,7 +20,7 @@ import torch
 from cog_adapt.runner.config import METHODS, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.inference import Query
-from cog_adapt.runner.model_runner import _submitted
+from cog_adapt.runner.model_runner import _adapting
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import SHAPES, Cancelled, examples, inputs, labels
 from tests.cog_adapt.present import present
@@ -100,7 +100,8 @@ def adapt_from_adapter(runner, draw, shape):
 
 
 def drop_ticket(runner, draw, shape):
-    ticket = _submitted(runner, examples(shape), random_recipe(draw), None, None)
+    work = _adapting(runner, examples(shape), random_recipe(draw), None, None)
+    ticket = runner._scheduler.submit_long(work)
     time.sleep(draw.uniform(0, 0.006))
     del ticket
 
