@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
+from cog_adapt.runner.config import RunnerSettings
+
 _SECONDS_A_DAY = 86_400
 _SHARE_OF_DISK = 10
 _MOST_REMOVED = 256
@@ -72,3 +74,14 @@ class CheckpointFolder:
 def _free_bytes(folder: Path) -> int:
     existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     return shutil.disk_usage(existing).free
+
+
+def folder_of(settings: RunnerSettings) -> CheckpointFolder:
+    """Make the folder of a runner's checkpoints, tidied."""
+    folder = CheckpointFolder(
+        settings.weights_dir / "checkpoints",
+        settings.checkpoint_days,
+        settings.checkpoint_bytes or None,
+    )
+    folder.tidy()
+    return folder

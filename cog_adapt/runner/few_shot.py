@@ -102,7 +102,7 @@ async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _
     """Read a request; files and many rows take a while, so a thread of its own does it."""
     owner = runner.owner_of(scope.context if scope else {})
     asked = await asyncio.to_thread(_read_parts, runner, request, owner)
-    return replace(asked, warnings=await warnings_about(runner, request, asked.examples))
+    return replace(asked, warnings=await warnings_about(runner, request, asked.examples, owner))
 
 
 def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
@@ -114,7 +114,8 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     labels = settle_labels(task, request, examples, named)
     adapter = named or _fitting(runner.default, labels)
     check_scores(task, request, adapter.labels if adapter else labels)
-    query = Query(request.inputs, adapter, labels, request.options, owner)
+    alone = request.deterministic
+    query = Query(request.inputs, adapter, labels, request.options, owner, alone)
     if not examples.examples:
         return _Asked(query, None, examples)
     wanted = Wanted(
@@ -151,7 +152,7 @@ def _fitting(default: Adapter | None, labels: Sequence[str]) -> Adapter | None:
 
 
 async def warnings_about(
-    runner: ModelRunner, request: Request, examples: ExampleSet
+    runner: ModelRunner, request: Request, examples: ExampleSet, owner: str = ""
 ) -> tuple[str, ...]:
     """Say what is remarkable about the examples and the inputs.
 
@@ -161,8 +162,8 @@ async def warnings_about(
     rows = [example.input for example in examples.examples]
     warnings = (
         *examples.warnings,
-        *_cut("examples", await runner.shortened_async(rows)),
-        *_cut("inputs", await runner.shortened_async(request.inputs)),
+        *_cut("examples", await runner.shortened_async(rows, owner)),
+        *_cut("inputs", await runner.shortened_async(request.inputs, owner)),
     )
     if warnings and request.strict:
         raise InputError(

@@ -65,7 +65,8 @@ def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
     runner.knowledge.counts["adaptations_run"] += 1
     wanted = planned.wanted
     every = KEEP_EVERY if wanted.survives else _AT_THE_END
-    ticket = submitted(runner, wanted.examples, wanted.recipe, planned.begin, planned.state, every)
+    what = (wanted.examples, wanted.recipe, planned.begin, planned.state)
+    ticket = submitted(runner, *what, every, wanted.owner)
     return Begun(ticket, partial(_conclude, runner, planned))
 
 

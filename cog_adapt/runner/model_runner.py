@@ -4,13 +4,13 @@ It hands work to the model thread and waits for it by short polls. What a caller
 values, adapters with CPU tensors, and reports.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncCallable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter, read_weights
-from cog_adapt.runner.checkpoint_folder import CheckpointFolder
+from cog_adapt.runner.checkpoint_folder import CheckpointFolder, folder_of
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.examples import Example
@@ -60,7 +60,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
         self.store = _store_of(self.settings)
-        self.checkpoints = _folder_of_checkpoints(self.settings, self.store)
+        self.checkpoints = folder_of(self.settings)
+        self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
@@ -147,10 +148,10 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         work = self._model.predictions.generating(query)
         return self._scheduler.submit_short(work, query.owner).stream_async()
 
-    async def shortened_async(self, inputs: Sequence[Any]) -> Sequence[int]:
+    async def shortened_async(self, inputs: Sequence[Any], owner: str = "") -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
         work = find_shortened(self.task, inputs, self.settings.batch_size)
-        return await self._scheduler.submit_short(work).wait_async()
+        return await self._scheduler.submit_short(work, owner).wait_async()
 
     def adapt(
         self,
@@ -176,7 +177,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """
         return submitted(self, examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
 
-    async def adapt_async(
+    async def adapt_async(  # noqa: PLR0913 - what one adaptation is given
         self,
         examples: Sequence[Example],
         recipe: Recipe | None = None,
@@ -184,9 +185,10 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         *,
         begin: Adapter | None = None,
         checkpoint: Path | None = None,
+        owner: str = "",
     ) -> Adaptation:
-        """Adapt as `adapt` does, from an event loop."""
-        ticket = submitted(self, examples, recipe, begin, checkpoint)
+        """Adapt as `adapt` does, from an event loop; `owner` pays for the model thread's time."""
+        ticket = submitted(self, examples, recipe, begin, checkpoint, owner=owner)
         return await ticket.wait_async(_steps_only(on_step))
 
 
@@ -202,28 +204,18 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
     begin: Adapter | None,
     checkpoint: Path | None,
     keep_every: int = KEEP_EVERY,
+    owner: str = "",
 ) -> Ticket[Adaptation]:
     """Submit an adaptation to the model thread; `adapt` says what the rest means."""
     folder = runner.checkpoints
     states = None if checkpoint is None else _checkpoints_in(folder, checkpoint, keep_every)
     work = runner._model.adapting(examples, recipe or Recipe(), begin, states)
-    return runner._scheduler.submit_long(work)
+    return runner._scheduler.submit_long(work, owner=owner)
 
 
 def _store_of(settings: RunnerSettings) -> AdapterStore:
     remote = Remote(settings.adapter_store) if settings.adapter_store else None
     return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
-
-
-def _folder_of_checkpoints(settings: RunnerSettings, store: AdapterStore) -> CheckpointFolder:
-    folder = CheckpointFolder(
-        settings.weights_dir / "checkpoints",
-        settings.checkpoint_days,
-        settings.checkpoint_bytes or None,
-    )
-    folder.tidy()
-    store.decisions.watch(lambda _owner, decision: folder.drop(decision.state))
-    return folder
 
 
 def _checkpoints_in(folder: CheckpointFolder, file: Path, every: int) -> Checkpoints:

@@ -44,7 +44,8 @@ class Task(ABC):
             `predict` asks the module for `module(batch)` (or `module(**batch)`) and nothing else,
             whose answer is a tensor with a row for each input and, where there is a head, a last
             axis of labels that no later layer mixes; and each layer sees the rows of the batch in
-            their order, or the model says otherwise by `cog_adapt.batch_rows`.
+            their order, or the model says otherwise by `cog_adapt.batch_rows`. More padding must
+            not change an answer.
         options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
             a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from cog_adapt.runner import checkpoint_folder as module
-from cog_adapt.runner.checkpoint_folder import CheckpointFolder
+from cog_adapt.runner.checkpoint_folder import CheckpointFolder, folder_of
+from cog_adapt.runner.config import RunnerSettings
 
 DAY = 86_400
 
@@ -75,3 +76,8 @@ def test_what_is_written_after_its_training_has_ended_goes_too(put, tmp_path):
     for number in range(300):
         folder.remove(folder.begin(str(number)))
     assert len(folder._removed) == 256
+
+
+def test_a_runners_folder_lies_beside_its_adapters(tmp_path):
+    settings = RunnerSettings(weights_dir=tmp_path, checkpoint_days=3, checkpoint_bytes=7)
+    assert vars(folder_of(settings)) == vars(CheckpointFolder(tmp_path / "checkpoints", 3, 7))
