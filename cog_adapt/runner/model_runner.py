@@ -4,7 +4,7 @@ It hands work to the model thread and waits for it by short polls. What a caller
 values, adapters with CPU tensors, and reports.
 """
 
-from collections.abc import AsyncCallable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
