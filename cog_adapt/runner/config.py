@@ -28,6 +28,7 @@ _LOWEST = {
     "served_adapter_bytes": 0,
     "checkpoint_days": 1,
     "checkpoint_bytes": 0,
+    "checkpoint_owner_bytes": 0,
     "adapter_memory_bytes": 0,
     "adapter_owner_memory_bytes": 0,
     "adapter_disk_bytes": 0,
@@ -88,6 +89,7 @@ class RunnerSettings:
         checkpoint_days: days for which the state of a killed training is kept.
         checkpoint_bytes: of all such states; the oldest go first; 0: a tenth of the disk's free
             space at the start.
+        checkpoint_owner_bytes: of one owner's states; 0: half of all.
         adapter_memory_bytes: bytes of adapters in memory; 0: an eighth of the machine's.
         adapter_owner_memory_bytes: bytes of one owner's adapters in memory; 0: half of all.
         adapter_disk_bytes: bytes of adapters on disk; 0: a quarter of the disk.
@@ -112,6 +114,7 @@ class RunnerSettings:
     adapter_days: int = 90
     adapter_store: str = ""
     served_adapter_bytes: int = 0
+    checkpoint_owner_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):

@@ -205,6 +205,7 @@ def _folder_of_checkpoints(settings: RunnerSettings) -> CheckpointFolder:
         settings.weights_dir / "checkpoints",
         settings.checkpoint_days,
         settings.checkpoint_bytes or None,
+        settings.checkpoint_owner_bytes or None,
     )
     folder.tidy()
     return folder

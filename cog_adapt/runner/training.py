@@ -52,7 +52,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         raise InputError("no examples: send `examples` or `examples_file`.")
     warnings = await warnings_about(runner, request, examples)
     key = await asyncio.to_thread(_run_key, runner, examples.examples, request.recipe, owner)
-    checkpoint = runner.checkpoints.begin(key)
+    checkpoint = runner.checkpoints.begin(key, owner)
     progress = Progress(scope)
     try:
         done = await runner.adapt_async(
