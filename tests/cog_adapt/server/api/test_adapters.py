@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -191,7 +192,7 @@ def test_what_a_run_has_made_is_found_as_soon_as_it_has_ended(play):
 )
 def test_a_page_may_be_of_some(play, query, found):
     labels = ["bug report", "praise"]
-    of_each = {
+    of_each: dict[str, dict[str, Any]] = {
         "a": {"name": "support", "version": 1},
         "b": {"name": "support", "version": 2, "recipe": {"method": "head"}, "labels": labels},
         "c": {"labels": labels[:1]},
