@@ -16,6 +16,7 @@ from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.delivery import DELAYS, Count, Deliverer, DeliveryRecords
 from cog_adapt.server.webhooks.queue import Announcement, WebhookQueue
 from cog_adapt.server.webhooks.retries import Retries
+from cog_adapt.server.webhooks.shown_urls import shown_error
 from cog_adapt.server.webhooks.signing import WebhookSigner
 
 _log = structlog.get_logger(__name__)
@@ -57,7 +58,8 @@ class Webhooks:
 
     def find_fault(self, url: str) -> str | None:
         """Return why webhooks to a URL can never be sent, or None; resolve no names."""
-        return self._egress.find_fault(url)
+        fault = self._egress.find_fault(url)
+        return fault and shown_error(fault, url)
 
     async def start(self) -> None:
         """Start to send the deliveries in the database whenever they are due."""

@@ -51,6 +51,7 @@ DIFFERENCES = (
     Difference("prefer", "2", "`Prefer` counts only if it is exactly `respond-async`", "`respond-async` and `wait=n` are read as RFC 7240 has them", _COG),
     Difference("odd-ids", "2", "any string is an id", "1 to 128 letters, digits and . _ ~ -; others are 422", _COG),
     Difference("unknown-inputs", "2", "an input that the model does not have is dropped", "422; it names the inputs that there are, and the nearest", _COG),
+    Difference("secret-numbers", "5", "a number or bool that is sent for a Secret is in the 422", "it is starred out", _COG),
     Difference("setup-failed", "3", "after a failed setup predictions are told that setup has not finished yet", "they are told that it has failed, and where to read why; 503 as well", _COG),
     Difference("bad-webhook", "4", "a webhook URL that can never be reached is ignored", "422, before anything runs", _COG),
     # Defects, mended always.
