@@ -23,9 +23,10 @@ from cog_adapt.runner.device import choose_precision
 
 READY_SECONDS = 300.0
 RECORD_BYTES = 50 * 2**20
+EVENT_BYTES = 2**18  # so that what is kept for late readers is full after a tenth of a load
 MORE_DESCRIPTORS = 8
 MORE_MEGABYTES = 150.0
-FLAT_MEGABYTES = {"front": 3.0, "worker": 15.0, "others": 1.0}
+FLAT_MEGABYTES = {"front": 2.0, "worker": 15.0, "others": 1.0}
 ADAPTER_DISK_BYTES = 150 * 2**20
 ADAPTER_MEMORY_BYTES = 20 * 2**20
 EXAMPLES = [
@@ -76,6 +77,7 @@ def measure(sizes: Sizes) -> list[dict[str, Any]]:
             "WEIGHTS_DIR": str(folder / "weights"),
             "TMPDIR": str(folder / "tmp"),
             "RECORD_BYTES": str(RECORD_BYTES),
+            "EVENT_BYTES": str(EVENT_BYTES),
             "ADAPTER_DISK_BYTES": str(ADAPTER_DISK_BYTES),
             "ADAPTER_OWNER_DISK_BYTES": str(ADAPTER_DISK_BYTES),
             "ADAPTER_MEMORY_BYTES": str(ADAPTER_MEMORY_BYTES),
