@@ -62,6 +62,22 @@ def test_what_does_not_fit_is_422(inputs, field, value, message):
     assert detail(inputs, {"input": GOOD | {field: value}}) == [problem(field, message)]
 
 
+def test_of_many_problems_there_are_few_in_an_answer(inputs):
+    found = detail(inputs, {"input": GOOD | {"tags": [1] * 150}})
+    listed = expect(inputs, coglet=150, mirror=101, because="many-problems")
+    assert len(found) == listed
+    if listed == 101:
+        more = {"loc": ["body", "input"], "type": "value_error"}
+        words = "at least 0 more problems; 50 items of lists not looked at. Correct these first."
+        assert found[-1] == more | {"msg": words}
+
+
+def test_of_a_long_value_there_is_little_in_a_problem(inputs):
+    (found,) = detail(inputs, {"input": GOOD | {"i": "x" * 5000}})
+    limit = expect(inputs, coglet=6000, mirror=1000, because="long-problems")
+    assert limit / 2 < len(found["msg"]) < limit
+
+
 def test_a_number_that_is_sent_for_a_secret(inputs):
     message = expect(
         inputs,
