@@ -58,9 +58,13 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
     """
     asked = await _read(runner, request, scope)
     if not asked.examples.examples:
-        predictions = await runner.predict_async(asked.query)
+        # Together: one after the other, each would wait for a tick of another's adaptation.
+        predictions, asked = await asyncio.gather(
+            runner.predict_async(asked.query), _warned(runner, request, asked)
+        )
         report = {"warnings": [*asked.warnings]} if asked.warnings else None
         return Answer(predictions, None, _id(asked.query.adapter), report)
+    asked = await _warned(runner, request, asked)
     before = await runner.predict_async(asked.query)
     query, report = await _adapt(runner, request, asked, Progress(scope))
     predictions = await runner.predict_async(query)
@@ -75,7 +79,8 @@ async def stream(
     The id of the adapter and the report are recorded as the metrics `adaptation.adapter` and
     `adaptation.report`, before the first piece. Raises as `answer` does.
     """
-    asked, progress = await _read(runner, request, scope), Progress(scope)
+    asked = await _warned(runner, request, await _read(runner, request, scope))
+    progress = Progress(scope)
     query, report = asked.query, {"warnings": [*asked.warnings]} if asked.warnings else None
     if asked.examples.examples:
         query, report = await _adapt(runner, request, asked, progress)
@@ -103,7 +108,10 @@ class _Asked:
 async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
     """Read a request; files and many rows take a while, so a thread of its own does it."""
     owner = runner.owner_of(scope.context if scope else {})
-    asked = await asyncio.to_thread(_read_parts, runner, request, owner)
+    return await asyncio.to_thread(_read_parts, runner, request, owner)
+
+
+async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Asked:
     return replace(asked, warnings=await warnings_about(runner, request, asked.examples))
 
 
