@@ -10,7 +10,7 @@ from bench.attack.asking import document_of, get, row_of, send_json
 from bench.attack.watcher import watched
 from cog_adapt.command.local_server import local_server
 
-DOOR = "bench/attack/timed.py:Timed"
+DOOR = {"COG_PREDICT_TYPE_STUB": "bench/attack/timed.py:Timed", "COG_MAX_CONCURRENCY": "8"}
 NAME = "the real model adapts"
 MARGIN = 100.0  # milliseconds: two processes, and the loop that looks for an answer every 2 ms
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "tickets.jsonl"
@@ -19,7 +19,7 @@ _TICK = re.compile(rb"^cog_model_longest_tick_seconds (\S+)$", re.MULTILINE)
 
 def measure_busy(seconds: float) -> dict[str, Any]:
     """Return the row of an adaptation of so many seconds, with the longest tick in it."""
-    with local_server("predict", {"COG_PREDICT_TYPE_STUB": DOOR}) as server:
+    with local_server("predict", DOOR) as server:
         address, key = server.url.removeprefix("http://"), server.key or ""
         document_of(address, key)
         send_json(address, key, {"text": "warm"})
