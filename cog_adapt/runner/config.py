@@ -22,10 +22,17 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
-_BYTES = ("served_adapter", "checkpoint", "adapter_memory", "adapter_owner_memory", "adapter_disk")
+_BYTES = (
+    "served_adapter",
+    "checkpoint",
+    "checkpoint_owner",
+    "adapter_memory",
+    "adapter_owner_memory",
+    "adapter_disk",
+)
 _LOWEST = {
     **{"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0},
-    **{f"{name}_bytes": 0 for name in (*_BYTES, "adapter_owner_disk", "feature")},
+    **{f"{name}_bytes": 0 for name in (*_BUDGETS.split(), "adapter_owner_disk", "feature")},
 }
 METHODS = ("lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
@@ -81,6 +88,7 @@ class RunnerSettings:
         checkpoint_days: days for which the state of a killed training is kept.
         checkpoint_bytes: of all such states; the oldest go first; 0: a tenth of the disk's free
             space at the start.
+        checkpoint_owner_bytes: of one owner's states; 0: half of all.
         adapter_memory_bytes: bytes of adapters in memory; 0: an eighth of the machine's.
         adapter_owner_memory_bytes: bytes of one owner's adapters in memory; 0: half of all.
         adapter_disk_bytes: bytes of adapters on disk; 0: a quarter of the disk.
@@ -111,6 +119,7 @@ class RunnerSettings:
     served_adapter_bytes: int = 0
     feature_bytes: int = 0
     receipt_key: str = ""
+    checkpoint_owner_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):

@@ -57,9 +57,14 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
     """
     asked = await _read(runner, request, scope)
     if asked.plan is None:
-        predictions = await runner.predict_async(asked.query)
+        # Together: one after the other, each would wait for a tick of another's adaptation.
+        predictions, asked = await asyncio.gather(
+            runner.predict_async(asked.query), _warned(runner, request, asked)
+        )
         report = {"warnings": [*asked.warnings]} if asked.warnings else None
         return Answer(predictions, None, _id(asked.query.adapter), report)
+    asked = await _warned(runner, request, asked)
+    assert asked.plan is not None
     before = None if asked.plan.known else await runner.predict_async(asked.query)
     query, report = await _adapt(runner, asked, asked.plan, Progress(scope))
     predictions = await runner.predict_async(query)
@@ -74,7 +79,8 @@ async def stream(
     The id of the adapter and the report are recorded as the metrics `adaptation.adapter` and
     `adaptation.report`, before the first piece. Raises as `answer` does.
     """
-    asked, progress = await _read(runner, request, scope), Progress(scope)
+    asked = await _warned(runner, request, await _read(runner, request, scope))
+    progress = Progress(scope)
     query, report = asked.query, {"warnings": [*asked.warnings]} if asked.warnings else None
     if asked.plan:
         query, report = await _adapt(runner, asked, asked.plan, progress)
@@ -101,7 +107,11 @@ class _Asked:
 async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
     """Read a request; files and many rows take a while, so a thread of its own does it."""
     owner = runner.owner_of(scope.context if scope else {})
-    asked = await asyncio.to_thread(_read_parts, runner, request, owner)
+    return await asyncio.to_thread(_read_parts, runner, request, owner)
+
+
+async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Asked:
+    owner = asked.query.owner
     return replace(asked, warnings=await warnings_about(runner, request, asked.examples, owner))
 
 

@@ -150,6 +150,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     async def shortened_async(self, inputs: Sequence[Any], owner: str = "") -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
+        if not inputs:
+            return ()  # and no waiting for the running tick
         work = find_shortened(self.task, inputs, self.settings.batch_size)
         return await self._scheduler.submit_short(work, owner).wait_async()
 

@@ -237,4 +237,4 @@ def _carry_hooks(module: nn.Module, replica: nn.Module, names: Iterable[str]) ->
         for hook in (theirs[name]._backward_hooks or {}).values():
             own[name].register_hook(hook)  # type: ignore[no-untyped-call]
         for hook in (getattr(theirs[name], _AFTERWARDS, None) or {}).values():
-            own[name].register_post_accumulate_grad_hook(hook)
+            own[name].register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]

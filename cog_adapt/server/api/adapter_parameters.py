@@ -54,6 +54,7 @@ _Text = str | SkipJsonSchema[None]
 Owner = Annotated[_Text, Query(description="Only adapters of this owner.")]
 Name = Annotated[_Text, Query(description="Only the versions of this name.")]
 Method = Annotated[_Text, Query(description="Only those that this method has trained.")]
+Label = Annotated[_Text, Query(description="Only those that have learnt this label.")]
 Shared = Annotated[
     Literal["true", "false"] | SkipJsonSchema[None],
     _read_choice("shared", "true", "false"),

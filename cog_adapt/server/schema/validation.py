@@ -156,10 +156,11 @@ class InputValidator:
         return [masked if self._shows_secret(error) else error for error, masked in pairs]
 
     def _shows_secret(self, error: jsonschema_rs.ValidationError) -> bool:
-        """Numbers and the like are shown, in Cog's words: they are none."""
-        place = error.instance_path
-        is_secret = bool(place) and place[0] in self._secrets
-        return is_secret and isinstance(error.instance, list | dict)
+        """Return whether it names a secret's value; Cog shows one that is a number or the like."""
+        place, value = error.instance_path, error.instance
+        if not place or place[0] not in self._secrets or value is None:
+            return False
+        return not self._takes_unknown or isinstance(value, list | dict)
 
     def _without_nulls(self, inputs: object) -> object:
         if not isinstance(inputs, dict):

@@ -123,7 +123,11 @@ class Adapters:
 
     async def remove(self, adapter: Metadata) -> dict[str, Any]:
         """Remove an adapter; return what is left that was made from it."""
-        answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
+        try:
+            answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
+        except NotFound:
+            self._writer.put(adapter["owner"], adapter["id"], None)
+            raise
         self._writer.put(adapter["owner"], adapter["id"], None)
         return answer
 

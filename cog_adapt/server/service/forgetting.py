@@ -83,7 +83,7 @@ class Forgetting:
         return Forgotten(**{f"{noun}s": done.removed}, adapters=adapters)
 
     async def forget_all(self, owner: str, kinds: Iterable[Kind]) -> Forgotten:
-        """Forget all that an owner has of these kinds.
+        """Forget all that an owner has of these kinds; where it fails, ask again for the rest.
 
         Raises:
             NotEnded: one of them has not ended; nothing of its kind was removed.
@@ -127,8 +127,7 @@ class Forgetting:
         if self._adapters is None:
             return removed
         for adapter in await self._adapters.find_own(owner):
-            await self._adapters.remove(adapter)
-            removed[adapter["id"]] = "removed"
+            removed[adapter["id"]] = await _remove(self._adapters, adapter)
         await self._adapters.forget(owner)
         return removed
 
@@ -154,8 +153,7 @@ class Forgetting:
         is_used = await self._service.records.is_mentioned(adapter_id, record)
         if is_used or self._is_asked_for(adapter_id, record.owner):
             return "kept: another prediction made or uses it"
-        await self._adapters.remove(adapter)
-        return "removed"
+        return await _remove(self._adapters, adapter)
 
     def _is_asked_for(self, adapter_id: str, owner: str) -> bool:
         word = adapter_id.encode()
@@ -164,6 +162,14 @@ class Forgetting:
             for dispatcher in self._service.dispatchers.values()
             for prediction in dispatcher.predictions.values()
         )
+
+
+async def _remove(keeper: AdapterKeeper, adapter: dict[str, Any]) -> str:
+    try:
+        await keeper.remove(adapter)
+    except NotFound:  # of the command line, which works on the files
+        return "gone before"
+    return "removed"
 
 
 def made_adapters(record: Record) -> list[str]:

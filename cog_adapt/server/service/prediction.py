@@ -13,12 +13,12 @@ from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
 from cog_adapt.server.service.events import EventLog
 from cog_adapt.server.service.metric_values import put_metric
+from cog_adapt.server.service.output_blocks import add_item
 
 State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
 WebhookEvent = Literal["start", "output", "logs", "completed"]
 ALL_EVENTS: frozenset[str] = frozenset(("start", "output", "logs", "completed"))
-
 
 _encoder = msgspec.json.Encoder(order="sorted")
 
@@ -151,7 +151,7 @@ class Prediction:
 
     def _begin(self) -> None:
         self.outputs: list[msgspec.Raw] = []
-        self.is_list = False
+        self.is_list, self._count = False, 0
         self._logs: list[str] = []
         self.metrics: dict[str, Any] = {}
 
@@ -192,8 +192,9 @@ class Prediction:
     def add_output(self, chunk: bytes) -> None:
         """Add an output item of the model, as JSON."""
         raw = msgspec.Raw(chunk)
-        self.events.append("output", encode({"chunk": raw, "index": len(self.outputs)}))
-        self.outputs.append(raw)
+        self.events.append("output", encode({"chunk": raw, "index": self._count}))
+        self._count += 1
+        add_item(self.outputs, raw, self._count)
 
     def add_metric(self, name: str, value: bytes, mode: MetricMode) -> Any:  # noqa: ANN401
         """Record a metric of the model. Return its value, decoded."""

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,18 +190,23 @@ def test_what_a_run_has_made_is_found_as_soon_as_it_has_ended(play):
         ("shared=false", ["c", "b", "a"]),
         ("owner=ada", ["c", "b", "a"]),
         ("owner=bob", []),
+        ("label=bug%20report", ["c", "b"]),
+        ("label=bug%20report&method=head", ["b"]),
+        ("label=bug", []),
     ],
 )
 def test_a_page_may_be_of_some(play, query, found):
+    labels = ["bug report", "praise"]
+    of_each: dict[str, dict[str, Any]] = {
+        "a": {"name": "support", "version": 1},
+        "b": {"name": "support", "version": 2, "recipe": {"method": "head"}, "labels": labels},
+        "c": {"labels": labels[:1]},
+    }
+
     async def scene(site):
         kept = keep(site)
-        names = {
-            (await put(kept, "ada", b"a", name="support", version=1))["id"]: "a",
-            (await put(kept, "ada", b"b", name="support", version=2, recipe={"method": "head"}))[
-                "id"
-            ]: "b",
-            (await put(kept, "ada", b"c"))["id"]: "c",
-        }
+        made = [(await put(kept, "ada", name.encode(), **of_each[name]))["id"] for name in of_each]
+        names = dict(zip(made, of_each, strict=True))
         assert [names[each] for each in await ids(site, query, key=ADA)] == found
 
     play(scene)

@@ -212,6 +212,15 @@ def test_secrets_are_found_and_starred_out(validator):
     assert validator.redacted({"secret": None}) == {"secret": None}
 
 
+def test_of_what_is_sent_for_a_secret_cog_shows_numbers(document, problems_of):
+    for value in (77, 0.5, True):
+        assert problems_of(secret=value) == [("secret", f'{REDACTED} is not of type "string"')]
+    (problem,) = InputValidator(document, "Input", 1000, takes_unknown=True).problems(
+        FITS | {"file": "data:,x", "secret": 77}
+    )
+    assert problem.msg == '77 is not of type "string"'
+
+
 @pytest.mark.parametrize("value", [["hidden"], {"a": "hidden"}])
 def test_a_secret_is_not_in_what_is_said_against_it(problems_of, value):
     assert problems_of(secret=value, count="x") == [

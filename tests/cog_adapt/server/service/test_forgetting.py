@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cog_adapt.server.errors import NotEnded, NotFound
+from cog_adapt.server.errors import NotEnded, NotFound, NotReady
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Metric, Output
 from cog_adapt.server.service.forgetting import Forgetting, decision_of, made_adapters
 from tests.cog_adapt.server.records.home import make_record
@@ -19,6 +19,7 @@ class Keeper:
 
     def __init__(self, **metadata: Any) -> None:
         self.forgotten: list[tuple[str, str]] = []
+        self.faults: list[Exception] = []
         self.kept = {("ann", ID): {"id": ID, "owner": "ann", **metadata}}
 
     async def find_own(self, owner, adapter_id=None):
@@ -29,6 +30,8 @@ class Keeper:
         ]
 
     async def remove(self, adapter):
+        if self.faults:
+            raise self.faults.pop()
         del self.kept[adapter["owner"], adapter["id"]]
 
     async def forget(self, owner, key=""):
@@ -175,6 +178,26 @@ def test_what_runs_or_is_unknown_is_refused(play):
         with pytest.raises(NotEnded, match="1 predictions of 'ann'"):
             await forgetting.forget_all("ann", ["predict"])
         assert (await forgetting.forget_all("bob", ["predict", "train"])).predictions == 0
+
+    play(scene)
+
+
+def test_what_fails_in_the_middle_is_done_when_it_is_asked_for_again(play):
+    async def scene(harness):
+        await ended(harness, "a")
+        keeper, others = Keeper(), ("1a" * 16, "2b" * 16)
+        for name in others:
+            keeper.kept["ann", name] = {"id": name, "owner": "ann"}
+        forgetting = Forgetting(harness.service, harness.webhooks, keeper)
+        await keeper.remove({"id": ID, "owner": "ann"})
+        keeper.faults.append(NotReady("the worker is down"))
+        with pytest.raises(NotReady):
+            await forgetting.forget_all("ann", ["predict", "train"])
+        assert await harness.records.get("a", "predict", "ann") is None
+        assert len(keeper.kept) == 2
+        keeper.faults.append(NotFound("there is no adapter"))
+        again = await forgetting.forget_all("ann", ["predict", "train"])
+        assert again.adapters == {others[0]: "gone before", others[1]: "removed"}
 
     play(scene)
 
