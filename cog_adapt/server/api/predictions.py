@@ -8,8 +8,8 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cog_adapt.server.api.dependencies import parts_of, read_prediction_id
-from cog_adapt.server.api.ownership import Look, asker_of, key_of
+from cog_adapt.server.api.dependencies import asker_of, key_of, parts_of, read_prediction_id
+from cog_adapt.server.api.ownership import Look
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response, record_body
 from cog_adapt.server.api.sse import EventStream, follow

@@ -11,8 +11,8 @@ import msgspec
 from starlette.requests import Request
 
 from cog_adapt.server.api.body import Inputs, RequestBody, check_id, fit_inputs, read_body
+from cog_adapt.server.api.dependencies import key_of
 from cog_adapt.server.api.large_bodies import LARGE_BYTES, Job, LargeBodies
-from cog_adapt.server.api.ownership import key_of
 from cog_adapt.server.api.shapes import DURATION
 from cog_adapt.server.errors import (
     InvalidRequest,
