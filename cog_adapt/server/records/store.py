@@ -180,7 +180,8 @@ class Records(RecordQueries):
         counted, written = _Counted(), self._blobs.written
         rows = (to_row(item, self.server, self._blobs) for item in changes.records.values())
         foreign: set[Key] = set()
-        if upsert(connection, records, counted.pass_on(rows)) < len(changes.records):
+        paced, pause = counted.pass_on(rows), self._writer.pause
+        if upsert(connection, records, paced, pause) < len(changes.records):
             foreign = find_foreign(connection, changes.records, self.server)
         forgotten = find_forgotten(connection, changes.deliveries.values())
         owed = (
