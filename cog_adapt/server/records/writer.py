@@ -104,7 +104,7 @@ class Writer:
         """Rest between some rows and the next ones, unless a caller waits for a commit.
 
         Written in one go, the rows of 100 ms hold up whoever asks meanwhile: the p99 of a lone POST
-        is 1.8 ms then, against 1.3 ms, while plain FastAPI has 0.76 ms.
+        is 2.1 ms then, against 1.2 ms, while plain FastAPI has 0.5 ms.
         """
         if self._step:
             self._urgent.wait(self._step)
