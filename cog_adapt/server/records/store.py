@@ -87,7 +87,7 @@ class Records(RecordQueries):
         return self._transactions.error
 
     def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
-        """Write within about 100 ms, with retries for as long as that fails.
+        """Write within about 200 ms, with retries for as long as that fails.
 
         If several states of a record wait, only the last one is written.
         """
