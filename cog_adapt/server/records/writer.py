@@ -166,9 +166,7 @@ class Writer:
 
     def _commit(self, batch: Batch) -> list[_Answer]:
         changes = batch.merge()
-        is_awaited = bool(batch.waiters or batch.calls)
-        step = min(LONGEST_STEP, SPREAD * ROWS_AT_ONCE / max(1, len(changes)))
-        self._step = 0.0 if is_awaited else step
+        self._step = 0.0 if batch.waiters or batch.calls else _step_of(len(changes))
         refused, error = self._transactions.store(changes) if changes else ({}, None)
         with self._lock:
             self._writing = Batch()
@@ -186,6 +184,10 @@ class Writer:
             _log.error("%d changes are lost: %s", given_up, self._transactions.error)
         if self._open.behind:
             self._waken.set()
+
+
+def _step_of(rows: int) -> float:
+    return min(LONGEST_STEP, SPREAD * ROWS_AT_ONCE / max(1, rows))
 
 
 def _closed() -> StorageError:

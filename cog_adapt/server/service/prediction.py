@@ -19,6 +19,7 @@ State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
 WebhookEvent = Literal["start", "output", "logs", "completed"]
 ALL_EVENTS: frozenset[str] = frozenset(("start", "output", "logs", "completed"))
+
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
