@@ -87,7 +87,7 @@ class Records(RecordQueries):
         return self._transactions.error
 
     def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
-        """Write within about 100 ms, with retries for as long as that fails.
+        """Write within about 200 ms, with retries for as long as that fails.
 
         If several states of a record wait, only the last one is written.
         """
@@ -180,7 +180,8 @@ class Records(RecordQueries):
         counted = Counted(self._blobs)
         rows = (to_row(item, self.server, self._blobs) for item in changes.records.values())
         foreign: set[Key] = set()
-        if upsert(connection, records, counted.pass_on(rows)) < len(changes.records):
+        paced, pause = counted.pass_on(rows), self._writer.pause
+        if upsert(connection, records, paced, pause) < len(changes.records):
             foreign = find_foreign(connection, changes.records, self.server)
         forgotten = find_forgotten(connection, changes.deliveries.values())
         owed = (
