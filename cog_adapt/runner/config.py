@@ -7,7 +7,7 @@ model.
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -22,18 +22,7 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
-_BYTES = (
-    "served_adapter",
-    "checkpoint",
-    "checkpoint_owner",
-    "adapter_memory",
-    "adapter_owner_memory",
-    "adapter_disk",
-)
-_LOWEST = {
-    **{"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0},
-    **{f"{name}_bytes": 0 for name in (*_BUDGETS.split(), "adapter_owner_disk", "feature")},
-}
+_LOWEST = {"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0}
 METHODS = ("lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
 _SHOWN = 80
@@ -132,7 +121,7 @@ class RunnerSettings:
             _refuse("ADAPTER_STORE", self.adapter_store, "a URL, such as s3://bucket/folder")
         if self.receipt_key and not Path(self.receipt_key).is_file():
             _refuse("RECEIPT_KEY", self.receipt_key, "a PEM file of an Ed25519 private key")
-        for name, lowest in _LOWEST.items():
+        for name, lowest in _lowest().items():
             if getattr(self, name) < lowest:
                 _refuse(name.upper(), getattr(self, name), f"a whole number from {lowest}")
 
@@ -150,7 +139,7 @@ class RunnerSettings:
             "weights_dir": Path,
             "adapter_store": str,
             "receipt_key": str,
-            **dict.fromkeys(_LOWEST, _whole_number),
+            **dict.fromkeys(_lowest(), _whole_number),
         }
         values = {
             name: read(environment[name.upper()])
@@ -158,6 +147,12 @@ class RunnerSettings:
             if environment.get(name.upper())
         }
         return cls(**values)  # type: ignore[arg-type]
+
+
+def _lowest() -> dict[str, int]:
+    """Return the least value of each setting that is a whole number."""
+    names = (each.name for each in fields(RunnerSettings))
+    return _LOWEST | {name: 0 for name in names if name.endswith("_bytes")}
 
 
 def _whole_number(text: str) -> int:
