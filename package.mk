@@ -2,7 +2,7 @@
 # Its faults can end a test process, after which `loadfile` waits for ever.
 FAULTY = tests/cog_adapt/runner/gradients/test_check.py
 
-.PHONY: test-all test-again walk mutants gpu contracts bench quick container faults fuzz attack leaks
+.PHONY: test-all test-again walk mutants gpu contracts bench quality quick container faults fuzz attack leaks
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY)
@@ -38,9 +38,13 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.health --output docs/results/health.json
 	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
 
+quality: $(ENV)  ## measure the quality of adaptation on 20 rows of 20 splits (hours; goes on if cut off)
+	@$(BIN)/python -m bench.quality --output docs/results/quality.json
+
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
 	@$(BIN)/python -m bench.adaptation --quick
+	@$(BIN)/python -m bench.quality --quick
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick

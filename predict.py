@@ -49,12 +49,13 @@ class Predictor(BaseRunner):
         seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
         strict: bool = Input(description="Refuse what is only warned about", default=False),
         fresh: bool = Input(description="Ignore adapters of fewer examples", default=False),
+        deterministic: bool = Input(description="Answer alone, bit for bit", default=False),
     ) -> Output:
         """Classify, after adapting to the examples where there are any."""
         inputs = [*([text] if text else []), *(texts or [])]
         recipe = Recipe(method, rank, steps, 32, learning_rate, seed, budget_seconds, hold_out)
         sent = (inputs, labels or (), examples, examples_file, adapter, weights)
-        request = Request(*sent, recipe, strict, fresh)
+        request = Request(*sent, recipe, strict, fresh, None, deterministic)
         return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:

@@ -7,7 +7,7 @@ the data and all draws; the contestants take turns in beginning a round.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench import data
@@ -73,11 +73,11 @@ class Race:
         return Outcome(adapted - began, ended - adapted, split.accuracy(answers))
 
 
-def runner_way(runner: ModelRunner) -> Adapt:
+def runner_way(runner: ModelRunner, blocks: int = 0) -> Adapt:
     """Make a contestant of the runner, used as a request uses it."""
 
     def adapt(examples: Sequence[Example], recipe: Recipe) -> Answer:
-        adapter = runner.adapt(examples, recipe).adapter
+        adapter = runner.adapt(examples, replace(recipe, blocks=blocks)).adapter
         return lambda texts: [answer["label"] for answer in runner.predict(texts, adapter)]
 
     return adapt
@@ -91,6 +91,7 @@ def contestants(runner: ModelRunner, precision: Precision) -> dict[str, Adapt]:
     rate = runner.adapt(task.probe(), one_step).report.learning_rate
     return {
         "runner": runner_way(runner),
+        "runner, last block": runner_way(runner, blocks=1),
         PLAIN: lambda examples, recipe: plain_loop(base, examples, recipe, rate),
         "Trainer + peft": lambda examples, recipe: trainer(base, examples, recipe, rate),
     }

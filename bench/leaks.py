@@ -1,7 +1,9 @@
 """Looks for what a server keeps of requests that are over: descriptors, threads, memory, disk.
 
 The server runs the real model, with one set of folders and small budgets. It is looked at after a
-warm-up, and again after many predictions, cancelled adaptations, and adaptations of every method.
+warm-up, and again after each third of many predictions, cancelled adaptations, and adaptations of
+every method. Memory is flat where no process has grown in the last third of a load by more than
+`FLAT_MEGABYTES`: caches are full by then, and what is kept of each request would go on growing.
 """
 
 import os
@@ -21,8 +23,12 @@ from cog_adapt.runner.device import choose_precision
 
 READY_SECONDS = 300.0
 RECORD_BYTES = 50 * 2**20
+EVENT_BYTES = 2**18  # so that what is kept for late readers is full after a tenth of a load
 MORE_DESCRIPTORS = 8
 MORE_MEGABYTES = 150.0
+FLAT_MEGABYTES = {"front": 1.0, "worker": 8.0, "others": 1.0}
+ADAPTER_DISK_BYTES = 150 * 2**20
+ADAPTER_MEMORY_BYTES = 20 * 2**20
 EXAMPLES = [
     {"text": text, "label": label}
     for label, texts in {
@@ -49,7 +55,12 @@ COLUMNS: Columns = {
     "descriptors": str,
     "threads": str,
     "memory MB": lambda value: f"{value:.0f}",
+    "front MB": lambda value: f"{value:.0f}",
+    "front's last third": lambda value: f"{value:+.1f}",
+    "worker MB": lambda value: f"{value:.0f}",
+    "worker's last third": lambda value: f"{value:+.1f}",
     "records MB": lambda value: f"{value:.1f}",
+    "adapters MB": lambda value: f"{value:.1f}",
     "checkpoints": str,
     "temporary files": str,
 }
@@ -66,6 +77,11 @@ def measure(sizes: Sizes) -> list[dict[str, Any]]:
             "WEIGHTS_DIR": str(folder / "weights"),
             "TMPDIR": str(folder / "tmp"),
             "RECORD_BYTES": str(RECORD_BYTES),
+            "EVENT_BYTES": str(EVENT_BYTES),
+            "ADAPTER_DISK_BYTES": str(ADAPTER_DISK_BYTES),
+            "ADAPTER_OWNER_DISK_BYTES": str(ADAPTER_DISK_BYTES),
+            "ADAPTER_MEMORY_BYTES": str(ADAPTER_MEMORY_BYTES),
+            "SERVED_ADAPTER_BYTES": str(ADAPTER_MEMORY_BYTES),
         }
         with local_server("predict", variables) as server, _client(server) as client:
             _wait_until_ready(client)
@@ -76,29 +92,40 @@ def _rows(client: httpx2.Client, sizes: Sizes, folder: Path) -> Iterator[dict[st
     _predict(client, sizes.warm)
     _cancel(client, sizes.warm)
     _adapt(client, max(sizes.warm, 2 * len(METHODS)))
-    yield _row("warm-up", folder)
-    _predict(client, sizes.predictions)
-    yield _row(f"{sizes.predictions} predictions", folder)
-    _cancel(client, sizes.cancels)
-    yield _row(f"{sizes.cancels} cancels", folder)
-    _adapt(client, sizes.adaptations)
-    yield _row(f"{sizes.adaptations} adaptations", folder)
+    now = _memory()
+    yield _row("warm-up", folder, now, now)
+    for load, count, what in (
+        (_predict, sizes.predictions, "predictions"),
+        (_cancel, sizes.cancels, "cancels"),
+        (_adapt, sizes.adaptations, "adaptations"),
+    ):
+        load(client, count - count // 3)
+        before = _memory()
+        load(client, count // 3)
+        yield _row(f"{count} {what}", folder, before, _memory())
 
 
 def leaks(rows: list[dict[str, Any]]) -> list[str]:
     """Say what grew from the first row to a later one, or is beyond its limit."""
-    first = rows[0]
-    found = []
-    for row in rows[1:]:
-        if row["descriptors"] > first["descriptors"] + MORE_DESCRIPTORS:
-            found.append(f"descriptors: {row['descriptors']} after {row['after']}")
-        if row["memory MB"] > first["memory MB"] + MORE_MEGABYTES:
-            found.append(f"memory: {row['memory MB']:.0f} MB after {row['after']}")
-        if row["records MB"] * _MEGABYTE > RECORD_BYTES:
-            found.append(f"records: {row['records MB']:.1f} MB after {row['after']}")
-        if row["checkpoints"] or row["temporary files"]:
-            found.append(f"files are left after {row['after']}")
-    return found
+    return [words for row in rows[1:] for words in (*_grown(row, rows[0]), *_beyond(row))]
+
+
+def _grown(row: dict[str, Any], first: dict[str, Any]) -> Iterator[str]:
+    if row["descriptors"] > first["descriptors"] + MORE_DESCRIPTORS:
+        yield f"descriptors: {row['descriptors']} after {row['after']}"
+    if row["memory MB"] > first["memory MB"] + MORE_MEGABYTES:
+        yield f"memory: {row['memory MB']:.0f} MB after {row['after']}"
+    for name, limit in FLAT_MEGABYTES.items():
+        if (grown := row[f"{name}'s last third"]) > limit:
+            yield f"{name}: {grown:+.1f} MB in the last third of {row['after']}"
+
+
+def _beyond(row: dict[str, Any]) -> Iterator[str]:
+    for what, limit in (("adapters", ADAPTER_DISK_BYTES), ("records", RECORD_BYTES)):
+        if (size := row[f"{what} MB"]) * _MEGABYTE > limit:
+            yield f"{what}: {size:.1f} MB after {row['after']}"
+    if row["checkpoints"] or row["temporary files"]:
+        yield f"files are left after {row['after']}"
 
 
 def _client(server: Any) -> httpx2.Client:  # noqa: ANN401 - the command's client
@@ -140,10 +167,12 @@ def _cancel(client: httpx2.Client, count: int) -> None:
 
 
 def _adapt(client: httpx2.Client, count: int) -> None:
-    """Adapt by each method in turn; an id comes from the content, so few adapters are stored."""
+    """Adapt by each method in turn; all but those of `all`, 90 MB each, are different adapters."""
     for number in range(count):
         method = METHODS[number % len(METHODS)]
-        _run(client, {"text": "late", "examples": EXAMPLES, "steps": 2, "method": method})
+        seed = 0 if method == "all" else time.monotonic_ns() % 10**9
+        inputs = {"text": "late", "examples": EXAMPLES, "steps": 2, "method": method, "seed": seed}
+        _run(client, inputs)
 
 
 def _run(client: httpx2.Client, inputs: dict[str, Any]) -> None:
@@ -153,18 +182,41 @@ def _run(client: httpx2.Client, inputs: dict[str, Any]) -> None:
         raise RuntimeError(f"a prediction has not succeeded: {answer.text[:500]}")
 
 
-def _row(after: str, folder: Path) -> dict[str, Any]:
-    time.sleep(1.0)  # for what is written behind
-    processes = [Path("/proc") / str(pid) for pid in _descendants(os.getpid())]
-    return {
+def _row(
+    after: str, folder: Path, before: dict[str, float], now: dict[str, float]
+) -> dict[str, Any]:
+    processes = _processes()
+    row = {
         "after": after,
         "descriptors": sum(len(os.listdir(each / "fd")) for each in processes),
         "threads": sum(len(os.listdir(each / "task")) for each in processes),
-        "memory MB": sum(_resident_bytes(each) for each in processes) / _MEGABYTE,
+        "memory MB": sum(now.values()),
+    }
+    for name, megabytes in now.items():
+        row |= {f"{name} MB": megabytes, f"{name}'s last third": megabytes - before[name]}
+    return row | {
         "records MB": _size_of(folder / "data") / _MEGABYTE,
+        "adapters MB": _size_of(folder / "weights" / "adapters") / _MEGABYTE,
         "checkpoints": len([*(folder / "weights").glob("checkpoints/*")]),
         "temporary files": len([each for each in (folder / "tmp").glob("tmp*") if each.is_file()]),
     }
+
+
+def _memory() -> dict[str, float]:
+    """Return the megabytes of the server's process, of the model's, and of all others."""
+    time.sleep(1.0)  # for what is written behind
+    front, *others = _processes()
+    sizes = sorted(_resident_bytes(each) / _MEGABYTE for each in others)
+    return {
+        "front": _resident_bytes(front) / _MEGABYTE,
+        "worker": sizes[-1],
+        "others": sum(sizes[:-1]),
+    }
+
+
+def _processes() -> list[Path]:
+    """Return this process's descendants: the server, and those that it has started."""
+    return [Path("/proc") / str(pid) for pid in _descendants(os.getpid())]
 
 
 def _descendants(pid: int) -> list[int]:

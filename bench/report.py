@@ -11,7 +11,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -180,6 +180,6 @@ def _cpu_model() -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a row holds
-    if isinstance(value, Spread):
+    if is_dataclass(value) and not isinstance(value, type):
         return {name: _plain(number) for name, number in asdict(value).items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -8,7 +8,7 @@ falls linearly to zero, clipping by norm.
 
 import copy
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -90,6 +90,29 @@ def labels_of(examples: Sequence[Example]) -> list[str]:
 
 def plain_loop(base: Base, examples: Sequence[Example], recipe: Recipe, rate: float) -> Answer:
     """Adapt with a plain PyTorch loop and peft."""
+    model = plain_model(base, examples, recipe, rate)
+    labels = labels_of(examples)
+
+    def answer(texts: Sequence[str]) -> list[str]:
+        return [labels[row] for row in all_logits(base, model, texts).argmax(-1).tolist()]
+
+    return answer
+
+
+def plain_model(base: Base, examples: Sequence[Example], recipe: Recipe, rate: float) -> nn.Module:
+    """Return the model that a plain PyTorch loop with peft has trained."""
+    steps = plain_steps(base, examples, recipe, rate)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(nn.Module, end.value)
+
+
+def plain_steps(
+    base: Base, examples: Sequence[Example], recipe: Recipe, rate: float
+) -> Generator[None, None, nn.Module]:
+    """Train with a plain PyTorch loop and peft; yield after each step, and return the model."""
     torch.manual_seed(recipe.seed)
     labels = labels_of(examples)
     model = base.with_lora(labels, recipe)
@@ -108,17 +131,15 @@ def plain_loop(base: Base, examples: Sequence[Example], recipe: Recipe, rate: fl
         nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
         optimizer.step()
         schedule.step()
-    model.eval()
+        yield
+    return cast(nn.Module, model.eval())
 
-    def answer(texts: Sequence[str]) -> list[str]:
-        rows: list[int] = []
-        with torch.inference_mode():
-            for first in range(0, len(texts), _PREDICT_BATCH):
-                logits = base.logits(model, texts[first : first + _PREDICT_BATCH])
-                rows += logits.argmax(-1).tolist()
-        return [labels[row] for row in rows]
 
-    return answer
+def all_logits(base: Base, model: nn.Module, texts: Sequence[str]) -> Tensor:
+    """Compute the logits of any number of texts, a batch at a time, without gradients."""
+    starts = range(0, len(texts), _PREDICT_BATCH)
+    with torch.inference_mode():
+        return torch.cat([base.logits(model, texts[at : at + _PREDICT_BATCH]) for at in starts])
 
 
 class _WithLoss(nn.Module):

@@ -6,7 +6,6 @@ The server and everything that it is asked for are on the loopback interface, an
 import http.client
 import itertools
 import json
-import statistics
 import threading
 import time
 from collections import Counter
@@ -16,32 +15,37 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.attack import values
+from bench.attack.asking import LIMITS, PATIENCE, document_of, row_of
+from bench.attack.busy import late_busy, measure_busy
 from bench.attack.drips import dripping
-from bench.attack.watcher import Sample, watched
+from bench.attack.watcher import watched
 from bench.report import Columns, Report, arguments
 from cog_adapt.command.local_server import local_server
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.device import choose_precision
 
-DOOR = "bench/attack/noop.py:NoOp"
-LIMITS = {"no-op": 250.0, "healthz": 50.0}  # milliseconds of the 99th percentile
-_READY_SECONDS = 120.0
-_PATIENCE = 120.0
+DOORS = {
+    "COG_PREDICT_TYPE_STUB": "bench/attack/noop.py:NoOp",
+    "COG_TRAIN_TYPE_STUB": "bench/attack/noop.py:NoTraining",
+}
 _ATTACKERS = 2
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many bytes a value has, how often small ones come, and how long drips last."""
+    """How many bytes a value has, how often small ones come, and how long the rest lasts."""
 
     small: int = 2_000_000
     large: tuple[int, ...] = (24_000_000, 99_000_000)
     repeats: int = 10
     drips: int = 50
     drip_seconds: float = 10.0
+    busy_seconds: float = 20.0
 
 
-QUICK = Sizes(small=200_000, large=(2_000_000,), repeats=3, drips=10, drip_seconds=1.0)
+QUICK = Sizes(
+    small=200_000, large=(2_000_000,), repeats=3, drips=10, drip_seconds=1.0, busy_seconds=4.0
+)
 
 
 class Attack(NamedTuple):
@@ -70,10 +74,20 @@ def _post(body: bytes, headers: dict[str, str] = _JSON) -> Attack:
 
 
 def _inputs(properties: dict[str, Any], size: int) -> Iterator[Attack]:
+    for name, value in _hostile(properties, size):
+        yield _post(b'{"input":{"texts":["a"],%b:%b}}' % (name, value))
+
+
+def _trainings(properties: dict[str, Any], size: int) -> Iterator[Attack]:
+    for name, value in _hostile(properties, size):
+        yield Attack("POST", "/trainings", _JSON, b'{"input":{%b:%b}}' % (name, value))
+
+
+def _hostile(properties: dict[str, Any], size: int) -> Iterator[tuple[bytes, bytes]]:
     for name, schema in properties.items():
         own = itertools.chain(values.of_type(schema, size), values.of_any_type(min(size, 300_000)))
         for value in own:
-            yield _post(b'{"input":{"texts":["a"],%b:%b}}' % (json.dumps(name).encode(), value))
+            yield json.dumps(name).encode(), value
 
 
 def _large(sizes: Iterable[int]) -> Iterator[Attack]:
@@ -89,10 +103,12 @@ def _large(sizes: Iterable[int]) -> Iterator[Attack]:
 
 def attacks(document: dict[str, Any], sizes: Sizes) -> dict[str, Iterator[Attack]]:
     """Return the hostile requests by group."""
-    properties = document["components"]["schemas"]["Input"]["properties"]
+    schemas = document["components"]["schemas"]
+    properties = schemas["Input"]["properties"]
     small = b'{"input":{"text":"a"}}'
     return {
         "inputs": _inputs(properties, sizes.small),
+        "trainings": _trainings(schemas["TrainingInput"]["properties"], sizes.small),
         "fields": (_post(body) for body in values.of_fields(sizes.small)),
         "headers": (
             _post(small, _JSON | headers)
@@ -110,7 +126,7 @@ def attacks(document: dict[str, Any], sizes: Sizes) -> dict[str, Iterator[Attack
 
 def _send(address: str, key: str, attack: Attack) -> str:
     """Return the class of the answer's status; `refused` where the connection ended instead."""
-    connection = http.client.HTTPConnection(address, timeout=_PATIENCE)
+    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     try:
         headers = {"Authorization": f"Bearer {key}"} | attack.headers
         body = None if attack.method == "GET" else attack.body
@@ -131,12 +147,12 @@ Span = tuple[str, float, float, Counter[str]]
 
 def measure(sizes: Sizes) -> list[dict[str, Any]]:
     """Return a row for each group of attacks."""
-    with local_server("predict", {"COG_PREDICT_TYPE_STUB": DOOR, "BODY_SECONDS": "5"}) as server:
+    with local_server("predict", DOORS | {"BODY_SECONDS": "5"}) as server:
         address, key = server.url.removeprefix("http://"), server.key or ""
-        document = _document(address, key)
+        document = document_of(address, key)
         with watched(address, key) as samples:
             spans = list(_spans(address, key, document, sizes))
-    return [_row(*span, samples) for span in spans]
+    return [row_of(*span, samples) for span in spans]
 
 
 def _spans(address: str, key: str, document: dict[str, Any], sizes: Sizes) -> Iterator[Span]:
@@ -163,51 +179,6 @@ def _timed(address: str, key: str, group: Iterable[Attack]) -> tuple[float, floa
     return began, time.monotonic(), Counter(answer.result() for answer in answers)
 
 
-def _document(address: str, key: str) -> dict[str, Any]:
-    """Wait until the server is ready; return its OpenAPI document."""
-    deadline = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < deadline:
-        found = _get(address, key, "/openapi.json") if _get(address, key, "/readyz") else None
-        if found:
-            document: dict[str, Any] = json.loads(found)
-            return document
-        time.sleep(0.1)
-    raise TimeoutError(f"not ready after {_READY_SECONDS:g} s; see the server's log")
-
-
-def _get(address: str, key: str, path: str) -> bytes | None:
-    connection = http.client.HTTPConnection(address, timeout=_PATIENCE)
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {key}"})
-        answer = connection.getresponse()
-        content = answer.read()
-    except OSError:
-        return None
-    else:
-        return content if answer.status == 200 else None
-    finally:
-        connection.close()
-
-
-def _row(
-    name: str, began: float, ended: float, answers: Counter[str], samples: list[Sample]
-) -> dict[str, Any]:
-    times = {
-        what: [s.milliseconds for s in samples if s.name == what and began <= s.began <= ended]
-        for what in LIMITS
-    }
-    row: dict[str, Any] = {"attack": name, "requests": answers.total()}
-    row["answers"] = ", ".join(f"{count} {status}" for status, count in sorted(answers.items()))
-    for what, found in times.items():
-        parts = statistics.quantiles(
-            [*found, 0.0, 0.0][: max(2, len(found))], n=100, method="inclusive"
-        )
-        row |= {f"{what} p50 ms": parts[49], f"{what} p99 ms": parts[98]}
-        row[f"{what} worst"] = max(found, default=0.0)
-    lost = [s for s in samples if s.status != 200 and began <= s.began <= ended]
-    return row | {"others refused": len(lost)}
-
-
 def late(rows: list[dict[str, Any]]) -> list[str]:
     """Return what took longer than it may."""
     return [
@@ -222,8 +193,8 @@ def main() -> None:
     """Attack a server of its own, and time a second caller."""
     chosen = arguments(main.__doc__)
     sizes = QUICK if chosen.quick else Sizes()
-    rows = measure(sizes)
+    rows = [*measure(sizes), busy := measure_busy(sizes.busy_seconds)]
     report = Report("A second caller while hostile values come, ms", COLUMNS, rows, vars(sizes))
     report.publish(choose_precision(RunnerSettings.from_environment()), chosen.output)
-    if missed := late(rows):
+    if missed := late(rows[:-1]) + late_busy(busy):
         raise SystemExit("\n".join(["too late:", *missed]))

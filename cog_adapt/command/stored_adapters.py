@@ -26,10 +26,13 @@ class StoredAdapters:
         folder = settings.weights_dir / "adapters"
         self._store = AdapterStore(folder, budgets_of(settings), remote)
 
-    def all(self, owner: str | None, name: str | None) -> Iterator[Metadata]:
+    def all(
+        self, owner: str | None, name: str | None, label: str | None = None
+    ) -> Iterator[Metadata]:
         """Read what lies beside the files."""
         found = reversed(self._describe(owner))
-        return (each for each in found if name in (None, each["name"]))
+        named = (each for each in found if name in (None, each["name"]))
+        return (each for each in named if label is None or label in (each["labels"] or ()))
 
     def show(self, reference: str, owner: str | None) -> Metadata:
         """Find one; who may use which is a server's business.

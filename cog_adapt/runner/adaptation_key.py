@@ -65,6 +65,18 @@ def rows_of(examples: Sequence[Example]) -> tuple[str, ...] | None:
         return None
 
 
+def input_digests(inputs: Sequence[Any]) -> list[str | None]:
+    """Digest each input; None for one without a canonical form. For `FeatureCache`."""
+    return [_input_digest(each) for each in inputs]
+
+
+def _input_digest(value: object) -> str | None:
+    try:
+        return _digest(value)[:_DIGITS]
+    except TypeError:
+        return None
+
+
 def sum_of(rows: Sequence[str]) -> str:
     """Digest the digests of a set of examples."""
     return hashlib.sha256("".join(rows).encode()).hexdigest()

@@ -4,7 +4,7 @@ Setup takes a census; the tripwire compares it with the module after every adapt
 checksum reads the bits, because writes through `.data` or NumPy leave `_version` unchanged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as module_globals
 from torch.nn.parameter import is_lazy
 
+from cog_adapt.runner.libraries import is_of_a_library
 from cog_adapt.runner.modes import run_setup
 
 _SUMS = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
@@ -126,11 +127,20 @@ class _Entry:
 
 
 @dataclass(frozen=True)
+class _Part:
+    """The state of one module at the census."""
+
+    identity: int
+    training: bool
+    hooks: int
+
+
+@dataclass(frozen=True)
 class Census:
     """The state of a module, and the process-wide flags, at one moment."""
 
     tensors: dict[str, _Entry]
-    modules: dict[str, tuple[int, bool, int]]
+    modules: dict[str, _Part]
     process: dict[str, object]
 
     @classmethod
@@ -139,8 +149,9 @@ class Census:
         tensors = dict(_persistent_tensors(module))
         sums = checksums(tensors)
         entries = {name: _entry(tensor, sums[name]) for name, tensor in tensors.items()}
+        hooks = count_hooks(module)
         parts = {
-            name: (id(part), part.training, _count_hooks(part))
+            name: _Part(id(part), part.training, hooks[name])
             for name, part in module.named_modules()
         }
         return cls(entries, parts, process_flags())
@@ -150,12 +161,12 @@ class Census:
         now = Census.of(module)
         return [
             *_compare("tensor", _by_field(self.tensors), _by_field(now.tensors)),
-            *_compare("module", self.modules, now.modules),
+            *_compare("module", _by_field(self.modules), _by_field(now.modules)),
             *_compare("process flag", self.process, now.process),
         ]
 
 
-def _by_field(entries: dict[str, _Entry]) -> dict[str, object]:
+def _by_field(entries: Mapping[str, _Entry | _Part]) -> dict[str, object]:
     """Return one value for each field of each entry, so that a change is named by its field."""
     return {
         f"{name} ({field})": value
@@ -189,9 +200,16 @@ def _persistent_buffers(owner: nn.Module) -> Iterator[tuple[str, Tensor]]:
             yield name, buffer
 
 
+def count_hooks(module: nn.Module) -> dict[str, int]:
+    """Return the number of hooks of each module, except those of libraries."""
+    return {name: _count_hooks(part) for name, part in module.named_modules()}
+
+
 def _count_hooks(part: nn.Module) -> int:
+    """Count a module's hooks, except those of libraries, which some set at their first forward."""
     tables = (value for name, value in vars(part).items() if name.endswith("_hooks"))
-    return sum(len(table) for table in tables if hasattr(table, "__len__"))
+    hooks = (hook for table in tables if isinstance(table, dict) for hook in table.values())
+    return sum(not is_of_a_library(hook) for hook in hooks)
 
 
 def process_flags() -> dict[str, object]:

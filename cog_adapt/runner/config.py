@@ -7,7 +7,7 @@ model.
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -22,11 +22,7 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
-_BYTES = ("served_adapter", "checkpoint", "adapter_memory", "adapter_owner_memory", "adapter_disk")
-_LOWEST = {
-    **{"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0},
-    **{f"{name}_bytes": 0 for name in (*_BYTES, "adapter_owner_disk", "feature")},
-}
+_LOWEST = {"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0}
 AUTO = "auto"
 METHODS = (AUTO, "lora", "head", "norms", "bias", "all")
 MATCH_PREFIX = "match:"
@@ -82,6 +78,7 @@ class RunnerSettings:
         checkpoint_days: days for which the state of a killed training is kept.
         checkpoint_bytes: of all such states; the oldest go first; 0: a tenth of the disk's free
             space at the start.
+        checkpoint_owner_bytes: of one owner's states; 0: half of all.
         adapter_memory_bytes: bytes of adapters in memory; 0: an eighth of the machine's.
         adapter_owner_memory_bytes: bytes of one owner's adapters in memory; 0: half of all.
         adapter_disk_bytes: bytes of adapters on disk; 0: a quarter of the disk.
@@ -112,6 +109,7 @@ class RunnerSettings:
     served_adapter_bytes: int = 0
     feature_bytes: int = 0
     receipt_key: str = ""
+    checkpoint_owner_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
@@ -124,7 +122,7 @@ class RunnerSettings:
             _refuse("ADAPTER_STORE", self.adapter_store, "a URL, such as s3://bucket/folder")
         if self.receipt_key and not Path(self.receipt_key).is_file():
             _refuse("RECEIPT_KEY", self.receipt_key, "a PEM file of an Ed25519 private key")
-        for name, lowest in _LOWEST.items():
+        for name, lowest in _lowest().items():
             if getattr(self, name) < lowest:
                 _refuse(name.upper(), getattr(self, name), f"a whole number from {lowest}")
 
@@ -142,7 +140,7 @@ class RunnerSettings:
             "weights_dir": Path,
             "adapter_store": str,
             "receipt_key": str,
-            **dict.fromkeys(_LOWEST, _whole_number),
+            **dict.fromkeys(_lowest(), _whole_number),
         }
         values = {
             name: read(environment[name.upper()])
@@ -150,6 +148,12 @@ class RunnerSettings:
             if environment.get(name.upper())
         }
         return cls(**values)  # type: ignore[arg-type]
+
+
+def _lowest() -> dict[str, int]:
+    """Return the least value of each setting that is a whole number."""
+    names = (each.name for each in fields(RunnerSettings))
+    return _LOWEST | {name: 0 for name in names if name.endswith("_bytes")}
 
 
 def _whole_number(text: str) -> int:

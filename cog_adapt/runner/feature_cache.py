@@ -6,7 +6,7 @@ of them. This module knows no model and no store.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -15,7 +15,7 @@ Entry = Tensor | Mapping[str, Tensor]
 """One example's features, or its encoded batch of one row."""
 
 _OWNER_SHARE = 2  # one owner has half of it at most
-_Key = tuple[str, Hashable]
+_Key = tuple[str, str]
 
 
 @dataclass
@@ -43,35 +43,42 @@ class FeatureCache:
         """Count the entries."""
         return len(self._kept)
 
-    def get(self, owner: str, digests: Iterable[Hashable]) -> list[Entry | None]:
+    def get(self, owner: str, digests: Iterable[str | None]) -> list[Entry | None]:
         """Return what is kept for each digest, None where nothing is.
 
         Args:
             owner: who asks.
-            digests: of what was computed from: of an input, say, and of what computes.
+            digests: `input_digests`; nothing is kept for None.
         """
         with self._lock:
-            return [self._found((owner, digest)) for digest in digests]
+            return [self._found((owner, digest or "")) for digest in digests]
 
-    def put(self, owner: str, digests: Sequence[Hashable], entries: Sequence[Entry]) -> None:
+    def put(self, owner: str, digests: Sequence[str | None], entries: Sequence[Entry]) -> None:
         """Keep an entry for each digest, and let others go; one that is too big is not kept."""
         with self._lock:
             for digest, entry in zip(digests, entries, strict=True):
-                self._put((owner, digest), entry)
+                self._put((owner, digest or ""), entry)
 
-    def bring(self, owner: str, digests: Iterable[Hashable], name: str) -> None:
+    def bring(self, owner: str, digests: Iterable[str | None], name: str) -> None:
         """Note what brought these: when it is deleted, they go, but for those of others too."""
+        keys = [(owner, digest or "") for digest in digests]
         with self._lock:
-            for key in ((owner, digest) for digest in digests):
-                if key in self._kept:
-                    self._kept[key].brought_by.add(name)
+            for key in filter(self._kept.__contains__, keys):
+                self._kept[key].brought_by.add(name)
+
+    def discard(self, owner: str, digests: Iterable[str | None]) -> None:
+        """Drop those of these that nothing brought: what they were computed for failed."""
+        keys = [(owner, digest or "") for digest in digests]
+        with self._lock:
+            for key in keys:
+                self._drop_unbrought(key)
 
     def forget(self, owner: str, name: str | None = None) -> None:
         """Drop what this brought, and nothing else did; None: all of the owner's."""
         with self._lock:
-            for key in [key for key in self._kept if key[0] == owner]:
-                if name is None or self._is_last(key, name):
-                    self._drop(key)
+            own = [key for key in self._kept if key[0] == owner]
+            for key in [key for key in own if name is None or self._is_last(key, name)]:
+                self._drop(key)
 
     def gauges(self) -> dict[str, float]:
         """Numbers for a server's metrics."""
@@ -94,7 +101,7 @@ class FeatureCache:
     def _put(self, key: _Key, entry: Entry) -> None:
         size = _size_of(entry)
         before = self._kept.get(key)
-        if size > self._most // _OWNER_SHARE:
+        if size > self._most // _OWNER_SHARE or not key[1]:
             return
         if before is not None:
             self._drop(key)
@@ -110,6 +117,10 @@ class FeatureCache:
         was_brought = name in brought_by
         brought_by.discard(name)
         return was_brought and not brought_by
+
+    def _drop_unbrought(self, key: _Key) -> None:
+        if key in self._kept and not self._kept[key].brought_by:
+            self._drop(key)
 
     def _drop(self, key: _Key) -> None:
         self._count(key[0], -self._kept.pop(key).size)

@@ -57,9 +57,14 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
     """
     asked = await _read(runner, request, scope)
     if asked.plan is None:
-        predictions = await runner.predict_async(asked.query)
+        # Together: one after the other, each would wait for a tick of another's adaptation.
+        predictions, asked = await asyncio.gather(
+            runner.predict_async(asked.query), _warned(runner, request, asked)
+        )
         report = {"warnings": [*asked.warnings]} if asked.warnings else None
         return Answer(predictions, None, _id(asked.query.adapter), report)
+    asked = await _warned(runner, request, asked)
+    assert asked.plan is not None
     before = None if asked.plan.known else await runner.predict_async(asked.query)
     query, report = await _adapt(runner, asked, asked.plan, Progress(scope))
     predictions = await runner.predict_async(query)
@@ -74,7 +79,8 @@ async def stream(
     The id of the adapter and the report are recorded as the metrics `adaptation.adapter` and
     `adaptation.report`, before the first piece. Raises as `answer` does.
     """
-    asked, progress = await _read(runner, request, scope), Progress(scope)
+    asked = await _warned(runner, request, await _read(runner, request, scope))
+    progress = Progress(scope)
     query, report = asked.query, {"warnings": [*asked.warnings]} if asked.warnings else None
     if asked.plan:
         query, report = await _adapt(runner, asked, asked.plan, progress)
@@ -101,8 +107,12 @@ class _Asked:
 async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
     """Read a request; files and many rows take a while, so a thread of its own does it."""
     owner = runner.owner_of(scope.context if scope else {})
-    asked = await asyncio.to_thread(_read_parts, runner, request, owner)
-    return replace(asked, warnings=await warnings_about(runner, request, asked.examples))
+    return await asyncio.to_thread(_read_parts, runner, request, owner)
+
+
+async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Asked:
+    owner = asked.query.owner
+    return replace(asked, warnings=await warnings_about(runner, request, asked.examples, owner))
 
 
 def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
@@ -114,7 +124,8 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     labels = settle_labels(task, request, examples, named)
     adapter = named or _fitting(runner.default, labels)
     check_scores(task, request, adapter.labels if adapter else labels)
-    query = Query(request.inputs, adapter, labels, request.options, owner)
+    alone = request.deterministic
+    query = Query(request.inputs, adapter, labels, request.options, owner, alone)
     if not examples.examples:
         return _Asked(query, None, examples)
     wanted = Wanted(
@@ -151,7 +162,7 @@ def _fitting(default: Adapter | None, labels: Sequence[str]) -> Adapter | None:
 
 
 async def warnings_about(
-    runner: ModelRunner, request: Request, examples: ExampleSet
+    runner: ModelRunner, request: Request, examples: ExampleSet, owner: str = ""
 ) -> tuple[str, ...]:
     """Say what is remarkable about the examples and the inputs.
 
@@ -161,8 +172,8 @@ async def warnings_about(
     rows = [example.input for example in examples.examples]
     warnings = (
         *examples.warnings,
-        *_cut("examples", await runner.shortened_async(rows)),
-        *_cut("inputs", await runner.shortened_async(request.inputs)),
+        *_cut("examples", await runner.shortened_async(rows, owner)),
+        *_cut("inputs", await runner.shortened_async(request.inputs, owner)),
     )
     if warnings and request.strict:
         raise InputError(

@@ -72,7 +72,8 @@ def find_shortened(
     for first in range(0, len(inputs), batch_size):
         batch = inputs[first : first + batch_size]
         found += [first + position for position in task.shortened(batch)]
-        yield None
+        if first + batch_size < len(inputs):
+            yield None
     return found
 
 

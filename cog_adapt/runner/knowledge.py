@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from cog_adapt.runner.adaptation_key import origin_of
-from cog_adapt.runner.checkpoint_folder import CheckpointFolder
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.device import machine_memory
 from cog_adapt.runner.feature_cache import FeatureCache
@@ -23,6 +22,7 @@ class Knowledge:
         task: what the user wrote.
         model: what its numbers depend on: the base's digest, device and precision.
         settings: which key signs, and how many bytes of features are kept.
+        store: features go with the adapter that brought them.
 
     Attributes:
         runs: the adaptations that callers share.
@@ -34,17 +34,21 @@ class Knowledge:
         ConfigError: the key cannot be used.
     """
 
-    def __init__(self, task: Task, model: str, settings: RunnerSettings) -> None:
+    def __init__(
+        self, task: Task, model: str, settings: RunnerSettings, store: AdapterStore
+    ) -> None:
         self.runs = SharedRuns()
         self.origin = origin_of(task, model, str(sorted(versions().items())))
         self.signer = Signer(Path(settings.receipt_key)) if settings.receipt_key else None
         self.features = FeatureCache(settings.feature_bytes or machine_memory() // _MEMORY_SHARE)
         self.counts = {"adaptations_run": 0, "adaptations_known": 0}
-
-    def follow(self, store: AdapterStore, checkpoints: CheckpointFolder) -> None:
-        """Let what an adapter brought go with it: features, and the state of a run cut short."""
+        self._decisions = store.decisions
         store.watch(self._on_change)
-        store.decisions.watch(lambda decision: checkpoints.drop(decision.state))
+
+    def forget(self, owner: str, key: str | None = None) -> None:
+        """Drop what was decided for a key of an owner's, and its features; None: all of them."""
+        self._decisions.drop_key(owner, key)
+        self.features.forget(owner, key)
 
     def close(self) -> None:
         """End the threads."""

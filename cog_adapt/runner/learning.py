@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from cog_adapt.runner.adaptation_key import input_digests
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.loaded_model import Adaptation
@@ -41,8 +42,19 @@ async def learn(runner: ModelRunner, planned: Plan, on_progress: Callable[[Any],
     if planned.known is not None:
         runner.knowledge.counts["adaptations_known"] += 1
         return planned.known
-    begin = partial(_begin, runner, planned)
-    return await runner.knowledge.runs.follow(planned.run, begin, on_progress)
+    begin, runs = partial(_begin, runner, planned), runner.knowledge.runs
+    try:
+        return await runs.follow(planned.run, begin, on_progress)
+    finally:
+        if planned.run not in runs:
+            _tidy_features(runner, planned.wanted)
+
+
+def _tidy_features(runner: ModelRunner, wanted: Wanted) -> None:
+    """Drop the features of a run that came to nothing: no adapter will take them along."""
+    if len(runner.knowledge.features):
+        digests = input_digests([example.input for example in wanted.examples])
+        runner.knowledge.features.discard(wanted.owner, digests)
 
 
 def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
@@ -53,7 +65,8 @@ def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
     runner.knowledge.counts["adaptations_run"] += 1
     wanted = planned.wanted
     every = KEEP_EVERY if wanted.survives else _AT_THE_END
-    ticket = submitted(runner, wanted.examples, wanted.recipe, planned.begin, planned.state, every)
+    what = (wanted.examples, wanted.recipe, planned.begin, planned.state)
+    ticket = submitted(runner, *what, every, wanted.owner)
     return Begun(ticket, partial(_conclude, runner, planned))
 
 
@@ -67,6 +80,7 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
     if planned.state and (is_complete or not is_kept):
         runner.checkpoints.remove(planned.state)
     report = done.report.to_json() | {"known": False, "started_from": planned.started_from}
+    _bring_features(runner, planned, done)
     receipt = sealed(_facts(runner, planned, done, digest), runner.knowledge.signer)
     if is_kept and key is not None:
         decision = Decision(
@@ -82,6 +96,14 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
         )
         _keep_decision(runner, wanted.owner, decision)
     return Learned(done.adapter, report | {"stored": problem is None}, receipt, problem)
+
+
+def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> None:
+    """Let what was computed of the examples go with what it was computed for."""
+    name = done.adapter.id if done.adapter else planned.key and planned.key.whole
+    if name and len(runner.knowledge.features):
+        digests = input_digests([example.input for example in planned.wanted.examples])
+        runner.knowledge.features.bring(planned.wanted.owner, digests, name)
 
 
 def _keep(runner: ModelRunner, done: Adaptation, wanted: Wanted, made: Made) -> StoreError | None:

@@ -18,7 +18,7 @@ from cog_adapt.runner.device import choose_precision, fit_weights
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.modes import run_inference, run_setup
 from cog_adapt.runner.replicas import freeze, make_template
-from cog_adapt.runner.task import Task, on_device
+from cog_adapt.runner.task import Task, load_module, on_device
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class LoadedBase:
 def _load(task: Task, settings: RunnerSettings) -> tuple[nn.Module, Precision, list[str]]:
     """Load the base; return it with its precision, and the tensors that had to be copied."""
     precision = choose_precision(settings)
-    base = run_setup(task.load)
+    base = run_setup(load_module, task)
     healed = heal(base)
     if healed:
         logger.warning("tensors born in inference mode were copied: %s", healed)

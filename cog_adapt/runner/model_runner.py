@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter, read_weights
-from cog_adapt.runner.checkpoint_folder import CheckpointFolder
+from cog_adapt.runner.checkpoint_folder import CheckpointFolder, folder_of
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.examples import Example
@@ -27,6 +27,7 @@ from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
+from cog_adapt.runner.threads import share_cores
 from cog_adapt.runner.tickets import Ticket
 from cog_adapt.runner.training_state import TrainingState, load_state, save_state
 
@@ -45,7 +46,6 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     Attributes:
         default: the adapter of requests that name none; None without `weights`.
-        knowledge: of its adaptations.
         self_test_report: of the last self-test; None before the first.
 
     Raises:
@@ -60,13 +60,13 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
         self.store = _store_of(self.settings)
-        self.checkpoints = _folder_of_checkpoints(self.settings)
+        self.checkpoints = folder_of(self.settings)
+        self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = _load(task, self.settings, self._scheduler)
         self.store.watch(_forgetting(self._scheduler, self._model))
-        self.knowledge = Knowledge(task, f"{self.base} {self.precision}", self.settings)
-        self.knowledge.follow(self.store, self.checkpoints)
+        self.knowledge = Knowledge(task, f"{self.base} {self.precision}", self.settings, self.store)
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -105,7 +105,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """The adapters of all owners, for a server's routes."""
         model, labels = self._model, tuple(self.task.labels(()))
         peft = PeftFormat(model.template, model.digest, self.task.head, labels)
-        return Adapters(self.store, model.predictions.modules.checked, peft)
+        checked = model.predictions.modules.checked
+        return Adapters(self.store, checked, peft, self.knowledge.forget)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""
@@ -147,10 +148,12 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         work = self._model.predictions.generating(query)
         return self._scheduler.submit_short(work, query.owner).stream_async()
 
-    async def shortened_async(self, inputs: Sequence[Any]) -> Sequence[int]:
+    async def shortened_async(self, inputs: Sequence[Any], owner: str = "") -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
+        if not inputs:
+            return ()  # and no waiting for the running tick
         work = find_shortened(self.task, inputs, self.settings.batch_size)
-        return await self._scheduler.submit_short(work).wait_async()
+        return await self._scheduler.submit_short(work, owner).wait_async()
 
     def adapt(
         self,
@@ -176,7 +179,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """
         return submitted(self, examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
 
-    async def adapt_async(
+    async def adapt_async(  # noqa: PLR0913 - what one adaptation is given
         self,
         examples: Sequence[Example],
         recipe: Recipe | None = None,
@@ -184,9 +187,10 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         *,
         begin: Adapter | None = None,
         checkpoint: Path | None = None,
+        owner: str = "",
     ) -> Adaptation:
-        """Adapt as `adapt` does, from an event loop."""
-        ticket = submitted(self, examples, recipe, begin, checkpoint)
+        """Adapt as `adapt` does, from an event loop; `owner` pays for the model thread's time."""
+        ticket = submitted(self, examples, recipe, begin, checkpoint, owner=owner)
         return await ticket.wait_async(_steps_only(on_step))
 
 
@@ -202,27 +206,18 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
     begin: Adapter | None,
     checkpoint: Path | None,
     keep_every: int = KEEP_EVERY,
+    owner: str = "",
 ) -> Ticket[Adaptation]:
     """Submit an adaptation to the model thread; `adapt` says what the rest means."""
     folder = runner.checkpoints
-    checkpoints = None if checkpoint is None else _checkpoints_in(folder, checkpoint, keep_every)
-    work = runner._model.adapting(examples, recipe or Recipe(), begin, checkpoints)
-    return runner._scheduler.submit_long(work)
+    states = None if checkpoint is None else _checkpoints_in(folder, checkpoint, keep_every)
+    work = runner._model.adapting(examples, recipe or Recipe(), begin, states)
+    return runner._scheduler.submit_long(work, owner=owner)
 
 
 def _store_of(settings: RunnerSettings) -> AdapterStore:
     remote = Remote(settings.adapter_store) if settings.adapter_store else None
     return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
-
-
-def _folder_of_checkpoints(settings: RunnerSettings) -> CheckpointFolder:
-    folder = CheckpointFolder(
-        settings.weights_dir / "checkpoints",
-        settings.checkpoint_days,
-        settings.checkpoint_bytes or None,
-    )
-    folder.tidy()
-    return folder
 
 
 def _checkpoints_in(folder: CheckpointFolder, file: Path, every: int) -> Checkpoints:
@@ -249,6 +244,7 @@ def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
 def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:
     """Load the model on the model thread; where that fails, the thread ends."""
     try:
+        scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait()
         return scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
     except BaseException:
         scheduler.close()

@@ -105,7 +105,8 @@ def plan(runner: ModelRunner, wanted: Wanted) -> Plan:
         started_from = begin.id
     run = (wanted.owner, key.whole, started_from)
     name = hashlib.sha256(repr(run).encode()).hexdigest()[:16]
-    return Plan(wanted, key, None, begin, started_from, run, runner.checkpoints.begin(name))
+    state = runner.checkpoints.begin(name, wanted.owner)
+    return Plan(wanted, key, None, begin, started_from, run, state)
 
 
 def decided_meanwhile(runner: ModelRunner, planned: Plan) -> Learned | None:

@@ -73,8 +73,10 @@ class AdaptationReport:
         return next((s.score for s in self.scores if s.step == self.best_step), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, the curves as lists."""
-        whole = asdict(self)
+        """Plain values, the curves as lists; `trunk` where there is something to say."""
+        whole = {
+            name: value for name, value in asdict(self).items() if value != "" or name != "trunk"
+        }
         steps, scores = whole.pop("steps"), whole.pop("scores")
         whole["decision"] = self.decision.to_json() if self.decision else None
         return whole | {

@@ -42,6 +42,7 @@ class Request:
         strict: refuse examples that would only be warned about in the report.
         fresh: begin anew though an adapter of a part of the examples is known.
         options: the request's own parameters, of the class of `Task.options`.
+        deterministic: answer as if nobody else asked, bit for bit (see `Query`).
     """
 
     inputs: Sequence[Any] = ()
@@ -54,6 +55,7 @@ class Request:
     strict: bool = False
     fresh: bool = False
     options: Any = None
+    deterministic: bool = False
 
 
 def read_request_examples(request: Request, example_of: ExampleOf) -> ExampleSet:

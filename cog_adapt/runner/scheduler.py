@@ -11,10 +11,8 @@ module knows no model.
 """
 
 import atexit
-import logging
 import threading
 import time
-import traceback
 import weakref
 from collections.abc import Callable, Generator
 from queue import SimpleQueue
@@ -22,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.fair_queue import FairQueue, VirtualTime
+from cog_adapt.runner.job_ticks import abandon, advance, advance_together, who_may_join
 from cog_adapt.runner.modes import scrub_thread
 from cog_adapt.runner.tickets import Ended, Job, Part, Ticket
 
@@ -29,7 +28,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _ROUND_SECONDS = 0.5  # of short work, after which a tick of long work comes
-logger = logging.getLogger(__name__)
 
 
 class Scheduler:
@@ -147,7 +145,7 @@ class Scheduler:
         self._tick_began = (time.monotonic(), job.may_take)
         began = self._clock()
         scrub_thread()
-        others = [] if job.dropped else self._who_may_join(job)
+        others = who_may_join(job, self._short) if self._short else []
         shares = self._run_together(job, others) if others else self._advance(job)
         for owner, share in shares:
             self._virtual.charge(owner, share * (self._clock() - began))
@@ -156,53 +154,20 @@ class Scheduler:
 
     def _advance(self, job: Job) -> list[tuple[str, float]]:
         """Run one tick of one job alone; who pays for it."""
-        if job.dropped:
-            self._abandon(job)
-            return [(job.owner, 1.0)]
-        try:
-            job.outbox.put(next(job.work))
-        except StopIteration as stop:
-            job.outbox.put(Ended(result=stop.value))
-        except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
-            _clear_frames(error)
-            job.outbox.put(Ended(error=error))
-        else:
+        if advance(job):
             self._queue_of(job).append(job.owner, job)
         return [(job.owner, 1.0)]
 
-    def _who_may_join(self, job: Job) -> list[Job]:
-        if not self._short or job.part is None or not job.part.ready:
-            return []
-        return [
-            other
-            for other in self._short
-            if other.part is not None and other.part.ready and not other.dropped
-        ]
-
     def _run_together(self, job: Job, others: list[Job]) -> list[tuple[str, float]]:
         """Run one tick for a job and for those of the others that fit; who pays which share."""
-        assert job.part is not None
-        jobs = {id(one.part): one for one in (job, *others)}
-        try:
-            shares = job.part.run_with([other.part for other in others])
-        except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
-            _clear_frames(error)
-            job.outbox.put(Ended(error=error))
+        shares = advance_together(job, others)
+        if not shares:
             return [(job.owner, 1.0)]
         self._short.append(job.owner, job)
-        for part, _ in shares:
-            if part.done:
-                ended = jobs[id(part)]
-                self._short.remove(ended.owner, ended)
-                self._advance(ended)
-        return [(jobs[id(part)].owner, share) for part, share in shares]
-
-    def _abandon(self, job: Job) -> None:
-        """Close work without a caller; log what its clean-up raises, since nobody waits for it."""
-        try:
-            job.work.close()
-        except BaseException:  # the thread must outlive any model's clean-up
-            logger.exception("abandoned work failed while it was closed")
+        for one in [one for one, _ in shares if one.part is not None and one.part.done]:
+            self._short.remove(one.owner, one)
+            self._advance(one)
+        return [(one.owner, share) for one, share in shares]
 
     def _drop_everything(self) -> None:
         while not self._inbox.empty():
@@ -210,20 +175,10 @@ class Scheduler:
             if job is not None:
                 self._long.append(job.owner, job)
         for job in (*self._short, *self._long):
-            self._abandon(job)
+            abandon(job)
             job.outbox.put(Ended(error=UnavailableError("the model runner was closed meanwhile.")))
         self._short.clear()
         self._long.clear()
-
-
-def _clear_frames(error: BaseException) -> None:
-    """Clear the frames of an error and of its causes, whose locals would keep activations alive."""
-    seen: set[int] = set()  # an error may be its own cause
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        traceback.clear_frames(link.__traceback__)
-        link = link.__cause__ or link.__context__
 
 
 def once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Generator[None, None, T]:

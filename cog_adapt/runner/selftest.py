@@ -9,16 +9,13 @@ checkpointing on. The model is left bit for bit as it was.
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from inspect import isabstract
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -26,7 +23,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from cog_adapt.runner.calling_contexts import check_calling_contexts, probe_of
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.errors import ConfigError, GradientFlowError, RunnerError
+from cog_adapt.runner.errors import GradientFlowError, RunnerError
 from cog_adapt.runner.gradients import GradientReport, check_gradients
 from cog_adapt.runner.gradients.display import render
 from cog_adapt.runner.loaded_model import LoadedModel
@@ -35,8 +32,11 @@ from cog_adapt.runner.modes import run_setup
 from cog_adapt.runner.replicas import serving_replica
 from cog_adapt.runner.start import Start, adamw, example_loss
 from cog_adapt.runner.task import Task
+from cog_adapt.runner.task_file import load_model, load_task
+from cog_adapt.runner.task_promises import check_promises
 
 Entry = Callable[..., object]
+_NEEDED = ("probe", "encode", "start")  # without these no gradient can be taken
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,15 @@ def run_self_test(model: LoadedModel, entry: Entry | None = None) -> SelfTestRep
 
 
 def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
+    promises = check_promises(model)
+    if any(check.name in _NEEDED and check.status != "passed" for check in promises.checks):
+        return SelfTestReport((promises,))
     start = model.start(model.task.probe(), _recipe(model))
     precisions = dict.fromkeys((model.precision, _exact(model)))
     reports = [_check(model, start, precision, entry) for precision in precisions]
     if all(report.passed for report in reports):
         reports.append(check_calling_contexts(start))
-    return SelfTestReport(tuple(reports))
+    return SelfTestReport((promises, *reports))
 
 
 def _recipe(model: LoadedModel) -> Recipe:
@@ -110,54 +113,14 @@ def _check(
         probe_of(start),
         example_loss(model.task),
         precision=precision,
+        trainable=".*",
         serve_mode=model.serve_mode,
         make_optimizer=adamw(start.recipe, rate),
         learning_rate=rate,
-        unused=(model.task.unused, *model.task.stop_gradients),
+        unused=() if model.task.unused == Task.unused else (model.task.unused,),
+        stop_gradients=model.task.stop_gradients,
         entry=entry,
     )
-
-
-def load_task(reference: str) -> Task:
-    """Load the task that FILE:CLASS names; FILE alone names the one in it.
-
-    Raises:
-        ConfigError: there is no such file or class, it is no task, or the file has several.
-    """
-    path, _, name = reference.partition(":")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if not Path(path).is_file() or spec is None or spec.loader is None:
-        raise ConfigError(f"{reference!r} names no Python file. Write FILE.py:CLASS.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return _named(module, name, path)() if name else _only(module, path)()
-
-
-def _named(module: ModuleType, name: str, path: str) -> type[Task]:
-    kind = getattr(module, name, None)
-    if not isinstance(kind, type) or not issubclass(kind, Task):
-        raise ConfigError(f"{name!r} in {path} is no subclass of cog_adapt.Task. Make it one.")
-    return kind
-
-
-def _only(module: ModuleType, path: str) -> type[Task]:
-    """Return the one task that a file defines, without the classes that it builds on."""
-    kinds = [
-        kind
-        for kind in vars(module).values()
-        if isinstance(kind, type)
-        and issubclass(kind, Task)
-        and kind.__module__ == module.__name__
-        and not isabstract(kind)
-    ]
-    if len(kinds) != 1:
-        names = ", ".join(kind.__name__ for kind in kinds) or "none"
-        raise ConfigError(
-            f"{path} defines {names}; one subclass of cog_adapt.Task is looked for. "
-            "Name it: FILE.py:CLASS."
-        )
-    return kinds[0]
 
 
 def _environment(report: SelfTestReport) -> dict[str, str]:
@@ -184,7 +147,7 @@ def main(
         sys.path.insert(0, os.getcwd())  # the task's file may import its neighbours
     try:
         task = load_task(chosen.task)
-        report = run_self_test(LoadedModel(task, RunnerSettings.from_environment()))
+        report = run_self_test(load_model(task, RunnerSettings.from_environment()))
     except RunnerError as error:
         console.print(f"[red]{type(error).__name__}[/]: {error}", highlight=False)
         return 1

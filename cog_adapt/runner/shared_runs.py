@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.tickets import Ticket
@@ -93,7 +94,8 @@ class SharedRuns:
     """The runs that are under way, by key."""
 
     def __init__(self) -> None:
-        self._runs: dict[Hashable, SharedRun[Any]] = {}
+        # weak: where an exception cuts off even the leaving, the run goes with its followers
+        self._runs: WeakValueDictionary[Hashable, SharedRun[Any]] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(2, "adapters")
 
@@ -125,11 +127,11 @@ class SharedRuns:
     def _join(self, key: Hashable, begin: Begin[R]) -> "SharedRun[R] | R":
         with self._lock:
             run = self._runs.get(key)
-            if run is None:
-                begun = begin()
-                if not isinstance(begun, Begun):
-                    return begun
+            begun = begin() if run is None else None
+            if isinstance(begun, Begun):
                 run = self._runs[key] = SharedRun(begun, self._pool)
+            if run is None:
+                return begun  # type: ignore[return-value] # the result itself
             run.followers += 1
             return run
 
@@ -138,4 +140,4 @@ class SharedRuns:
             run.followers -= 1
             if not run.followers:
                 run.cancel()
-                del self._runs[key]
+                self._runs.pop(key, None)

@@ -27,7 +27,7 @@ class Structure:
 
     Attributes:
         pairs: of each layer with a LoRA pair: its name, the rank and the scale.
-        head: the module that each row has of its own.
+        head: the module that each row has of its own; "" where it has none.
     """
 
     pairs: tuple[tuple[str, int, float], ...]
@@ -45,8 +45,8 @@ class Structure:
 def structure_of(template: nn.Module, served: Served, head: str) -> Structure | None:
     """Return the structure of a module that is ready; None where it can only run alone.
 
-    Shared are pairs on `nn.Linear`, and one head: the module that holds the tensors that `head`
-    (a regex) matches. Whatever else an adapter replaces is the whole module's.
+    Shared are pairs on `nn.Linear`, and at most one head: the module that holds the tensors whose
+    names `head` (a regex) matches. Whatever else an adapter replaces is the whole module's.
     """
     pairs, heads = set(), set()
     for name in served.tensors:
@@ -59,7 +59,7 @@ def structure_of(template: nn.Module, served: Served, head: str) -> Structure | 
         else:
             return None
     tops = [place for place in heads if not any(place.startswith(f"{top}.") for top in heads)]
-    return Structure(tuple(sorted(pairs)), tops[0]) if len(tops) == 1 else None
+    return Structure(tuple(sorted(pairs)), "".join(tops)) if len(tops) <= 1 else None
 
 
 def _tied(module: nn.Module) -> set[str]:
@@ -77,8 +77,9 @@ def stacked_replica(template: nn.Module, structure: Structure) -> nn.Module:
         layer = replica.get_submodule(place)
         layer.__class__ = StackedLinear
         layer.place, layer.rank, layer.scale = place, rank, scale  # type: ignore[assignment]
-    owner, _, leaf = structure.head.rpartition(".")
-    setattr(replica.get_submodule(owner), leaf, StackedHead(structure.head))
+    if structure.head:
+        owner, _, leaf = structure.head.rpartition(".")
+        setattr(replica.get_submodule(owner), leaf, StackedHead(structure.head))
     freeze(replica)
     return replica
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.errors import InputError, SetupError
 from cog_adapt.runner.examples import Example, usual_example
 from cog_adapt.runner.row import brief
 
@@ -35,8 +35,8 @@ class Task(ABC):
             for each example instead of at each step. By default no block has a name.
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
             self-test asks no gradient of them.
-        stop_gradients: regexes of parameters that a deliberate `detach` in the model keeps from
-            their gradient; the self-test asks none of them.
+        stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
+            of the line that stops the gradient; the self-test excuses these alone.
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
         max_scores: inputs times labels of one request: an answer holds a number for each.
@@ -44,7 +44,8 @@ class Task(ABC):
             `predict` asks the module for `module(batch)` (or `module(**batch)`) and nothing else,
             whose answer is a tensor with a row for each input and, where there is a head, a last
             axis of labels that no later layer mixes; and each layer sees the rows of the batch in
-            their order, or the model says otherwise by `cog_adapt.batch_rows`.
+            their order, or the model says otherwise by `cog_adapt.batch_rows`. More padding must
+            not change an answer.
         options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
             a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """
@@ -173,3 +174,14 @@ def _numbers(targets: Sequence[Any]) -> Tensor:
 def on_device(batch: Batch, device: torch.device) -> Batch:
     """Move the batch's tensors to `device`."""
     return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+
+
+def load_module(task: Task) -> nn.Module:
+    """Load a task's module; refuse what is none."""
+    module: object = task.load()
+    if not isinstance(module, nn.Module):
+        raise SetupError(
+            f"{type(task).__name__}.load returned a {type(module).__name__}. Return the module; "
+            "give it a state dict with load_state_dict."
+        )
+    return module

@@ -118,10 +118,10 @@ class _SharedForward:
             self._outputs = made
         return self._outputs
 
-    def width(self, served: Served) -> int:
+    def of_piece(self, rows: Tensor, served: Served) -> Tensor:
+        """Cut rows to the labels of their own head."""
         head = self.replica.get_submodule(self._head)
-        assert isinstance(head, StackedHead)
-        return head.widths[id(served)]
+        return rows[..., : head.widths[id(served)]] if isinstance(head, StackedHead) else rows
 
 
 class _StandIn(nn.Module):
@@ -136,7 +136,7 @@ class _StandIn(nn.Module):
         """Return the rows of this piece, with its own labels."""
         whole = self.shared.outputs(self.holders, by_name=bool(kwargs))
         served = self.holders[self.rows.start]
-        rows = whole[self.rows][..., : self.shared.width(served)]
+        rows = self.shared.of_piece(whole[self.rows], served)
         if self.shared.check:
             _compare(rows, served.module(*args, **kwargs))
         return rows

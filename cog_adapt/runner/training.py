@@ -65,7 +65,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
             "the base answers these examples best, so there is no adapter to write. Choose a "
             "`method`, or send more examples."
         )
-    path = await asyncio.to_thread(runner.store.path, learned.adapter.id, owner)
+    path = await asyncio.to_thread(runner.store.put, learned.adapter, owner)
     progress.show_receipt(learned.receipt)
     progress.show_outcome(learned.adapter.id, None)
     report = learned.report | {"adapter": learned.adapter.id, "warnings": [*warnings]}

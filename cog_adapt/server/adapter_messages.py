@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-AdapterAction = Literal["describe", "export", "take", "change", "remove"]
+AdapterAction = Literal["describe", "export", "take", "change", "remove", "forget"]
 AdapterFormat = Literal["safetensors", "peft", "receipt"]
 AdapterFault = Literal["not found", "input", "storage", "unknown"]
 
@@ -19,7 +19,7 @@ class AskAdapters(msgspec.Struct, frozen=True, tag=True):
         number: of the question.
         action: what to do.
         owner: of the adapter.
-        adapter_id: of the adapter; "" for one that comes.
+        adapter_id: of the adapter; "" for one that comes. To be forgotten: a key, or "" for all.
         format: of an export.
         path: the folder of an export, or the file of one that comes.
         changes: a JSON object.

@@ -77,9 +77,16 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         started: Launch = app.state.launch
         await started.records.register()
-        count = started.metrics.webhook
-        webhooks = Webhooks(started.records, egress, signer, timeout=_WEBHOOK_SECONDS, count=count)
-        app.state.parts = parts = _put_together(settings, started, webhooks, traces)
+        budgets = Budgets.of(settings)
+        webhooks = Webhooks(
+            started.records,
+            egress,
+            signer,
+            timeout=_WEBHOOK_SECONDS,
+            count=started.metrics.webhook,
+            held=budgets.webhooks,
+        )
+        app.state.parts = parts = _put_together(settings, started, budgets, webhooks, traces)
         async with _running(parts):
             yield
         await asyncio.to_thread(traces.close)
@@ -103,12 +110,13 @@ def launch(app: FastAPI, launched: Launch) -> None:
     app.state.launch = launched
 
 
-def _put_together(settings: Settings, started: Launch, webhooks: Webhooks, traces: Traces) -> Parts:
+def _put_together(
+    settings: Settings, started: Launch, budgets: Budgets, webhooks: Webhooks, traces: Traces
+) -> Parts:
     """Make the parts, from what knows nothing to what knows all."""
     observer = Observer(started.metrics, traces)
     announcer = Announcer(webhooks, observer, settings.cog_throttle_response_interval)
     recorder = Recorder(started.records, webhooks, announcer, observer)
-    budgets = Budgets.of(settings)
     for budget in budgets:
         started.metrics.watch(budget)
     dispatchers = {

@@ -42,6 +42,16 @@ class Budget:
         self._most_of_owner = most * share
         self._by_owner: dict[str, int] = {}
 
+    @property
+    def most_of_owner(self) -> float:
+        """How many bytes one owner with a name may use."""
+        return self._most_of_owner
+
+    @property
+    def largest(self) -> int:
+        """The bytes of the owner who uses most; who has no name does not count."""
+        return max((used for owner, used in self._by_owner.items() if owner), default=0)
+
     def limit_of(self, owner: str) -> float:
         """Return how many bytes an owner may use."""
         return self._most_of_owner if owner else self.most
@@ -116,11 +126,13 @@ class Budgets:
         queue: inputs of predictions that wait or run.
         events: kept for those who follow, live or late.
         answers: outputs, logs and metrics of predictions that run.
+        webhooks: that wait to be sent, or for a receiver's answer.
     """
 
     queue: Budget
     events: Budget
     answers: Budget
+    webhooks: Budget
 
     @classmethod
     def of(cls, settings: Settings) -> "Budgets":
@@ -129,10 +141,11 @@ class Budgets:
             queue=_in_memory("waiting inputs", "QUEUE_BYTES", settings.queue_bytes, 8, settings),
             events=_in_memory("events", "EVENT_BYTES", settings.event_bytes, 64, settings),
             answers=_in_memory("answers", "ANSWER_BYTES", settings.answer_bytes, 8, settings),
+            webhooks=_in_memory("webhooks", "WEBHOOK_BYTES", settings.webhook_bytes, 64, settings),
         )
 
     def __iter__(self) -> Iterator[Budget]:
-        return iter((self.queue, self.events, self.answers))
+        return iter((self.queue, self.events, self.answers, self.webhooks))
 
 
 def body_budget(settings: Settings) -> Budget:

@@ -106,9 +106,7 @@ class Settings(BaseSettings):
         default=100_000, ge=1, description="finished records of each kind that are kept at most"
     )
     record_bytes: int | None = Field(
-        default=None,
-        ge=1,
-        description="bytes of records on disk; the oldest go; more is 507; unset: half the free",
+        default=None, ge=1, description="bytes of records; the oldest go; unset: half the free disk"
     )
     temp_file_days: float = Field(
         default=7, gt=0, le=100_000, description="days for which temporary files may stay"
@@ -162,11 +160,11 @@ class Settings(BaseSettings):
         ge=1,
         description="bytes of events kept; the oldest go first; unset: memory / 64",
     )
+    webhook_bytes: int | None = Field(
+        default=None, ge=1, description="bytes of webhooks that wait; unset: memory / 64"
+    )
     owner_share: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="share of each budget of bytes that one owner of API keys may use",
+        default=0.5, gt=0, le=1, description="share of each budget of bytes that an owner may use"
     )
     max_file_bytes: int = Field(
         default=2**30, ge=1, description="bytes of one input file, decompressed too"

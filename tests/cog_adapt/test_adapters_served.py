@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import safetensors
@@ -40,51 +41,82 @@ def predict(server, headers, **values):
     return answer.json()
 
 
-def test_one_is_made_named_used_moved_and_removed(start, tmp_path):
+@pytest.fixture(scope="module")
+def made(start, tmp_path_factory):
+    """What one server said of an adapter that it made, and its files; that server has ended."""
+    with start() as server:
+        wait_until_ready(server)
+        made = predict(server, ADA, examples=TICKETS.read_text(), steps=3)["output"]
+        path = f"/adapters/{made['adapter']}"
+        found = server.get(path, headers=ADA).json()
+        named = server.request("PATCH", path, {"name": "support"}, headers=ADA).json()
+        by_name = predict(server, ADA, adapter="support@v1")["output"]
+        of_others = [
+            (
+                server.get(f"/adapters/{reference}", headers=BOB).status_code,
+                predict(server, BOB, adapter=reference)["status"],
+            )
+            for reference in (made["adapter"], "support")
+        ]
+        files = [
+            server.get(f"{path}/download?format={form}", headers=ADA)
+            for form in ("safetensors", "peft")
+        ]
+    return SimpleNamespace(
+        id=made["adapter"],
+        path=path,
+        predictions=made["predictions"],
+        found=found,
+        named=named,
+        by_name=by_name,
+        of_others=of_others,
+        files=files,
+        weights=server.folder / "weights",
+    )
+
+
+def test_what_a_prediction_made_goes_with_it(start):
     with start() as server:
         wait_until_ready(server)
         answer = predict(server, ADA, examples=TICKETS.read_text(), steps=1)
         forgotten = server.request("DELETE", f"/predictions/{answer['id']}", headers=ADA).json()
-        assert forgotten["adapters"] == {answer["output"]["adapter"]: "removed"}
-        made = predict(server, ADA, examples=TICKETS.read_text(), steps=3)["output"]
-        path = f"/adapters/{made['adapter']}"
-        found = server.get(path, headers=ADA).json()
-        assert (found["owner"], found["recipe"]["method"]) == ("ada", "lora")
-        assert (found["examples"] > 0, "refund" in found["labels"]) == (True, True)
-        named = server.request("PATCH", path, {"name": "support"}, headers=ADA).json()
-        assert (named["name"], named["version"]) == ("support", 1)
-        by_name = predict(server, ADA, adapter="support@v1")["output"]
-        assert by_name["predictions"] == made["predictions"]
-        for reference in (made["adapter"], "support"):
-            assert server.get(f"/adapters/{reference}", headers=BOB).status_code == 404
-            assert predict(server, BOB, adapter=reference)["status"] == "failed"
-        file = server.get(f"{path}/download", headers=ADA)
-        (tmp_path / "a.safetensors").write_bytes(file.content)
-        with safetensors.safe_open(tmp_path / "a.safetensors", "pt") as opened:
-            assert len(opened.keys()) == found["tensors"]
-        zipped = server.get(f"{path}/download?format=peft", headers=ADA)
-        assert zipped.headers["content-type"] == "application/zip"
-        weights = server.folder / "weights"
-    for known in weights.rglob("*.json"):
+    assert forgotten["adapters"] == {answer["output"]["adapter"]: "removed"}
+
+
+def test_it_is_named_used_by_its_name_and_its_owners_alone(made):
+    assert (made.found["owner"], made.found["recipe"]["method"]) == ("ada", "lora")
+    assert (made.found["examples"] > 0, "refund" in made.found["labels"]) == (True, True)
+    assert (made.named["name"], made.named["version"]) == ("support", 1)
+    assert made.by_name["predictions"] == made.predictions
+    assert made.of_others == [(404, "failed")] * 2
+
+
+def test_it_is_downloaded_in_both_formats(made, tmp_path):
+    ours, pefts = made.files
+    (tmp_path / "a.safetensors").write_bytes(ours.content)
+    with safetensors.safe_open(tmp_path / "a.safetensors", "pt") as opened:
+        assert len(opened.keys()) == made.found["tensors"]
+    assert pefts.headers["content-type"] == "application/zip"
+
+
+def test_another_server_finds_it_removes_it_and_takes_its_files(start, made):
+    for known in made.weights.rglob("*.json"):
         known.unlink()  # as before there was any
     with start() as server:  # the index is filled from the files
         wait_until_ready(server)
         assert server.get("/adapters", headers=BOB).json()["results"] == []
         (listed,) = server.get("/adapters", headers=ADA).json()["results"]
-        assert listed["id"] == made["adapter"]
-        assert server.request("DELETE", path, headers=ADA).json()["removed"] is True
+        assert listed["id"] == made.id
+        assert server.request("DELETE", made.path, headers=ADA).json()["removed"] is True
         assert server.get("/adapters", headers=ADA).json()["results"] == []
-        assert predict(server, ADA, adapter=made["adapter"])["status"] == "failed"
-        taken = server.client.post(f"{server.url}/adapters", content=file.content, headers=BOB)
-        assert (taken.status_code, taken.json()["owner"]) == (201, "bob")
-        assert taken.headers["location"] == path
-        again = predict(server, BOB, adapter=made["adapter"])["output"]
-        assert again["predictions"] == made["predictions"]
-        from_peft = server.client.post(
-            f"{server.url}/adapters", content=zipped.content, headers=ADA
-        )
-        assert from_peft.status_code == 201, from_peft.text
-        same = predict(server, ADA, adapter=from_peft.json()["id"])["output"]
-        assert same["predictions"] == made["predictions"]
+        assert predict(server, ADA, adapter=made.id)["status"] == "failed"
+        for who, file in zip((BOB, ADA), made.files, strict=True):
+            url = f"{server.url}/adapters"
+            taken = server.client.post(url, content=file.content, headers=who)
+            assert taken.status_code == 201, taken.text
+            again = predict(server, who, adapter=taken.json()["id"])["output"]
+            assert again["predictions"] == made.predictions
+            if who == BOB:
+                assert taken.headers["location"] == made.path
         everything = server.get("/adapters", headers=ROOT_KEY).json()["results"]
-        assert [each["owner"] for each in everything] == ["ada", "bob"]
+    assert [each["owner"] for each in everything] == ["ada", "bob"]

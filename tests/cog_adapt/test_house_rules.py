@@ -32,6 +32,7 @@ FRAGMENTS = {
 UNTESTED = {
     "cog_adapt/__main__.py": "two lines that command/test_main.py runs",
     "cog_adapt/server/records/migrations/env.py": "alembic runs it; records/test_database.py",
+    "cog_adapt/server/records/migrations/versions/adapter_labels.py": "records/test_database.py",
     "cog_adapt/server/records/migrations/versions/adapters_index.py": "records/test_database.py",
     "cog_adapt/server/records/migrations/versions/first_tables.py": "records/test_database.py",
     "cog_adapt/server/records/migrations/versions/unused_columns.py": "records/test_database.py",

@@ -11,7 +11,7 @@ from cog_adapt.command.main import COMMANDS
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.selftest import load_task
+from cog_adapt.runner.task_file import load_task
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

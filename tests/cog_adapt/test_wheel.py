@@ -154,5 +154,5 @@ def test_every_pin_is_in_the_range_that_the_package_asks_for():
 
 def test_what_adapts_is_an_extra():
     extra = {Requirement(one).name for one in PROJECT["optional-dependencies"]["adapt"]}
-    assert extra == {"torch", "transformers", "safetensors", "numpy"}
+    assert extra == {"torch", "transformers", "safetensors", "numpy", "cryptography"}
     assert not extra & {Requirement(one).name for one in PROJECT["dependencies"]}

@@ -9,7 +9,7 @@ from torch import Tensor
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
-from cog_adapt.runner.gradients.missing_gradients import MissingGradients
+from cog_adapt.runner.gradients.missing_gradients import OTHER_MODULE, MissingGradients
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.strangers import judge_strangers
 from cog_adapt.runner.gradients.zero_gradients import ZeroGradients
@@ -70,6 +70,11 @@ class GradientArrivals:
 
     def _report_leak(self, names: Collection[str]) -> None:
         self.guard.put_back_gradients()
+        place = self.diagnosis.forward.other_module()
+        self.guard.put_back_gradients()
+        if place.line is not None:
+            self.exam.fail("leak-to-base", OTHER_MODULE, names, place.module, place.line)
+            return
         place = Copies(self.diagnosis).uses_original()
         self.exam.fail(
             "leak-to-base",

@@ -1,5 +1,6 @@
 """Finds faults in a module before it runs: step 2 of the self-test."""
 
+import copy
 from collections.abc import Iterator
 
 import torch
@@ -54,7 +55,7 @@ def _advice(module: nn.Module) -> str:
 def _audit_kinds(module: nn.Module) -> Iterator[Finding]:
     for name, part in module.named_modules():
         where = f"{name or '(root)'} ({type(part).__name__})"
-        if isinstance(part, torch.jit.ScriptModule):
+        if isinstance(part, torch.jit.ScriptModule) and any(True for _ in part.parameters()):
             yield Finding(
                 "scripted",
                 "FAIL",
@@ -136,3 +137,21 @@ def _audit_values(parameters: dict[str, nn.Parameter]) -> Iterator[Finding]:
     bad = [n for n in bad if not bool(torch.isfinite(floating[n]).all())]
     if bad:
         yield _named("nonfinite-weights", bad, "with NaN or infinite values. Load sound weights")
+
+
+def find_uncopied(module: nn.Module) -> str | None:
+    """Return the innermost module whose own attributes cannot be copied."""
+    for name, part in reversed(list(module.named_modules())):
+        own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
+        attribute = next((k for k, value in own.items() if not _can_be_copied(value)), None)
+        if attribute is not None:
+            return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
+    return None
+
+
+def _can_be_copied(value: object) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - copying runs the module's code
+        return False
+    return True

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cog_adapt.runner.gradients.culprits import is_of_one_element
 from cog_adapt.runner.gradients.graph import leaf_of, nodes
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
@@ -41,6 +42,7 @@ class BackwardTrace:
         self.passages: dict[Any, _Passage] = {}
         self.order: list[Any] = []
         self.nodes: list[Any] = []
+        self.constant: set[Any] = set()
         self.culprit: Any = None
         subject.loss.recorder = self.recorder
         try:
@@ -53,6 +55,7 @@ class BackwardTrace:
         self.passages.clear()
         self.order.clear()
         self.nodes = list(nodes(losses.grad_fn))
+        self.constant = {node for node in self.nodes if is_of_one_element(node)}
         for node in self.nodes:
             node.register_hook(self._hook(node))
 

@@ -1,24 +1,33 @@
 """`check_gradients`: runs the whole self-test of one module, step by step."""
 
-import copy
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 from cog_adapt.runner.config import Precision, ServeMode
-from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.arguments import (
+    check_loss,
+    check_module,
+    check_options,
+    chosen_precision,
+    warn_of_misspelt,
+)
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
-from cog_adapt.runner.gradients.audit import audit_module
+from cog_adapt.runner.gradients.audit import audit_module, find_uncopied
+from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.entry import audit_entry
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.frozen import FrozenParameters
 from cog_adapt.runner.gradients.guard import Guard
+from cog_adapt.runner.gradients.magnitudes import judge_magnitudes
 from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.gradients.report import GradientReport
@@ -30,13 +39,21 @@ from cog_adapt.runner.gradients.update import Update
 from cog_adapt.runner.gradients.zero_entries import ZeroEntries
 from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
-_SIXTEEN_BIT = (torch.bfloat16, torch.float16)
+_ORDER = ("FAIL", "WARN", "NOTE")
 _STEPS = (
-    "inference", "replica", "perturbation", "forward", "backward", "repeatability",
-    "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer", "concurrency",
-    "release", "base",
+    "inference", "replica", "perturbation", "forward", "backward", "magnitudes", "frozen",
+    "repeatability", "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer",
+    "concurrency", "release", "base",
 )  # fmt: skip
 _NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What the caller declares: parameters without a gradient, and stops that are meant."""
+
+    unused: tuple[str, ...]
+    stops: DeclaredStops
 
 
 def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything else is optional
@@ -44,9 +61,10 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     probe: Any,  # noqa: ANN401 - any pytree
     loss: Callable[..., Any],
     *,
-    precision: Precision | None = None,
+    precision: Precision | str | None = None,
     trainable: Selection = None,
     unused: Sequence[str] = (),
+    stop_gradients: Sequence[str] = (),
     serve_mode: ServeMode = "inference_mode",
     entry: Callable[..., object] | None = None,
     make_optimizer: MakeOptimizer | None = None,
@@ -66,11 +84,14 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
             arguments) or any pytree.
         loss: `(module, probe) -> losses`, or `(output) -> losses`, where `output` is what the
             module returns for the probe. Losses are a scalar or one for each example.
-        precision: where and in what dtype forwards run; by default float32 on the module's
-            device, or the dtype of its weights if that is a 16-bit one.
+        precision: where and in what dtype forwards run: a Precision, or fp32, bf16 or fp16 on the
+            module's device; by default float32, or the dtype of its weights if it has 16 bits.
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
-            default every floating point or complex parameter.
+            default every floating point or complex parameter, also one that the module freezes.
         unused: names, or full-match regexes of names, of parameters that may get no gradient.
+        stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
+            of the line (`file:line: code`). One that is found is a note, one that is not found a
+            warning.
         serve_mode: the mode that inference runs in.
         entry: a function that Cog or a server calls, checked for mode decorators on `async`.
         make_optimizer: builds the optimizer for the parameters that it is given; by default AdamW.
@@ -82,19 +103,22 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         The report. A failed test does not raise: call `raise_if_failed` on the report.
 
     Raises:
-        ConfigError: `module` is not a `torch.nn.Module`.
+        ConfigError: an argument is not what it is taken for.
     """
-    if not isinstance(module, nn.Module):
-        raise ConfigError(f"module is a {type(module).__name__}. Pass a torch.nn.Module.")
+    check_module(module)
+    check_loss(loss)
+    check_options(trainable, unused, stop_gradients, serve_mode, entry, make_optimizer)
     options = Options(
-        precision or _precision_of(module),
+        chosen_precision(precision, module),
         serve_mode,
         make_optimizer or _adamw(learning_rate),
         checkpointing,
         seed,
+        thaws=trainable is None,
     )
     watched = ProbeLoss(loss, probe)
-    return run_setup(_examine, module, probe, watched, options, trainable, unused, entry)
+    allowed = Allowed(tuple(unused), DeclaredStops(stop_gradients))
+    return run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
 
 
 def _examine(  # noqa: PLR0913
@@ -103,7 +127,7 @@ def _examine(  # noqa: PLR0913
     loss: ProbeLoss,
     options: Options,
     trainable: Selection,
-    unused: Sequence[str],
+    allowed: Allowed,
     entry: Callable[..., object] | None,
 ) -> GradientReport:
     began = time.perf_counter()
@@ -111,13 +135,13 @@ def _examine(  # noqa: PLR0913
     exam.check("modes", lambda: _check_modes(exam, entry))
     names = select(module, trainable)
     norms: dict[str, float] = {}
-    if exam.check("tensors", lambda: _audit(exam, module, names)):
-        norms = _run(exam, module, probe, loss, names, options, unused)
+    if exam.check("tensors", lambda: _audit(exam, module, names, allowed.unused)):
+        norms = _run(exam, module, probe, loss, names, options, allowed)
     known = {check.name for check in exam.checks}
     for step in _STEPS:
         if step not in known:
             exam.check(step, lambda: None, needs=("a replica",))
-    findings = tuple(sorted(exam.findings, key=lambda finding: finding.level))
+    findings = tuple(sorted(exam.findings, key=lambda finding: _ORDER.index(finding.level)))
     seconds = time.perf_counter() - began
     return GradientReport(findings, tuple(exam.checks), norms, str(options.precision), seconds)
 
@@ -133,9 +157,12 @@ def _check_modes(exam: Examination, entry: Callable[..., object] | None) -> Numb
     return {}
 
 
-def _audit(exam: Examination, module: nn.Module, names: list[str]) -> Numbers:
+def _audit(
+    exam: Examination, module: nn.Module, names: list[str], unused: Sequence[str]
+) -> Numbers:
     for finding in audit_module(module, names):
         exam.add(finding)
+    warn_of_misspelt(exam, unused, [name for name, _ in module.named_parameters()])
     return {"trained tensors": len(names)}
 
 
@@ -146,7 +173,7 @@ def _run(  # noqa: PLR0913
     loss: ProbeLoss,
     names: list[str],
     options: Options,
-    unused: Sequence[str],
+    allowed: Allowed,
 ) -> dict[str, float]:
     guard = Guard(module, options.precision.device)
     try:
@@ -158,9 +185,11 @@ def _run(  # noqa: PLR0913
     try:
         autocasts = options.precision.autocasts
         limits = differences.SIXTEEN_BIT if autocasts else differences.FLOAT32
-        allowed = [n for n in names if any(n == u or re.fullmatch(u, n) for u in unused)]
-        flow = GradientFlow(subject, guard, exam, limits, allowed)
+        unused = [n for n in names if any(n == u or re.fullmatch(u, n) for u in allowed.unused)]
+        flow = GradientFlow(subject, guard, exam, limits, unused)
+        flow.declared = allowed.stops
         _take_steps(exam, flow, Operation(subject, guard, exam, limits, flow))
+        allowed.stops.report_absent(exam)
         return flow.gradient_norms
     finally:
         guard.restore(dict(subject.base.named_parameters(remove_duplicate=False)))
@@ -173,6 +202,8 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("perturbation", operation.perturb)
     exam.check("forward", flow.run_forward)
     exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss",))
+    exam.check("magnitudes", lambda: judge_magnitudes(flow), needs=("gradients",))
+    exam.check("frozen", FrozenParameters(flow).judge, needs=("gradients",))
     exam.check("repeatability", slopes.judge_repeatability, needs=("gradients",))
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
@@ -189,33 +220,8 @@ def _report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> 
         "replica",
         f"no private replica can be made: {describe(error)}"
         + (_NORM_ADVICE if "weight_norm" in str(error) else ""),
-        module=_uncopied(module),
+        module=find_uncopied(module),
     )
-
-
-def _uncopied(module: nn.Module) -> str | None:
-    """Return the innermost module whose own attributes cannot be copied."""
-    for name, part in reversed(list(module.named_modules())):
-        own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
-        attribute = next((k for k, value in own.items() if not _can_be_copied(value)), None)
-        if attribute is not None:
-            return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
-    return None
-
-
-def _can_be_copied(value: object) -> bool:
-    try:
-        copy.deepcopy(value)
-    except Exception:  # noqa: BLE001 - copying runs the module's code
-        return False
-    return True
-
-
-def _precision_of(module: nn.Module) -> Precision:
-    parameters = list(module.parameters())
-    device = parameters[0].device if parameters else torch.device("cpu")
-    coarse = [p.dtype for p in parameters if p.dtype in _SIXTEEN_BIT]
-    return Precision(device, coarse[0] if coarse else torch.float32)
 
 
 def _adamw(learning_rate: float) -> MakeOptimizer:

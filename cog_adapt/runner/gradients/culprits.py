@@ -1,6 +1,8 @@
 """Finds the call at fault in a recorded forward."""
 
 import re
+from collections.abc import Collection
+from typing import Any
 
 from torch import Tensor
 
@@ -18,14 +20,29 @@ _DISCRETE = {"one_hot", "topk", "max", "min", "long", "to", "scatter", "scatter_
 _COMPARISONS = {"gt", "ge", "lt", "le", "__gt__", "__ge__", "__lt__", "__le__", "where"}
 _STRAIGHT_THROUGH = {"gumbel_softmax", "fake_quantize_per_tensor_affine"}
 _STRAIGHT_THROUGH |= {"fake_quantize_per_channel_affine", "fused_moving_avg_obs_fake_quant"}
+_DETACHES = {"detach", "data.__get__"}
+_ADDITIONS = {"add", "__add__", "__radd__", "__iadd__", "add_"}
 _SUBTRACTIONS = {"sub", "__sub__", "__rsub__", "rsub", "subtract"}
 
 
 def likeliest(
-    recorder: Recorder, flowing: set[Event], place: Place, names: dict[int, str]
+    recorder: Recorder,
+    flowing: set[Event],
+    place: Place,
+    names: dict[int, str],
+    apart: Collection[int] = (),
 ) -> Place:
-    """Find the last call in the module at fault that loses a graph or sets a hook."""
+    """Find the last call in the module at fault that loses a graph or sets a hook.
+
+    Args:
+        recorder: a recorded forward.
+        flowing: the cuts that flow into the loss.
+        place: the module at fault, if known.
+        names: names of the modules, by their ids.
+        apart: indices of calls that are no suspects.
+    """
     suspects = [e for e in recorder.events if e.is_cut or e.name == "register_hook"]
+    suspects = [e for e in suspects if e.index not in apart]
     suspects.sort(key=lambda e: (e in flowing, e.index), reverse=True)
     path = (place.module or "(root)").split(" (")[0]
     for event in suspects:
@@ -40,29 +57,48 @@ def likeliest(
     return place
 
 
-def stand_in(recorder: Recorder, *, is_flat: bool) -> Event | None:
-    """Find the call that gives a step function a substitute slope (straight-through)."""
-    steps = _STEP_CALLS | _COMPARISONS if is_flat else _STEP_CALLS
-    for event in recorder.events:
-        if event.name in _STRAIGHT_THROUGH and _is_hard(event):
-            return event
-        if event.name in steps and event.stack.in_custom_function:
-            return event
-        if _cuts_a_remainder(event, recorder):
-            return event
-    return None
+def is_step_call(event: Event) -> bool:
+    """Return whether a call may be what makes a function a step function."""
+    return event.name in _STEP_CALLS | _COMPARISONS
 
 
-def _cuts_a_remainder(event: Event, recorder: Recorder) -> bool:
-    """Return whether the event is the detach of `h + (step(h) - h).detach()`."""
-    if event.name not in ("detach", "data.__get__") or not event.is_cut:
-        return False
+def operands_of(event: Event, recorder: Recorder) -> list[Tensor]:
+    """Return the operands of `step(h) - h` if an event detaches it to stand in for the step."""
+    if event.name not in _DETACHES or not event.is_cut:
+        return []
     maker = recorder.made.get(id(event.inputs[0]))
-    return maker is not None and maker.name in _SUBTRACTIONS and _steps(event)
+    is_remainder = maker is not None and maker.name in _SUBTRACTIONS and _steps(event)
+    return maker.inputs if maker is not None and is_remainder else []
 
 
-def _is_hard(event: Event) -> bool:
-    """Return whether the call's results are discrete; for a softmax, 0 and 1."""
+def subtracts_itself(event: Event, recorder: Recorder) -> bool:
+    """Return whether an event is the detach of `h + (step(h) - h).detach()`.
+
+    Or that of `step(h) + s - s.detach()`, where a surrogate `s` gives the gradient alone.
+    """
+    if event.name not in _DETACHES or not event.is_cut:
+        return False
+    if operands_of(event, recorder):
+        return True
+    users = [e for e in recorder.events if _takes(e, event.outputs) and e.name in _SUBTRACTIONS]
+    return any(_adds(user, event.inputs[0], recorder) and _is_discrete(user) for user in users)
+
+
+def _takes(event: Event, tensors: list[Tensor]) -> bool:
+    return any(one is other for one in event.inputs for other in tensors)
+
+
+def _adds(event: Event, tensor: Tensor, recorder: Recorder) -> bool:
+    """Return whether an operand of a subtraction is a tensor, or a sum that holds it."""
+    makers = [recorder.made.get(id(each)) for each in event.inputs]
+    sums = [maker for maker in makers if maker is not None and maker.name in _ADDITIONS]
+    return _takes(event, [tensor]) or any(_takes(each, [tensor]) for each in sums)
+
+
+def is_hard_sample(event: Event) -> bool:
+    """Return whether a call of torch's own gives discrete results with a stand-in gradient."""
+    if event.name not in _STRAIGHT_THROUGH:
+        return False
     values = [t.detach() for t in event.outputs if t.requires_grad]
     soft = event.name == "gumbel_softmax"
     return bool(values) and not (
@@ -85,10 +121,12 @@ def flowing_into(cuts: Cuts) -> set[Event]:
 def _steps(event: Event) -> bool:
     """Return whether the values that a call cuts come from a step function."""
     graph = (node.name() for root in event.roots for node in nodes(root))
+    return any(name.startswith(STEPS[:5]) for name in graph) or _is_discrete(event)
+
+
+def _is_discrete(event: Event) -> bool:
     discrete = _STEP_CALLS | _COMPARISONS | _DISCRETE
-    return any(name.startswith(STEPS[:5]) for name in graph) or any(
-        source.name in discrete for source in flowing_into(event.sources)
-    )
+    return any(source.name in discrete for source in flowing_into(event.sources))
 
 
 def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
@@ -103,6 +141,18 @@ def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
         seen |= cuts
         cuts = frozenset().union(*(e.sources for e in cuts)) - seen
     return culprits
+
+
+def is_of_one_element(node: Any) -> bool:  # noqa: ANN401 - nodes have no common type in Python
+    """Return whether a node is a softmax over one element, which is 1 whatever it is given.
+
+    The node's graph must not have been freed by a backward yet.
+    """
+    if "SoftmaxBackward" not in node.name():
+        return False
+    result, axis = node._saved_result, node._saved_dim
+    axis = axis - 2**64 if axis >= 2**63 else axis  # a negative axis is saved without its sign
+    return bool(result.shape[axis] == 1)
 
 
 def overwriting(recorder: Recorder, text: str, names: dict[int, str]) -> Place:

@@ -5,6 +5,7 @@ decide what is one.
 """
 
 from collections.abc import Collection
+from typing import Any
 
 from cog_adapt.runner.gradients import locality
 from cog_adapt.runner.gradients.backward_trace import BackwardTrace
@@ -17,7 +18,6 @@ from cog_adapt.runner.gradients.culprits import (
     likeliest,
     misdeclared,
     overwriting,
-    stand_in,
 )
 from cog_adapt.runner.gradients.event import Cuts
 from cog_adapt.runner.gradients.forward_diagnosis import ForwardDiagnosis
@@ -25,6 +25,7 @@ from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.interventions import Interventions
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import raised_at
+from cog_adapt.runner.gradients.stand_ins import StandIns
 from cog_adapt.runner.gradients.subject import Subject
 
 
@@ -62,27 +63,44 @@ class Diagnosis:
 
     def is_cut(self, name: str) -> bool:
         """Return whether a recorded cut explains why a parameter gets no gradient."""
+        return bool(self.cuts(name))
+
+    def cuts(self, name: str) -> list[Place]:
+        """Return the places of the recorded cuts that keep a parameter from its gradient."""
         if self._silent is None:
             recorder, losses = self.forward.record()
             self._silent = frozenset() if losses is None else recorder.cuts_of(losses)
-        return bool(explain({id(self.subject.parameters[name])}, self._silent))
+        culprits = explain({id(self.subject.parameters[name])}, self._silent)
+        return [event.place(self.names) for event in culprits]
 
     def is_stepped(self, name: str) -> bool:
         """Return whether a parameter's gradient ends at a step function or in a saturated one."""
-        return self._zero_at(name).startswith(STEPS)
+        node = self._zero_at(name)
+        return _name_of(node).startswith(STEPS) and node not in self._traced().constant
 
     def is_gated(self, name: str) -> bool:
         """Return whether a gradient ends at a gate that this probe shuts (ReLU, hinge, clamp)."""
-        return self._zero_at(name).startswith(GATES)
+        return _name_of(self._zero_at(name)).startswith(GATES)
 
-    def _zero_at(self, name: str) -> str:
-        """Return the name of the graph's node where a parameter's gradient becomes 0."""
+    def ends(self, names: Collection[str]) -> dict[Place, list[str]]:
+        """Return the places where gradients become 0, each with the parameters behind it."""
+        groups: dict[Place, list[str]] = {}
+        for name in names:
+            place = self._traced().spoilt([name], self.names, nonfinite=False)
+            groups.setdefault(place, []).append(name)
+        return groups
+
+    def _zero_at(self, name: str) -> Any:  # noqa: ANN401 - nodes have no common type in Python
+        """Return the graph's node where a parameter's gradient becomes 0, or None."""
+        trace = self._traced()
+        trace.culprit = None
+        trace.spoilt([name], self.names, nonfinite=False)
+        return trace.culprit
+
+    def _traced(self) -> BackwardTrace:
         if self._trace is None:
             self._trace = BackwardTrace(self.subject)
-        self._trace.culprit = None
-        self._trace.spoilt([name], self.names, nonfinite=False)
-        node = self._trace.culprit
-        return "" if node is None else str(node.name())
+        return self._trace
 
     def spoilt(self, names: Collection[str], *, nonfinite: bool) -> Place:
         """Find the first step of backward that made these gradients zero, or not finite."""
@@ -91,29 +109,24 @@ class Diagnosis:
             return place
         return Interventions(self.subject, self.names).cure(names)
 
-    def wrong(self, names: Collection[str]) -> Place:
-        """Find what makes these gradients differ from the loss's slope."""
-        place = Interventions(self.subject, self.names).cure(names)
+    def wrong(self, names: Collection[str], stand_ins: StandIns | None = None) -> Place:
+        """Find what makes these gradients differ from the loss's slope, stand-ins apart."""
+        place = earlier_backward(self.forward.record()[0], self.names)
         if place.line:
             return place
-        place = locality.innermost_wrong(self.subject, self.names)
-        return place if place.line else self._suspect(place)
+        place = Interventions(self.subject, self.names, stand_ins).cure(names)
+        if place.line:
+            return place
+        apart = {p.module for p in stand_ins.places} if stand_ins else set()
+        place = locality.innermost_wrong(self.subject, self.names, apart)
+        return place if place.line else self._suspect(place, stand_ins)
 
-    def _suspect(self, place: Place) -> Place:
+    def _suspect(self, place: Place, stand_ins: StandIns | None) -> Place:
         """Find the last line of the module at fault that loses a graph or sets a hook."""
         recorder, losses = self.forward.record()
         flowing = flowing_into(frozenset() if losses is None else recorder.cuts_of(losses))
-        return likeliest(recorder, flowing, place, self.names)
-
-    def surrogate(self, *, is_flat: bool) -> Place:
-        """Find the line of a straight-through estimator, a step function with a substitute slope.
-
-        Args:
-            is_flat: small steps do not change the loss, so comparisons count as step functions.
-        """
-        recorder, _ = self.forward.record()
-        event = stand_in(recorder, is_flat=is_flat)
-        return event.place(self.names) if event is not None else NOWHERE
+        apart = stand_ins.constant if stand_ins else ()
+        return likeliest(recorder, flowing, place, self.names, apart)
 
     def backward_raised(self, error: Exception) -> Place:
         """Find the custom backward, or the write to a saved tensor, that made backward raise."""
@@ -124,3 +137,7 @@ class Diagnosis:
         if "second time" in str(error):
             return earlier_backward(recorder, self.names)
         return misdeclared(losses, str(error)) or overwriting(recorder, str(error), self.names)
+
+
+def _name_of(node: Any) -> str:  # noqa: ANN401
+    return "" if node is None else str(node.name())

@@ -66,6 +66,11 @@ class Slope:
         return self.error <= limit or abs(self.measured - self.predicted) <= self.noise
 
     @property
+    def is_noise(self) -> bool:
+        """Whether noise would hide a gradient that is wrong by half."""
+        return self.predicted < 2 * self.noise
+
+    @property
     def ratio(self) -> float:
         """Measured over predicted."""
         return self.measured / self.predicted if self.predicted else math.inf
@@ -80,12 +85,16 @@ class Verdict:
         wrong: whether the gradient is proven wrong.
         rough: whether no two step sizes agree, so that nothing is proven.
         ratio: measured over predicted change, if the gradient is wrong.
+        predicted: the predicted change that agreed with the measured one.
+        noise: how far noise may have moved the two apart.
     """
 
     error: float
     wrong: bool = False
     rough: bool = False
     ratio: float = 1.0
+    predicted: float = 0.0
+    noise: float = 0.0
 
 
 def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may be
@@ -121,13 +130,19 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
         size = min(change * max(abs(loss), 1e-30) / slope, largest or math.inf)
         measured = central_change(forward, tensors, directions, size)
         slopes.append(Slope(2 * size * slope, measured, 4 * limits.noise * abs(loss)))
-        if slopes[-1].fits(limit):
-            error = slopes[-1].error
-            return Verdict(error if error <= limit else 0.0)
+        if slopes[-1].fits(limit) and not slopes[-1].is_noise:
+            return _agreement(slopes[-1], limit)
+    if any(each.fits(limit) for each in slopes):
+        return _agreement(max(slopes, key=lambda s: s.predicted if s.fits(limit) else 0.0), limit)
     best = min(slopes, key=lambda s: s.error)
     if _agree(slopes[0], slopes[1]):
         return Verdict(best.error, wrong=True, ratio=slopes[0].ratio)
     return Verdict(best.error, rough=best.error > limits.rough)
+
+
+def _agreement(slope: Slope, limit: float) -> Verdict:
+    error = slope.error if slope.error <= limit else 0.0
+    return Verdict(error, predicted=slope.predicted, noise=slope.noise)
 
 
 def _agree(one: Slope, other: Slope) -> bool:
@@ -207,6 +222,11 @@ def _bend(gradient: Tensor) -> Tensor:
         sign = -1.0 if float(gradient.sum()) < 0 else 1.0
         bent += row * sign * bent.square().mean().sqrt() * (gradient != 0)
     return bent
+
+
+def share(gradient: Tensor) -> float:
+    """Return the part of a tensor in the slope along the bent gradients."""
+    return abs(_dot(gradient, _bend(gradient)))
 
 
 def _dot(one: Tensor, other: Tensor) -> float:

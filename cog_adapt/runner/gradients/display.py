@@ -8,9 +8,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from cog_adapt.runner.gradients.magnitudes import by_layer
 from cog_adapt.runner.gradients.report import Check, Finding, GradientReport
 
 _COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "skipped": "dim"}
+_LEVELS = {"FAIL": "red", "WARN": "yellow", "NOTE": "cyan"}
 _MARKS = {"passed": "ok", "warned": "warn", "failed": "FAIL", "skipped": "skipped"}
 _WIDTH = 24
 _MOST_LAYERS = 32
@@ -28,15 +30,6 @@ def render(report: GradientReport) -> RenderableType:
     return Group(*parts)
 
 
-def by_layer(norms: Mapping[str, float]) -> dict[str, float]:
-    """Return the norm of each layer's gradient, over all of its parameters."""
-    squares: dict[str, float] = {}
-    for name, norm in norms.items():
-        layer = name.rpartition(".")[0] or "(root)"
-        squares[layer] = squares.get(layer, 0.0) + norm * norm
-    return {layer: math.sqrt(square) for layer, square in squares.items()}
-
-
 def _checks(checks: tuple[Check, ...]) -> Table:
     table = Table("check", "outcome", "ms", "measured", box=None, header_style="dim")
     for check in checks:
@@ -47,7 +40,7 @@ def _checks(checks: tuple[Check, ...]) -> Table:
 
 
 def _finding(finding: Finding) -> Text:
-    colour = "red" if finding.level == "FAIL" else "yellow"
+    colour = _LEVELS[finding.level]
     return Text.from_markup(f"[bold {colour}]{finding.level}[/] {escape(str(finding)[5:])}")
 
 

@@ -20,6 +20,7 @@ class Event:
         self.index = index
         self.outputs: list[Tensor] = []
         self.grad_enabled = torch.is_grad_enabled()
+        self.in_inference_mode = torch.is_inference_mode_enabled()
         self.sources: Cuts = frozenset()
         needed = [t for t in inputs if t.requires_grad]
         self.leaves = {id(t) for t in needed if t.is_leaf}
@@ -44,11 +45,14 @@ class Event:
     def place(self, names: dict[int, str]) -> Place:
         """Return the innermost module that ran, and the line (a gradient-free block's head)."""
         position = self.stack.position
-        if self.is_cut and not self.grad_enabled:
+        if not self.grad_enabled and (self.is_cut or self.in_inference_mode):
             position = self.stack.checkpoint() or self.stack.grad_off() or position
         if self.name == "rewrap" and position:
-            position = above(position, r"Parameter\(|from_numpy|Tensor\(|dlpack|frombuffer")
-        module = next((names[owner] for owner in self.stack.owners if owner in names), None)
+            position = above(
+                position, r"Parameter\(|Variable\(|from_numpy|Tensor\(|dlpack|frombuffer"
+            )
+        owners = self.stack.owners_at_position if self.name == "rewrap" else self.stack.owners
+        module = next((names[owner] for owner in owners if owner in names), None)
         return Place(module, text_of(position) if position else None)
 
 

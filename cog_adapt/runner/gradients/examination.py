@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from cog_adapt.runner.gradients.report import Check, Finding, Status
 
+_MOST_TEXT = 240
 Numbers = Mapping[str, float]
 
 
@@ -39,7 +40,8 @@ class Examination:
         new = self.findings[known:]
         status: Status = "passed"
         if new:
-            status = "failed" if any(f.level == "FAIL" for f in new) else "warned"
+            levels = {finding.level for finding in new}
+            status = "failed" if "FAIL" in levels else "warned" if "WARN" in levels else "passed"
         self.checks.append(Check(name, status, time.perf_counter() - began, dict(numbers)))
         return status != "failed"
 
@@ -70,6 +72,17 @@ class Examination:
         """Add a finding that is worth knowing but no fault."""
         self.add(Finding(code, "WARN", message, tuple(parameters), module, line))
 
+    def note(
+        self,
+        code: str,
+        message: str,
+        parameters: Collection[str] = (),
+        module: str | None = None,
+        line: str | None = None,
+    ) -> None:
+        """Add a finding that is as the caller declared."""
+        self.add(Finding(code, "NOTE", message, tuple(parameters), module, line))
+
     def has(self, *codes: str) -> bool:
         """Return whether one of these codes was found."""
         return any(finding.code in codes for finding in self.findings)
@@ -78,4 +91,11 @@ class Examination:
 def describe(error: BaseException) -> str:
     """Return the class and the first line of an exception's text."""
     first = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {first[0][:240]}" if first else type(error).__name__
+    return f"{type(error).__name__}: {_brief(first[0])}" if first else type(error).__name__
+
+
+def _brief(text: str) -> str:
+    """Return the words of a text that fit."""
+    if len(text) <= _MOST_TEXT:
+        return text
+    return (text[:_MOST_TEXT].rpartition(" ")[0] or text[:_MOST_TEXT]) + " …"

@@ -5,17 +5,23 @@ import math
 from torch import Tensor
 
 from cog_adapt.runner.errors import ModeError
+from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
 from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.probe_loss import LossShapeError
+from cog_adapt.runner.gradients.report import Place
 from cog_adapt.runner.gradients.subject import Subject
 
 
 class GradientFlow:
-    """Takes the gradients of one training step, and judges the forward behind them."""
+    """Takes the gradients of one training step, and judges the forward behind them.
+
+    Attributes:
+        declared: the caller's own stop-gradients.
+    """
 
     def __init__(
         self, subject: Subject, guard: Guard, exam: Examination, limits: Limits, unused: list[str]
@@ -25,6 +31,7 @@ class GradientFlow:
         self.exam = exam
         self.limits = limits
         self.unused = unused
+        self.declared = DeclaredStops()
         self.diagnosis = Diagnosis(subject, guard)
         self.loss = math.nan
         self.spread = 0.0
@@ -70,20 +77,31 @@ class GradientFlow:
             return
         if isinstance(error, ModeError):  # the forward before this one froze every parameter
             return
-        place = self.diagnosis.forward.raised(error)
-        hint = ""
+        hint, place = "", self.diagnosis.forward.raised(error)
         if "nference tensor" in str(error):
-            hint = (
-                " A tensor made by an inference is kept somewhere and used in training"
-                f"{self.diagnosis.forward.kept_tensors()}: keep none, or serve under no_grad "
-                "(serve_mode, or SERVE_MODE in the environment)."
-            )
+            hint, place = self._explain_inference_tensor(place)
         self.exam.fail(
             "train-forward",
             f"the training forward raised {describe(error)}.{hint}",
             module=place.module,
             line=place.line,
         )
+
+    def _explain_inference_tensor(self, user: Place) -> tuple[str, Place]:
+        """Return where an inference tensor comes from, as a sentence and as a place."""
+        place = self.diagnosis.forward.inference_mode()
+        if place.line:
+            return (
+                " The forward itself runs a part in inference mode, whose results no gradient may "
+                "pass. Take that mode out; for a part that is not trained use no_grad.",
+                place,
+            )
+        hint = (
+            " A tensor made by an inference is kept somewhere and used in training"
+            f"{self.diagnosis.forward.kept_tensors()}: keep none, or serve under no_grad "
+            "(serve_mode, or SERVE_MODE in the environment)."
+        )
+        return hint, user
 
     def _judge_tampering(self) -> None:
         for name, text in self.subject.loss.tampering.items():

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from contextlib import suppress
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.culprits import address
 from cog_adapt.runner.gradients.held_tensors import inference_tensors
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
-from cog_adapt.runner.gradients.sources import module_names, raised_at
+from cog_adapt.runner.gradients.sources import module_names, raised_at, text_of
 from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.gradients.watching import Watching
 
@@ -75,6 +75,35 @@ class ForwardDiagnosis:
                 continue
             if _sound(event.inputs) and not _sound(event.outputs):
                 return event.place(self.names)
+        return NOWHERE
+
+    def other_module(self) -> Place:
+        """Return the loss's line that computes with another module, if it ignores its own."""
+        recorder, _ = self.record()
+        own = {id(p) for p in self.subject.replica.parameters()}
+        place = NOWHERE
+        for event in recorder.events:
+            is_used = any(id(tensor) in own for tensor in event.inputs)
+            if is_used or any(owner in self.names for owner in event.stack.owners):
+                return NOWHERE
+            if not place.line and any(isinstance(t, nn.Parameter) for t in event.inputs):
+                place = Place(None, next(map(text_of, event.stack.callers[-1:]), None))
+        return place
+
+    def inference_mode(self) -> Place:
+        """Find the inference mode inside the forward that made what the last call refused."""
+        recorder, _ = self.record()
+        seen: set[int] = set()
+        waiting = list(recorder.events[-1].inputs) if recorder.events else []
+        while waiting:
+            tensor = waiting.pop()
+            maker = recorder.made.get(id(tensor))
+            if maker is None or id(tensor) in seen or not tensor.is_inference():
+                continue
+            if maker.in_inference_mode:
+                return maker.place(self.names)
+            seen.add(id(tensor))
+            waiting.extend(maker.inputs)
         return NOWHERE
 
     def tampering(self, what: str) -> Place:

@@ -18,13 +18,13 @@ def kept_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def unregistered(module: nn.Module) -> dict[int, str]:
-    """Return, by id, the paths of parameters that hide in plain lists, dicts or objects."""
+    """Return, by id, the paths of parameters, or tensors like them, that are not registered."""
     known = {id(p) for p in module.parameters()}
     found: dict[int, str] = {}
     for path, value in _attributes(module):
         inner = value.named_parameters() if isinstance(value, nn.Module) else ()
-        named = [(f"{path}.{name}", p) for name, p in inner]
-        if isinstance(value, nn.Parameter):
+        named: list[tuple[str, Tensor]] = [(f"{path}.{name}", p) for name, p in inner]
+        if isinstance(value, Tensor) and value.is_leaf and value.requires_grad:
             named.append((path, value))
         found.update((id(p), name) for name, p in named if id(p) not in known)
     return found

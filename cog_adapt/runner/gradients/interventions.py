@@ -14,24 +14,34 @@ from torch import Tensor
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.event import Event
 from cog_adapt.runner.gradients.noise import real
+from cog_adapt.runner.gradients.padding import ignoring_padding
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import definition
+from cog_adapt.runner.gradients.stand_ins import StandIns
 from cog_adapt.runner.gradients.subject import Subject
 
 _SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
 _MOST = 24
-_Pairs = list[tuple[Tensor, Tensor]]
 _Remove = Callable[[], Callable[[], None]]
 """Removes a hook, and returns the function that puts it back."""
 
 
 class Interventions:
-    """Repeats the gradients with one suspect left out at a time."""
+    """Repeats the gradients with one suspect left out at a time.
 
-    def __init__(self, subject: Subject, modules: dict[int, str]) -> None:
+    Args:
+        subject: its gradients are taken.
+        modules: names of the replica's modules, by their ids.
+        stand_ins: stops that are no suspects, and are held while slopes are compared.
+    """
+
+    def __init__(
+        self, subject: Subject, modules: dict[int, str], stand_ins: StandIns | None = None
+    ) -> None:
         self.subject = subject
         self.modules = modules
+        self.stand_ins = stand_ins or StandIns(subject)
 
     def cure(self, names: Collection[str]) -> Place:
         """Return the place of the first suspect without which these gradients are right."""
@@ -59,7 +69,10 @@ class Interventions:
         found = [
             e
             for e in recorder.events
-            if e.name in _SKIPPABLE and e.stack.position and (e.is_cut or e.name == "register_hook")
+            if e.index not in self.stand_ins.constant
+            and e.name in _SKIPPABLE
+            and e.stack.position
+            and (e.is_cut or e.name == "register_hook")
         ]
         lines: dict[object, list[Event]] = {}
         for event in found:
@@ -74,7 +87,9 @@ class Interventions:
             yield from _removable(part._backward_pre_hooks, module)
         for name, parameter in self.subject.parameters.items():
             part = self.subject.replica.get_submodule(name.rpartition(".")[0])
-            yield from _removable(parameter._backward_hooks or {}, self.modules.get(id(part)))
+            for table in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+                hooks = getattr(parameter, table, None) or {}
+                yield from _removable(hooks, self.modules.get(id(part)))
 
     def _is_cured_without(self, remove: _Remove, names: Collection[str]) -> bool:
         put_back = remove()
@@ -88,29 +103,34 @@ class Interventions:
         if not math.isfinite(loss):
             return False
         own = self.subject.parameters
-        found = [(own[n].detach(), own[n].grad) for n in names]
-        pairs = [(real(t), real(g.to_dense())) for t, g in found if g is not None and bool(g.any())]
-        if len(pairs) < len(found):
+        found = {n: g for n in names if (g := own[n].grad) is not None and bool(g.any())}
+        if len(found) < len(names):
             return False
+        pairs = [(real(own[n].detach()), real(g.to_dense())) for n, g in found.items()]
         limits = differences.FLOAT32
         if self.subject.options.precision.autocasts:
             limits = differences.SIXTEEN_BIT
-        verdict = differences.compare(
-            self.subject.forward,
-            [t for t, _ in pairs],
-            [g for _, g in pairs],
-            limits.block,
-            limits,
-            loss=loss,
-            bent=True,
-        )
-        return (
-            not verdict.wrong and not verdict.rough and not self._partly_zero(pairs, loss, limits)
-        )
+        with self.stand_ins.held():
+            verdict = differences.compare(
+                self.subject.forward,
+                [t for t, _ in pairs],
+                [g for _, g in pairs],
+                limits.block,
+                limits,
+                loss=loss,
+                bent=True,
+            )
+            if verdict.wrong or verdict.rough:
+                return False
+            replica = self.subject.replica
+            kept = {n: ignoring_padding(replica, n, g) for n, g in found.items()}
+            return not self._partly_zero(kept, loss, limits)
 
-    def _partly_zero(self, pairs: _Pairs, loss: float, limits: differences.Limits) -> bool:
-        tensors = [t for t, _ in pairs]
-        views, directions = differences.zero_entries(tensors, [g for _, g in pairs])
+    def _partly_zero(
+        self, gradients: dict[str, Tensor], loss: float, limits: differences.Limits
+    ) -> bool:
+        tensors = [real(self.subject.parameters[n].detach()) for n in gradients]
+        views, directions = differences.zero_entries(tensors, [real(g) for g in gradients.values()])
         noise = limits.noise * abs(loss)
         forward = self.subject.forward
         return bool(views) and differences.depends_linearly(forward, views, directions, noise)

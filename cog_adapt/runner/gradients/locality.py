@@ -4,7 +4,7 @@ The culprit is the innermost module whose own gradient disagrees with its own ce
 while those of its children agree.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.graph import nodes
 from cog_adapt.runner.gradients.noise import real, tiled
+from cog_adapt.runner.gradients.padding import ignoring_padding
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import definition
 from cog_adapt.runner.gradients.subject import Subject
@@ -34,9 +35,19 @@ class _Call:
     kwargs: dict[str, Any]
 
 
-def innermost_wrong(subject: Subject, modules: dict[int, str]) -> Place:
-    """Return the module at fault, and the line of its custom backward if it has one."""
+def innermost_wrong(
+    subject: Subject, modules: dict[int, str], apart: Collection[str | None] = ()
+) -> Place:
+    """Return the module at fault, and the line of its custom backward if it has one.
+
+    Args:
+        subject: its forward is run.
+        modules: names of the replica's modules, by their ids.
+        apart: names of modules that are not suspected.
+    """
     for identity, call in _record_calls(subject).items():  # in order of completion: children first
+        if modules.get(identity) in apart:
+            continue
         disproved = _disproved_alone(subject, call)
         if disproved is not None:
             return Place(modules.get(identity), disproved.custom_backward())
@@ -79,7 +90,8 @@ class _LocalCheck:
         self.call = call
         inputs = [t for t in tree_leaves((call.args, call.kwargs)) if _floats(t)]
         self.inputs = [t for t in inputs if t.numel()]
-        self.parameters = [p for p in call.part.parameters() if p.requires_grad]
+        named = {n: p for n, p in call.part.named_parameters() if p.requires_grad}
+        self.names, self.parameters = list(named), list(named.values())
         self.functions: list[Any] = []
         self.scale = 1.0
 
@@ -87,15 +99,21 @@ class _LocalCheck:
         """Return whether the gradient of an input or of the parameters is disproved."""
         gradients = run_adaptation(self._gradients, self.subject.replica, self.subject.training)
         count = len(self.inputs)
-        return self._disproved(self.inputs, gradients[:count]) or self._disproved(
-            [real(p.detach()) for p in self.parameters], [real(g) for g in gradients[count:]]
+        inputs, own = gradients[:count], gradients[count:]
+        part, named = self.call.part, zip(self.names, own, strict=True)
+        kept = [real(ignoring_padding(part, name, gradient)) for name, gradient in named]
+        return self._disproved(self.inputs, inputs, inputs) or self._disproved(
+            [real(p.detach()) for p in self.parameters], [real(g.to_dense()) for g in own], kept
         )
 
     def custom_backward(self) -> str | None:
         """Return the line of the backward of the last custom function in the call's graph."""
         return definition(self.functions[0].backward) if self.functions else None
 
-    def _disproved(self, tensors: list[Tensor], gradients: list[Tensor]) -> bool:
+    def _disproved(
+        self, tensors: list[Tensor], gradients: list[Tensor], kept: list[Tensor]
+    ) -> bool:
+        """Compare slopes, and whether entries without gradient matter; `kept` knows of padding."""
         if not tensors:
             return False
         limits = differences.FLOAT32
@@ -106,7 +124,7 @@ class _LocalCheck:
         )
         if verdict.wrong:
             return True
-        views, directions = differences.zero_entries(tensors, gradients)
+        views, directions = differences.zero_entries(tensors, kept)
         noise = limits.noise * self.scale
         return bool(views) and differences.depends_linearly(self._forward, views, directions, noise)
 

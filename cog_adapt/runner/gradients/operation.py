@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from cog_adapt.runner.census import Census
+from cog_adapt.runner.census import Census, count_hooks
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
@@ -37,6 +37,7 @@ class Operation:
         subject, exam = self.subject, self.exam
         try:
             self.served = subject.serve(subject.base, subject.seed)
+            self._note_hooks()
             again = subject.serve(subject.base, subject.seed)
             unseeded = subject.serve(subject.base)
         except Exception as error:  # noqa: BLE001 - the code under test may raise anything
@@ -60,6 +61,19 @@ class Operation:
         if not exam.has("nondeterministic", "random-inference"):
             exam.grounds.add("served")
         return {}
+
+    def _note_hooks(self) -> None:
+        """Warn of hooks that the first inference has set; later ones count as changes."""
+        before = {name: part.hooks for name, part in self.census.modules.items()}
+        now = count_hooks(self.subject.base)
+        added = [name or "(root)" for name, hooks in now.items() if hooks > before[name]]
+        if added:
+            self.census = Census.of(self.subject.base)
+            self.exam.warn(
+                "late-hooks",
+                f"the first inference set hooks on {some(added)}. Set them where the module is "
+                "built, once: a process that serves takes a later one for damage to its base.",
+            )
 
     def compare_replica(self) -> Numbers:
         """Check that the replica, still at the base's values, answers as the base does."""

@@ -111,17 +111,21 @@ def call(module: nn.Module, probe: Any) -> Any:  # noqa: ANN401 - any pytree
 
 def takes_module(loss: Callable[..., Any]) -> bool:
     """Return whether `loss` has two required positional arguments: the module and the probe."""
+    return len(required_arguments(loss) or ()) == 2
+
+
+def required_arguments(loss: Callable[..., Any]) -> list[str] | None:
+    """Return the names of the positional arguments that a loss requires, or None if unknown."""
     try:
         signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
     except (TypeError, ValueError):  # built-in functions have none
-        return False
+        return None
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [
-        p
-        for p in signature.parameters.values()
-        if p.kind in positional and p.default is inspect.Parameter.empty
+    return [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind in positional and parameter.default is inspect.Parameter.empty
     ]
-    return len(required) == 2
 
 
 def _plain(probe: Any) -> Any:  # noqa: ANN401 - any pytree

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from cog_adapt.runner.errors import GradientFlowError
 
-Level = Literal["FAIL", "WARN"]
+Level = Literal["FAIL", "WARN", "NOTE"]
 Status = Literal["passed", "warned", "failed", "skipped"]
 _MOST_NAMES = 4
 
@@ -24,7 +24,7 @@ NOWHERE = Place()
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong (FAIL) or worth knowing (WARN).
+    """One thing that is wrong (FAIL), worth knowing (WARN), or as the caller declared (NOTE).
 
     Attributes:
         code: the kind, for instance `graph-cut`; stable, for programs.

@@ -24,6 +24,9 @@ _OWN = (
     os.path.join(_RUNNER, "gradients") + os.sep,
     *(os.path.join(_RUNNER, name) for name in ("gradient_step.py", "modes.py", "randomness.py")),
 )
+_HELPERS = tuple(
+    os.path.join(_RUNNER, name) for name in ("lora.py", "start.py", "checkpointing.py")
+)  # these call the code under test, or are called by it
 _CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
 _FUNCTION = os.path.join("torch", "autograd", "function.py")
 _GRAD_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
@@ -34,7 +37,8 @@ _SCOPES = ast.With | _FUNCTIONS
 
 def is_callers(filename: str) -> bool:
     """Return whether a file belongs to the code under test."""
-    return not filename.startswith((_TORCH, *_OWN, contextlib.__file__, "<frozen", "<string>"))
+    hidden = (_TORCH, *_OWN, *_HELPERS, contextlib.__file__, "<frozen", "<string>")
+    return not filename.startswith(hidden)
 
 
 def text_of(position: Position) -> str:
@@ -81,6 +85,14 @@ class Stack:
     def position(self) -> Position | None:
         """The innermost position in the caller's code."""
         return next(iter(self.callers), None)
+
+    @property
+    def owners_at_position(self) -> list[int]:
+        """The modules whose frames are at or around the innermost position of the caller's."""
+        files = [is_callers(code.co_filename) for code, _ in self.frames]
+        first = files.index(True) if True in files else 0
+        pairs = zip(self.owners, self.depths, strict=True)
+        return [owner for owner, depth in pairs if depth > first]
 
     def entry_from(self, modules: Collection[int]) -> Position | None:
         """Return the caller's line at which control left the innermost of these modules."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.checkpointing import recompute_blocks
 from cog_adapt.runner.config import Precision, ServeMode
 from cog_adapt.runner.gradient_step import GradientStep, MakeOptimizer
+from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.noise import add_noise, real, spread
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.modes import casting, run_adaptation, run_inference
@@ -29,7 +30,9 @@ from cog_adapt.runner.replicas import (
 )
 
 _PERTURBATION = 0.02
+_FAR = 1.0  # of the weights' spread
 _MOST_SCALINGS = 30
+_AFTERWARDS = "_post_accumulate_grad_hooks"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Options:
     make_optimizer: MakeOptimizer
     checkpointing: bool
     seed: int
+    thaws: bool = False  # the selection is the default: it takes no account of `requires_grad`
 
 
 class Subject:
@@ -51,6 +55,7 @@ class Subject:
         replica: a training replica of the base, moved off the base's values.
         step: the gradient step on the replica.
         names: the trained parameters' names; `parameters` are the replica's own.
+        frozen: those of them that get no gradient for the moment.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Subject:
             self.replica, loss, options.make_optimizer, options.precision, self.training
         )
         self.buffers: dict[str, Tensor] = {}
+        self.frozen: frozenset[str] = frozenset()
         _carry_hooks(module, self.replica, names)
 
     def serve(
@@ -139,8 +145,21 @@ class Subject:
         self._thaw()
 
     def _thaw(self) -> None:
-        for parameter in self.parameters.values():
-            parameter.requires_grad_(True)
+        for name, parameter in self.parameters.items():
+            parameter.requires_grad_(name not in self.frozen)
+
+    @contextmanager
+    def freezing(self, names: Iterable[str]) -> Iterator[None]:
+        """Freeze these parameters, for a while; afterwards all gradients are as before."""
+        kept = {n: p.grad for n, p in self.parameters.items()}
+        self.frozen = frozenset(names)
+        try:
+            yield
+        finally:
+            self.frozen = frozenset()
+            self._thaw()
+            for name, gradient in kept.items():
+                self.parameters[name].grad = gradient
 
     def keep_buffers(self) -> None:
         """Remember the replica's buffers as they are now."""
@@ -167,6 +186,20 @@ class Subject:
                 self.parameters[name].detach().copy_(values)
                 self.parameters[name].grad = gradient
 
+    def reached_elsewhere(self, number: int) -> set[str]:
+        """Return the parameters in the graph of a forward of another seed, far from here."""
+        reached: dict[int, Tensor] = {}
+        kept, self.seed = self.seed, derive_seed(self.options.seed, "elsewhere", number)
+        self.loss.observer = lambda losses: reached.update(reached_leaves(losses))
+        try:
+            with self.moved(self.names, _FAR, number):
+                self.forward()
+        except Exception:  # noqa: BLE001 - the code under test may raise anything
+            reached.clear()
+        finally:
+            self.seed, self.loss.observer = kept, None
+        return {name for name, parameter in self.parameters.items() if id(parameter) in reached}
+
     def perturb(self, names: Iterable[str], fraction: float = _PERTURBATION, salt: int = 0) -> None:
         """Move parameters by a fraction of their spread, with noise that is always the same."""
         own = self.parameters
@@ -177,11 +210,11 @@ class Subject:
             )
 
     @contextmanager
-    def moved(self, names: Iterable[str], fraction: float) -> Iterator[None]:
+    def moved(self, names: Iterable[str], fraction: float, salt: int = 0) -> Iterator[None]:
         """Move these parameters, for a while, by a fraction of their spread."""
         kept = {name: self.parameters[name].detach().clone() for name in names}
         try:
-            self.perturb(kept, fraction)
+            self.perturb(kept, fraction, salt)
             yield
         finally:
             for name, values in kept.items():
@@ -203,3 +236,5 @@ def _carry_hooks(module: nn.Module, replica: nn.Module, names: Iterable[str]) ->
     for name in names:
         for hook in (theirs[name]._backward_hooks or {}).values():
             own[name].register_hook(hook)  # type: ignore[no-untyped-call]
+        for hook in (getattr(theirs[name], _AFTERWARDS, None) or {}).values():
+            own[name].register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]

@@ -16,6 +16,7 @@ from cog_adapt.runner.gradients.shaking import Shaking
 from cog_adapt.runner.gradients.traces import keeper_of
 
 _SAMPLE = 65_536
+_REPEATS = 3
 
 
 class Update:
@@ -38,7 +39,8 @@ class Update:
         try:
             result = subject.step(subject.probe, subject.seed)
         except RuntimeError as error:
-            self._report_second_backward(error)
+            report = self._report_sparse if "sparse grad" in str(error) else None
+            (report or self._report_second_backward)(error)
             return {}
         exam.grounds.add("stepped")
         own = subject.parameters
@@ -63,6 +65,18 @@ class Update:
         if descent > 0:
             exam.warn("ascent", f"the step raises the loss by about {descent:.3g}.")
         return {"loss before": result.loss, "loss after": following, "predicted": descent}
+
+    def _report_sparse(self, error: RuntimeError) -> None:
+        """Report an optimizer that takes no sparse gradients."""
+        own = self.subject.parameters
+        names = [n for n, p in own.items() if p.grad is not None and p.grad.is_sparse]
+        self.exam.fail(
+            "optimizer",
+            f"the optimizer refuses the sparse gradient of {some(names)}: {describe(error)}. Give "
+            "it to torch.optim.SparseAdam or SGD, or build the embedding with sparse=False.",
+            names,
+            self.flow.diagnosis.forward.owner(names) if names else None,
+        )
 
     def _report_second_backward(self, error: RuntimeError) -> None:
         """Report an error of the second backward: something of the first was kept."""
@@ -89,7 +103,7 @@ class Update:
             return
         shaking = Shaking(self.subject, loss, limits, spread)
         if not shaking.dependent(self.subject.names):
-            self.exam.warn(
+            self.exam.fail(
                 "flat",
                 f"the loss is {loss:.6g} whatever the trained parameters are, and the gradient "
                 "is rounding noise: this loss cannot train them on this probe (the mean square "
@@ -127,25 +141,47 @@ class Update:
             )
 
     def serve_meanwhile(self) -> Numbers:
-        """Check that inferences in two threads during a step answer as before it."""
-        subject = self.subject
-        assert self.operation.served is not None
-        calls: list[Callable[[], Tensor]] = [lambda: subject.serve(subject.base)] * 2
-        with ThreadPoolExecutor(2) as pool:
-            answers = [pool.submit(lambda: [call() for call in calls]) for _ in calls]
-            subject.put_back_buffers()
-            subject.step(subject.probe, subject.seed)
-            results = [answer for future in answers for answer in future.result()]
-        served, same = self.operation.served, self.operation.same
-        others = [answer for answer in results if not close(served, answer, same)]
-        if others:
+        """Check that inferences in two threads during a step answer as before it.
+
+        Inferences that disturb each other, but not the training, are a warning: some libraries
+        change their modules while they run, and a process that serves runs one at a time.
+        """
+        trouble = self._trouble_of(2)
+        if not trouble:
+            return {}
+        if any(self._trouble_of(1) for _ in range(_REPEATS)):
             self.exam.fail(
                 "race",
-                f"{len(others)} of {len(results)} inferences during a step differ: "
-                f"{apart(served, others[0])}. Training writes to what inference reads "
-                "(a class attribute, a global, a shared tensor).",
+                f"{trouble}. Training writes to what inference reads (a class attribute, a global, "
+                "a shared tensor).",
+            )
+        else:
+            self.exam.warn(
+                "race",
+                f"{trouble}, but none alone: two inferences at the same time disturb each other. "
+                "Let one thread serve this module.",
             )
         return {}
+
+    def _trouble_of(self, threads: int) -> str:
+        """Run inferences on some threads during a step; return what went wrong, as a phrase."""
+        subject = self.subject
+        calls: list[Callable[[], Tensor]] = [lambda: subject.serve(subject.base)] * 2
+        with ThreadPoolExecutor(threads) as pool:
+            answers = [pool.submit(lambda: [call() for call in calls]) for _ in range(threads)]
+            subject.put_back_buffers()
+            subject.step(subject.probe, subject.seed)
+            errors = [error for error in (future.exception() for future in answers) if error]
+        if errors:
+            return f"an inference during a step raised {describe(errors[0])}"
+        results = [answer for future in answers for answer in future.result()]
+        assert self.operation.served is not None
+        served, same = self.operation.served, self.operation.same
+        others = [answer for answer in results if not close(served, answer, same)]
+        if not others:
+            return ""
+        apart_by = apart(served, others[0])
+        return f"{len(others)} of {len(results)} inferences during a step differ: {apart_by}"
 
 
 def _largest(gradient: Tensor | None) -> int:

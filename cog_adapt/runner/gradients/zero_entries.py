@@ -2,12 +2,11 @@
 
 from collections.abc import Collection
 
-from torch import Tensor, nn
-
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.noise import real
+from cog_adapt.runner.gradients.padding import ignoring_padding
 from cog_adapt.runner.gradients.report import some
 
 
@@ -51,21 +50,13 @@ class ZeroEntries:
     def _moves_without_gradient(self, names: Collection[str]) -> bool:
         own = self.subject.parameters
         tensors = [real(own[n].detach()) for n in names]
-        gradients = [real(_ignoring_padding(self.subject.replica, n, own[n])) for n in names]
+        gradients = [
+            real(ignoring_padding(self.subject.replica, n, g))
+            for n in names
+            if (g := own[n].grad) is not None
+        ]
         views, directions = differences.zero_entries(tensors, gradients)
         noise = self.limits.noise * abs(self.flow.loss) + self.flow.spread
         return bool(views) and differences.depends_linearly(
             self.subject.forward, views, directions, noise
         )
-
-
-def _ignoring_padding(module: nn.Module, name: str, parameter: nn.Parameter) -> Tensor:
-    """Return the gradient, with ones in an embedding's padding row, which torch leaves out."""
-    assert parameter.grad is not None
-    gradient = parameter.grad.to_dense()
-    owner = module.get_submodule(name.rpartition(".")[0])
-    padding = getattr(owner, "padding_idx", None)
-    if isinstance(owner, nn.Embedding | nn.EmbeddingBag) and padding is not None:
-        gradient = gradient.clone()
-        gradient[padding] = 1.0
-    return gradient

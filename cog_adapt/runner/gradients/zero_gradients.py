@@ -1,7 +1,7 @@
 """Step 9 for gradients that are exactly 0: lost on the way, or dead on this probe."""
 
 from cog_adapt.runner.gradients.flow import GradientFlow
-from cog_adapt.runner.gradients.report import count, some
+from cog_adapt.runner.gradients.report import Place, count, some
 from cog_adapt.runner.gradients.shaking import Shaking
 
 
@@ -50,12 +50,30 @@ class ZeroGradients:
         )
 
     def _report_dead(self, names: list[str]) -> None:
-        place = self.diagnosis.spoilt(names, nonfinite=False)
-        self.exam.warn(
-            "dead",
-            f"{count(names, 'gradient')} exactly 0, and the loss does not notice the "
-            f"values on this probe: {some(names)}.",
+        """Warn of each cause by itself; fail if no parameter at all can be trained."""
+        groups = self.diagnosis.ends(names)
+        if not any(self.flow.gradient_norms.values()):
+            self._report_nothing(names, next(iter(groups)))
+            return
+        for place, group in groups.items():
+            self.exam.warn(
+                "dead",
+                f"{count(group, 'gradient')} exactly 0, and the loss does not notice the "
+                f"values on this probe: {some(group)}.",
+                group,
+                place.module or self.diagnosis.forward.owner(group),
+                place.line,
+            )
+
+    def _report_nothing(self, names: list[str], place: Place) -> None:
+        scaled = self.flow.subject.options.precision.scaled
+        self.exam.fail(
+            "nothing-trainable",
+            f"all {count(names, 'gradient')} are exactly 0, and the loss does not notice the "
+            "values: nothing can be trained. Look for a factor 0, a hinge that every example "
+            "satisfies, or a target that is the output itself"
+            + (", or a loss too small for float16." if scaled else "."),
             names,
-            place.module or self.diagnosis.forward.owner(names),
+            place.module,
             place.line,
         )

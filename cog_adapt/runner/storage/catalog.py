@@ -28,14 +28,20 @@ class Adapters:
         store: where they are.
         check: returns an adapter that fits the runner's base, and refuses others (WeightsError).
         peft: PEFT's format for that base.
+        forget: drops what is known of an owner's adaptations: of one key, or, None, of all.
     """
 
     def __init__(
-        self, store: AdapterStore, check: Callable[[Adapter], Adapter], peft: PeftFormat
+        self,
+        store: AdapterStore,
+        check: Callable[[Adapter], Adapter],
+        peft: PeftFormat,
+        forget: Callable[[str, str | None], None],
     ) -> None:
         self._store = store
         self._check = check
         self._peft = peft
+        self._forget = forget
 
     def describe(self, owner: str | None) -> list[dict[str, Any]]:
         """Return the metadata of an owner's adapters, oldest first; None: of all owners'."""
@@ -115,6 +121,10 @@ class Adapters:
             StoreError: a file cannot be removed.
         """
         return {"removed": True, "children": self._store.remove(adapter_id, owner)}
+
+    def forget(self, owner: str, key: str | None = None) -> None:
+        """Forget what was decided for this key, where no adapter was made; None: all."""
+        self._forget(owner, key)
 
     def watch(self, callback: Watcher) -> None:
         """Call `callback(owner, adapter_id, metadata)` at each change; None: it is gone."""

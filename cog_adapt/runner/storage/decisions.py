@@ -25,6 +25,7 @@ _MOST_IN_MEMORY = 1024
 _MOST_OF_OWNER = 10_000  # on disk; adapters are bounded by their bytes
 _MOST_LOOKED_AT = 64  # of a family, the latest first
 Wanted = Callable[[tuple[str, ...]], bool]
+OnDrop = Callable[[str, "Decision"], None]
 logger = logging.getLogger(__name__)
 
 
@@ -80,7 +81,7 @@ class Decisions:
         self._root = root
         self._recent: OrderedDict[tuple[Path, str], dict[str, Decision]] = OrderedDict()
         self._lock = threading.Lock()
-        self._on_drop: list[Callable[[Decision], None]] = []
+        self._on_drop: list[OnDrop] = []
 
     def find(self, owner: str, key: str, *, fresh: bool = False) -> Decision | None:
         """Find what ran to its end for this key.
@@ -119,20 +120,25 @@ class Decisions:
             logger.warning("what was decided for %s is in memory only: %s", decision.key, error)
             return
         for name in self._names(owner, lambda _name: True)[_MOST_OF_OWNER:]:
-            self._drop(folder, name)
+            self._drop(owner, name)
 
     def drop(self, owner: str, adapter_id: str) -> None:
         """Drop what an adapter was decided by: it is gone."""
         for name in self._names(owner, lambda name: name[2] == adapter_id):
-            self._drop(self._folder(owner), name)
+            self._drop(owner, name)
+
+    def on_change(self, owner: str, adapter_id: str, known: object) -> None:
+        """Watch an owner's adapters: None for what is known of one, and it is gone."""
+        if known is None:
+            self.drop(owner, adapter_id)
 
     def drop_key(self, owner: str, key: str | None = None) -> None:
         """Drop what was decided for a key; None: all of an owner's."""
         for name in self._names(owner, lambda name: key in (None, name[0])):
-            self._drop(self._folder(owner), name)
+            self._drop(owner, name)
 
-    def watch(self, on_drop: Callable[[Decision], None]) -> None:
-        """Call with each decision that is dropped, on its thread."""
+    def watch(self, on_drop: OnDrop) -> None:
+        """Call with the owner and each decision that is dropped, on its thread."""
         self._on_drop.append(on_drop)
 
     def _folder(self, owner: str) -> Path:
@@ -178,7 +184,8 @@ class Decisions:
             while len(self._recent) > _MOST_IN_MEMORY:
                 self._recent.popitem(last=False)
 
-    def _drop(self, folder: Path, name: str) -> None:
+    def _drop(self, owner: str, name: str) -> None:
+        folder = self._folder(owner)
         decision = self._read(folder, name)
         if decision is None:
             return
@@ -191,7 +198,7 @@ class Decisions:
         except OSError as error:
             logger.warning("%s could not be removed: %s", name, error)
         for on_drop in self._on_drop:
-            on_drop(decision)
+            on_drop(owner, decision)
 
 
 def _first(found: Iterable[Decision], fresh: bool) -> Decision | None:

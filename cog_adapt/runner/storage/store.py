@@ -37,9 +37,6 @@ class AdapterStore:
         folder: made when the first adapter is put.
         budgets: bytes in memory and on disk, and age; None: without bounds.
         remote: where what the disk lets go stays; None: nowhere.
-
-    Attributes:
-        decisions: what adaptations came to; each goes with its adapter.
     """
 
     def __init__(
@@ -49,8 +46,8 @@ class AdapterStore:
         self._folder = Folder(folder)
         self._tiers = Tiers(self._folder, self._budgets, remote)
         self._known = KnownAdapters(self._folder, remote)
-        self.decisions = Decisions(folder)
-        self._known.watch(self._drop_decisions)
+        self.decisions = Decisions(folder)  # each goes with its adapter
+        self._known.watch(self.decisions.on_change)
         self._next_cleaning = 0.0
         for key, known in self._known.index.items():
             if self._folder.holds(key):
@@ -95,18 +92,6 @@ class AdapterStore:
     def peek(self, reference: str, owner: str) -> Adapter:
         """Return what `get` does, and do not count it as a use."""
         return self._content(self._known.find(reference, owner))
-
-    def path(self, adapter_id: str, owner: str) -> Path:
-        """Return the file of an owner's own adapter, brought back where it lies far away.
-
-        Raises:
-            AdapterNotFound: this owner has no such adapter.
-            WeightsError: its file is damaged.
-        """
-        key = self._known.own(adapter_id, owner)
-        if not self._folder.holds(key):
-            self._tiers.read(key, self._known.index)
-        return self._folder.path(key)
 
     def known(self, reference: str, owner: str) -> Metadata:
         """Return what is known of an adapter that an owner may use (AdapterNotFound)."""
@@ -174,10 +159,6 @@ class AdapterStore:
             raise
         self._forget(gone)
         return adapter
-
-    def _drop_decisions(self, owner: str, adapter_id: str, known: object) -> None:
-        if known is None:
-            self.decisions.drop(owner, adapter_id)
 
     def _forget(self, keys: Iterable[Key]) -> None:
         for key in keys:

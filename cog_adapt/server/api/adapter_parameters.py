@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
 
 from cog_adapt.server.adapter_messages import AdapterFormat
-from cog_adapt.server.api.owners import asker_of
+from cog_adapt.server.api.dependencies import key_of
 from cog_adapt.server.errors import InvalidPath, InvalidRequest
 from cog_adapt.server.records.adapter_pages import Asker
 
@@ -33,7 +33,8 @@ async def _reference(request: Request, reference: Annotated[str, Path()]) -> str
 
 
 async def _asker(request: Request) -> Asker:
-    return asker_of(request)
+    key = key_of(request)
+    return Asker("") if key is None else Asker(key.owner, sees_all=key.opens("admin"))
 
 
 def _read_choice(name: str, *allowed: str) -> BeforeValidator:
@@ -54,6 +55,7 @@ _Text = str | SkipJsonSchema[None]
 Owner = Annotated[_Text, Query(description="Only adapters of this owner.")]
 Name = Annotated[_Text, Query(description="Only the versions of this name.")]
 Method = Annotated[_Text, Query(description="Only those that this method has trained.")]
+Label = Annotated[_Text, Query(description="Only those that have learnt this label.")]
 Shared = Annotated[
     Literal["true", "false"] | SkipJsonSchema[None],
     _read_choice("shared", "true", "false"),

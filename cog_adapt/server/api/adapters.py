@@ -14,6 +14,7 @@ from cog_adapt.server.api.adapter_parameters import (
     FORMATS,
     AskerDep,
     Format,
+    Label,
     Method,
     Name,
     Owner,
@@ -108,12 +109,13 @@ class AdapterRoutes:
         method: Method = None,
         owner: Owner = None,
         shared: Shared = None,
+        label: Label = None,
     ) -> Response:
         """Return some adapters that the caller may use, newest first."""
         is_shared = None if shared is None else shared == "true"
-        filters = {"name": name, "method": method, "owner": owner, "shared": is_shared}
+        texts = {"name": name, "method": method, "owner": owner, "label": label}
         try:
-            query = AdapterQuery.of(limit, cursor, **filters)
+            query = AdapterQuery.of(limit, cursor, **texts, shared=is_shared)
         except InputError as error:
             raise NotFound(f"there is no such page: {error}.") from error
         page = await adapters.page(asker, query)
@@ -193,7 +195,8 @@ async def _find_own(
     adapter = await adapters.find(asker, reference, owner)
     if adapter["owner"] != asker.owner and not asker.sees_all:
         raise Forbidden(
-            f"adapter {reference[:80]!r} is shared with you; only its owner changes it."
+            f"adapter {reference[:80]!r} is shared with you; only its owner changes it, or has "
+            "its receipt."
         )
     return adapter
 

@@ -1,15 +1,17 @@
 """The body of a request, read from its bytes as Cog's server does.
 
-Strict UTF-8, no lone surrogates, at most 127 levels, no key twice. Whether the inputs fit the
-model is the business of `schema/validation.py`; `large_bodies` does the same in another process.
+Strict UTF-8, no lone surrogates, at most 127 levels, and no key twice, because it would be unclear
+which one counts. Whether the inputs fit the model is the business of `schema/validation.py`;
+`large_bodies` does the same in another process.
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import msgspec
 
-from cog_adapt.server.api import strict_json
 from cog_adapt.server.errors import InvalidRequest, JsonError, MediaTypeError, ShapeError
 from cog_adapt.server.schema.problems import shorten
 from cog_adapt.server.schema.validation import InputValidator
@@ -19,6 +21,14 @@ _WRONG_SHAPE = "Failed to deserialize the JSON body into the target type: "
 _EMPTY = msgspec.Raw(b"{}")
 _JSON_TYPE = re.compile(r"application/(?:[\w.!#$&^-]+\+)?json", re.IGNORECASE)
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
+MOST_LEVELS = 127
+# Possessive, and content with a string that never ends: linear in time, constant in memory.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_TOKENS = re.compile(_STRING.pattern + rb"|[\[{\]}:]", re.DOTALL)
+_ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+Inputs = tuple[bytes, bytes | None, str]
+"""What the model gets; the same with secrets starred out, where there are any; its digest."""
 
 
 class RequestBody(msgspec.Struct):
@@ -53,23 +63,10 @@ class RequestBody(msgspec.Struct):
         return ALL_EVENTS
 
 
-class EncodedInputs(msgspec.Struct, frozen=True):
-    """Inputs that fit the model, as JSON.
-
-    Attributes:
-        known: what the model gets.
-        redacted: the same with secrets starred out; None where there is no secret.
-        digest: tells whether another request asks the same.
-    """
-
-    known: bytes
-    redacted: bytes | None
-    digest: str
-
-
 _decoder = msgspec.json.Decoder(RequestBody)
 _any = msgspec.json.Decoder()
 _object = msgspec.json.Decoder(dict[str, Any])
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEYS = tuple(f'"{name}"'.encode() for name in RequestBody.__struct_fields__)
 
 
@@ -88,10 +85,7 @@ def read_body(content: bytes, content_type: str | None, *, strict: bool) -> Requ
     """
     if content_type is None and (strict or not content):
         return RequestBody()
-    if content_type is not None and not _is_json_type(content_type):
-        raise MediaTypeError("Expected request with `Content-Type: application/json`")
-    if strict_json.levels(content) > strict_json.MOST_LEVELS:
-        raise _unreadable(f"recursion limit exceeded: {strict_json.MOST_LEVELS} levels")
+    _check_json(content, content_type)
     try:
         body = _decoder.decode(content)
     except msgspec.ValidationError as error:
@@ -100,24 +94,11 @@ def read_body(content: bytes, content_type: str | None, *, strict: bool) -> Requ
         raise ShapeError(reason, location, "type_error") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
-    duplicate = strict_json.find_duplicate(content, _KEYS, bytes(body.input))
+    duplicate = find_duplicate(content, _KEYS, bytes(body.input))
     if duplicate is not None:
         reason = f"{_WRONG_SHAPE}duplicate field `{duplicate}`"
         raise ShapeError(reason, ("body", duplicate))
     return body
-
-
-def read_input(body: RequestBody) -> Any:  # noqa: ANN401 - any JSON; validation follows
-    """Decode the inputs; null counts as no inputs.
-
-    Raises:
-        JsonError: the inputs are not JSON.
-    """
-    try:
-        value = _any.decode(body.input)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(error) from error
-    return {} if value is None else value
 
 
 def read_object(content: bytes, content_type: str | None) -> dict[str, Any]:
@@ -128,10 +109,7 @@ def read_object(content: bytes, content_type: str | None) -> dict[str, Any]:
         JsonError: no JSON.
         ShapeError: no object.
     """
-    if content_type is not None and not _is_json_type(content_type):
-        raise MediaTypeError("Expected request with `Content-Type: application/json`")
-    if strict_json.levels(content) > strict_json.MOST_LEVELS:
-        raise _unreadable(f"recursion limit exceeded: {strict_json.MOST_LEVELS} levels")
+    _check_json(content, content_type)
     try:
         return _object.decode(content)
     except msgspec.ValidationError as error:
@@ -140,17 +118,24 @@ def read_object(content: bytes, content_type: str | None) -> dict[str, Any]:
         raise _unreadable(error) from error
 
 
-def encode_inputs(validator: InputValidator, body: RequestBody) -> EncodedInputs:
-    """Check the inputs of a body, and encode them.
+def fit_inputs(validator: InputValidator, content: bytes) -> Inputs:
+    """Check the inputs of a body, and encode them; null counts as no inputs.
+
+    Args:
+        validator: of the model's inputs.
+        content: their JSON; empty where the body has none.
 
     Raises:
         JsonError: they are no JSON.
         InvalidInputs: they do not fit.
     """
-    checked = validator.check(read_input(body), len(body.input))
-    known = encode(checked.known)
-    redacted = None if checked.redacted is None else encode(checked.redacted)
-    return EncodedInputs(known, redacted, digest_of(known))
+    try:
+        value = _any.decode(content) if content else None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _unreadable(error) from error
+    inputs = validator.check({} if value is None else value, len(content))
+    known, redacted = encode(inputs), validator.redacted(inputs)
+    return known, None if redacted is None else encode(redacted), digest_of(known)
 
 
 def check_id(prediction_id: str) -> None:
@@ -167,6 +152,13 @@ def check_id(prediction_id: str) -> None:
         )
 
 
+def _check_json(content: bytes, content_type: str | None) -> None:
+    if content_type is not None and not _is_json_type(content_type):
+        raise MediaTypeError("Expected request with `Content-Type: application/json`")
+    if levels(content) > MOST_LEVELS:
+        raise _unreadable(f"recursion limit exceeded: {MOST_LEVELS} levels")
+
+
 def _is_json_type(content_type: str) -> bool:
     return bool(_JSON_TYPE.fullmatch(content_type.partition(";")[0].strip()))
 
@@ -179,3 +171,50 @@ def _location(message: str) -> tuple[str, ...]:
     """Return `… - at `$.webhook`` as ("body", "webhook")."""
     _, _, path = message.partition(" - at `$")
     return ("body", *re.findall(r"\w+", path))
+
+
+def levels(body: bytes) -> int:
+    """Return how deep brackets nest outside strings; counted only if there are many."""
+    if body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
+        return 0
+    brackets = _STRING.sub(b"", body).translate(_ALL_SQUARE, _NO_BRACKETS)
+    depth = 0
+    while depth <= MOST_LEVELS and b"[]" in brackets:
+        brackets = brackets.replace(b"[]", b"")  # the innermost of every nest: one level
+        depth += 1
+    return depth + brackets.count(b"[")  # those that are never closed
+
+
+def find_duplicate(body: bytes, keys: Sequence[bytes], largest: bytes) -> str | None:
+    """Return the first key of an object that comes twice.
+
+    Args:
+        body: a JSON object.
+        keys: to look for, with their quotes.
+        largest: the value of a member, in which keys do not count.
+    """
+    around = b"".join(body.partition(largest)[::2])
+    if all(around.count(key) < 2 for key in keys) or not _loses_a_member(body, keys):
+        return None
+    tokens = (match.group() for match in _TOKENS.finditer(body))
+    depth, seen = 0, set[bytes]()
+    for token, following in pairwise(chain(tokens, (b"",))):
+        depth += (token in b"[{") - (token in b"]}")
+        is_key = depth == 1 and following == b":" and token in keys
+        if is_key and token in seen:
+            return token.decode().strip('"')
+        if is_key:
+            seen.add(token)
+    return None
+
+
+def _loses_a_member(body: bytes, keys: Sequence[bytes]) -> bool:
+    """Return whether a key stands where no member is, of which the last counts."""
+    members = _members.decode(body)
+    return any(
+        body.count(key) > (key[1:-1].decode() in members) + _count_in(members, key) for key in keys
+    )
+
+
+def _count_in(members: Mapping[str, msgspec.Raw], key: bytes) -> int:
+    return sum(bytes(value).count(key) for value in members.values())

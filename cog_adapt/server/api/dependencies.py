@@ -1,25 +1,33 @@
-"""Gives routes the parts of the server, by their types.
+"""Gives routes the parts of the server, by their types, and who asks.
 
 Your own routes ask for the parts as the server's routes do; `server/app.py` shows one.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import unquote
 
 from fastapi import Depends, FastAPI
 from starlette.requests import Request
+from starlette.types import Scope
 
 from cog_adapt.server.api.large_bodies import LargeBodies
+from cog_adapt.server.api.responses import record_body
 from cog_adapt.server.api.shapes import PathId
-from cog_adapt.server.errors import InvalidPath
+from cog_adapt.server.errors import InvalidPath, NotFound
+from cog_adapt.server.middleware.audit import note_refusal
+from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.records import Record
 from cog_adapt.server.service.adapters import Adapters
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.webhooks import Webhooks
+
+_OWNER = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._@-]{0,63})?")
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,65 @@ def parts_in(app: FastAPI) -> Parts:
 def parts_of(request: Request) -> Parts:
     """Return the parts of the server that handles this request."""
     return parts_in(request.app)
+
+
+class Asker(NamedTuple):
+    """Who asks.
+
+    Attributes:
+        owner: of the key; empty where no keys are set.
+        sees_all: whether the key has the scope `admin`.
+        wanted: whom such a key asks about; None: whoever it may be.
+        scope: of the request; None where no keys are set.
+    """
+
+    owner: str = ""
+    sees_all: bool = False
+    wanted: str | None = None
+    scope: Scope | None = None
+
+    @property
+    def listed(self) -> str | None:
+        """Whose records a list shows; None: all."""
+        return self.wanted if self.sees_all else self.owner
+
+    @property
+    def replayed(self) -> tuple[str, ...]:
+        """Whose records answer a repeated PUT; those of before there were keys are the admin's."""
+        return (self.owner, "") if self.sees_all else (self.owner,)
+
+    def view(self, record: Record) -> dict[str, Any]:
+        """Return a record as the API shows it; who sees all is told whose it is."""
+        whose = {"owner": record.owner} if self.sees_all and record.owner else {}
+        return record_body(record) | whose
+
+    def note_unknown(self) -> None:
+        """Log that a key asked for an id that its owner does not have; another owner may."""
+        if self.scope is not None:
+            note_refusal(self.scope, "no such id of this owner")
+
+
+def key_of(request: Request) -> Key | None:
+    """Return the API key of a request; None where no keys are set."""
+    key: Key | None = request.scope.get("state", {}).get("key")
+    return key
+
+
+def asker_of(request: Request) -> Asker:
+    """Return who asks.
+
+    Raises:
+        NotFound: an admin asks about an owner whose name no owner can have.
+    """
+    key = key_of(request)
+    if key is None:
+        return Asker()
+    if not key.opens("admin"):
+        return Asker(key.owner, scope=request.scope)
+    wanted = request.query_params.get("owner")
+    if wanted is not None and not _OWNER.fullmatch(wanted):
+        raise NotFound(f"there is no owner {wanted[:80]!r}.")
+    return Asker(key.owner, sees_all=True, wanted=wanted, scope=request.scope)
 
 
 # Coroutines, since FastAPI runs a plain function in a thread.

@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cog_adapt.server.api.dependencies import Parts, parts_of
-from cog_adapt.server.api.ownership import LookDep, asker_of, key_of
+from cog_adapt.server.api.dependencies import Parts, asker_of, key_of, parts_of
+from cog_adapt.server.api.ownership import LookDep
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import refusals
 from cog_adapt.server.errors import NotFound

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from cog_adapt.server.api.body import EncodedInputs, RequestBody, encode_inputs, read_body
+from cog_adapt.server.api.body import Inputs, RequestBody, fit_inputs, read_body
 from cog_adapt.server.errors import BodyError, JsonError, MediaTypeError, ShapeError
 from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import InputValidator
@@ -67,21 +67,6 @@ class _Verdict(msgspec.Struct, frozen=True, tag=True):
     digest: str = ""
 
 
-class LargeBody(RequestBody):
-    """A body whose inputs have been checked already.
-
-    Attributes:
-        checked: the inputs, or what is wrong with them; None where they could not be checked.
-    """
-
-    checked: EncodedInputs | list[Problem] | None = None
-
-    @property
-    def has_input(self) -> bool:
-        """Whether the body names any; it would not be large otherwise."""
-        return True
-
-
 class LargeBodies:
     """The process, and the one thread that speaks with it: one body at a time."""
 
@@ -90,8 +75,13 @@ class LargeBodies:
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection[Any, Any] | None = None
 
-    async def read(self, content: bytearray, job: Job) -> LargeBody:
+    async def read(
+        self, content: bytearray, job: Job
+    ) -> tuple[RequestBody, Inputs | list[Problem] | None]:
         """Read a body as `read_body` does, and check its inputs.
+
+        Returns:
+            the body, and the inputs or what is wrong with them; None where nobody could tell.
 
         Raises:
             BodyError: it cannot be read, or takes too long.
@@ -104,7 +94,9 @@ class LargeBodies:
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._end()
 
-    def _ask(self, content: bytearray, job: Job) -> LargeBody:
+    def _ask(
+        self, content: bytearray, job: Job
+    ) -> tuple[RequestBody, Inputs | list[Problem] | None]:
         try:
             return self._answer(content, job)
         except (EOFError, OSError) as error:
@@ -114,7 +106,9 @@ class LargeBodies:
                 "the memory that there is. Send less at once, or large texts as files."
             ) from error
 
-    def _answer(self, content: bytearray, job: Job) -> LargeBody:
+    def _answer(
+        self, content: bytearray, job: Job
+    ) -> tuple[RequestBody, Inputs | list[Problem] | None]:
         connection = self._connected()
         connection.send_bytes(msgspec.msgpack.encode(job))
         with memoryview(content) as view:
@@ -125,12 +119,10 @@ class LargeBodies:
         answer: _Refusal | _Verdict = _verdicts.decode(connection.recv_bytes())
         if isinstance(answer, _Refusal):
             raise _ERRORS[answer.error](answer.reason, answer.location, answer.kind)
-        checked: EncodedInputs | list[Problem] | None = answer.problems or None
-        if answer.sizes is not None:
-            known, redacted = (_receive(connection, size) for size in answer.sizes)
-            checked = EncodedInputs(known, redacted or None, answer.digest)
-        fields = {name: getattr(answer.body, name) for name in RequestBody.__struct_fields__}
-        return LargeBody(**fields, checked=checked)
+        if answer.sizes is None:
+            return answer.body, answer.problems or None
+        known, redacted = (_receive(connection, size) for size in answer.sizes)
+        return answer.body, (known, redacted or None, answer.digest)
 
     def _connected(self) -> "Connection[Any, Any]":
         if self._connection is None:
@@ -184,12 +176,12 @@ def _judged(content: bytes, job: Job) -> Iterator[bytes | memoryview]:
         yield msgspec.json.encode(refusal)
         return
     yield msgspec.json.encode(verdict)
-    for value in (inputs.known, inputs.redacted or b"") if inputs else ():
+    for value in (inputs[0], inputs[1] or b"") if inputs else ():
         for start in range(0, len(value), _PIECE):
             yield memoryview(value)[start : start + _PIECE]
 
 
-def _judge(content: bytes, job: Job) -> tuple[_Verdict, EncodedInputs | None]:
+def _judge(content: bytes, job: Job) -> tuple[_Verdict, Inputs | None]:
     if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_VALUES:
         raise ShapeError(
             f"The body has more than {_MOST_VALUES:,} commas and brackets. Send less at once, or "
@@ -206,11 +198,11 @@ def _judge(content: bytes, job: Job) -> tuple[_Verdict, EncodedInputs | None]:
     if not job.document:
         return _Verdict(rest, []), None
     try:
-        inputs = encode_inputs(_validator(job), body)
+        inputs = fit_inputs(_validator(job), bytes(body.input))
     except InvalidInputs as error:
         return _Verdict(rest, error.problems), None
-    sizes = len(inputs.known), len(inputs.redacted or b"")
-    return _Verdict(rest, [], sizes, inputs.digest), inputs
+    known, redacted, digest = inputs
+    return _Verdict(rest, [], (len(known), len(redacted or b"")), digest), inputs
 
 
 def _validator(job: Job) -> InputValidator:

@@ -4,83 +4,16 @@ What belongs to another owner is not there, in the same words as what nobody has
 scope `admin` sees all: it looks among its own first, and `?owner=NAME` says whose it means.
 """
 
-import re
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 from fastapi import Depends, Query
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
-from starlette.types import Scope
 
-from cog_adapt.server.api.dependencies import PredictionIdDep, ServiceDep
-from cog_adapt.server.api.responses import record_body
+from cog_adapt.server.api.dependencies import Asker, PredictionIdDep, ServiceDep, asker_of
 from cog_adapt.server.errors import IdInUse, NotFound
-from cog_adapt.server.middleware.audit import note_refusal
-from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import NOUNS, Kind
-from cog_adapt.server.records import Record
 from cog_adapt.server.service.service import PredictionService
-
-_OWNER = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._@-]{0,63})?")
-
-
-class Asker(NamedTuple):
-    """Who asks.
-
-    Attributes:
-        owner: of the key; empty where no keys are set.
-        sees_all: whether the key has the scope `admin`.
-        wanted: whom such a key asks about; None: whoever it may be.
-        scope: of the request; None where no keys are set.
-    """
-
-    owner: str = ""
-    sees_all: bool = False
-    wanted: str | None = None
-    scope: Scope | None = None
-
-    @property
-    def listed(self) -> str | None:
-        """Whose records a list shows; None: all."""
-        return self.wanted if self.sees_all else self.owner
-
-    @property
-    def replayed(self) -> tuple[str, ...]:
-        """Whose records answer a repeated PUT; those of before there were keys are the admin's."""
-        return (self.owner, "") if self.sees_all else (self.owner,)
-
-    def view(self, record: Record) -> dict[str, Any]:
-        """Return a record as the API shows it; who sees all is told whose it is."""
-        whose = {"owner": record.owner} if self.sees_all and record.owner else {}
-        return record_body(record) | whose
-
-    def note_unknown(self) -> None:
-        """Log that a key asked for an id that its owner does not have; another owner may."""
-        if self.scope is not None:
-            note_refusal(self.scope, "no such id of this owner")
-
-
-def key_of(request: Request) -> Key | None:
-    """Return the API key of a request; None where no keys are set."""
-    key: Key | None = request.scope.get("state", {}).get("key")
-    return key
-
-
-def asker_of(request: Request) -> Asker:
-    """Return who asks.
-
-    Raises:
-        NotFound: an admin asks about an owner whose name no owner can have.
-    """
-    key = key_of(request)
-    if key is None:
-        return Asker()
-    if not key.opens("admin"):
-        return Asker(key.owner, scope=request.scope)
-    wanted = request.query_params.get("owner")
-    if wanted is not None and not _OWNER.fullmatch(wanted):
-        raise NotFound(f"there is no owner {wanted[:80]!r}.")
-    return Asker(key.owner, sees_all=True, wanted=wanted, scope=request.scope)
 
 
 async def _asker(

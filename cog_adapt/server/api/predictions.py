@@ -8,10 +8,8 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cog_adapt.server.api.body import RequestBody
-from cog_adapt.server.api.dependencies import parts_of, read_prediction_id
-from cog_adapt.server.api.ownership import Look, asker_of, key_of
-from cog_adapt.server.api.preferences import Preferences, read_preferences
+from cog_adapt.server.api.dependencies import asker_of, key_of, parts_of, read_prediction_id
+from cog_adapt.server.api.ownership import Look
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response, record_body
 from cog_adapt.server.api.sse import EventStream, follow
@@ -20,7 +18,7 @@ from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.dispatcher import Dispatcher
-from cog_adapt.server.service.prediction import Prediction
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -49,42 +47,39 @@ class PredictionRoutes:
     async def create(self, request: Request) -> Response:
         """Run, under an id of the client's or a new one."""
         call = _Call(request, self._kind)
-        return await self._run(call, await call.parser.body(request))
+        return await self._run(call, await call.parser.read(request))
 
     async def create_once(self, request: Request) -> Response:
         """Run under an id, unless it is running or has run."""
         call, prediction_id = _Call(request, self._kind), await read_prediction_id(request)
-        body = await call.parser.body(request, prediction_id)
+        asked = await call.parser.read(request, prediction_id)
         kind = None if call.is_strict else call.dispatcher.kind
         running = call.service.find(prediction_id, kind, call.asker.owner)
         if running is not None:
             _check_scope(request, running.request.kind)
-            return _join(call, body, running)
+            return _join(call, asked, running)
         if not call.is_strict and call.service.is_ready:
-            replayed = await _replay(call, body, prediction_id)
+            replayed = await _replay(call, asked)
             if replayed is not None:
                 return replayed
-        return await self._run(call, body)
+        return await self._run(call, asked)
 
-    async def _run(self, call: "_Call", body: RequestBody) -> Response:
-        call.parser.check_stream(call.preferences)
-        prediction_request = call.parser.prediction_request(
-            body, call.request.headers, call.preferences
-        )
-        dispatcher = call.dispatcher
+    async def _run(self, call: "_Call", asked: PredictionRequest) -> Response:
+        asked, dispatcher = call.parser.checked(asked), call.dispatcher
         dispatcher.start()
-        prediction = await dispatcher.submit(prediction_request)
-        if call.preferences.is_stream:
+        prediction = await dispatcher.submit(asked)
+        if asked.is_stream:
             leave = partial(dispatcher.cancel, prediction.id, call.asker.owner)
             return EventStream(follow(prediction), leave)
-        if call.preferences.is_async:
+        if asked.is_async:
             return json_response({"id": prediction.id, "status": "starting"}, 202)
         return await self._outcome(call, prediction)
 
     async def _outcome(self, call: "_Call", prediction: Prediction) -> Response:
         """Return the finished prediction, or its present state when the client's wait is over."""
-        if call.preferences.wait is not None:
-            await asyncio.wait({prediction.done}, timeout=call.preferences.wait)
+        wait = prediction.request.wait
+        if wait is not None:
+            await asyncio.wait({prediction.done}, timeout=wait)
             if not prediction.done.done():
                 return json_response(prediction.progress(), 202)
         else:
@@ -116,7 +111,6 @@ class _Call:
         self.parser = RequestParser(
             self.service, parts.webhooks, kind, dispatcher.kind, parts.large_bodies
         )
-        self.preferences: Preferences = read_preferences(request.headers, strict=self.is_strict)
 
 
 async def cancel(request: Request) -> Response:
@@ -151,30 +145,30 @@ async def _cancel_when_left(call: _Call, prediction: Prediction) -> None:
     call.dispatcher.cancel(prediction.id, call.asker.owner)
 
 
-def _join(call: _Call, body: RequestBody, running: Prediction) -> Response:
+def _join(call: _Call, asked: PredictionRequest, running: Prediction) -> Response:
     """Answer a PUT whose id is running: nothing new starts."""
-    is_checked = body.has_input and not call.is_strict  # none: whatever its input is
-    if is_checked and call.parser.digest(body) != running.request.digest:
+    is_checked = asked.input and not call.is_strict  # none: whatever its input is
+    if is_checked and call.parser.fitted(asked).digest != running.request.digest:
         raise _other_input(running.id)
-    if not call.preferences.is_stream:
+    if not asked.is_stream:
         return json_response(running.progress(), 202)
-    call.parser.check_stream(call.preferences)
+    call.parser.check_stream(asked)
     capacity = call.service.settings.cog_stream_history_capacity
     return EventStream(follow(running, 0 if capacity else None))
 
 
-async def _replay(call: _Call, body: RequestBody, prediction_id: str) -> Response | None:
+async def _replay(call: _Call, asked: PredictionRequest) -> Response | None:
     """Answer a PUT whose id has run, or runs elsewhere, from its record: nothing runs."""
     records, kind = call.service.records, call.dispatcher.kind
     for owner in call.asker.replayed:
-        record = await records.get(prediction_id, kind, owner)
+        record = await records.get(asked.id, kind, owner)
         if record is not None:
-            return _answer_again(call, body, record)
+            return _answer_again(call, asked, record)
     return None
 
 
-def _answer_again(call: _Call, body: RequestBody, record: Record) -> Response:
-    if record.input_digest != call.parser.digest(body):
+def _answer_again(call: _Call, asked: PredictionRequest, record: Record) -> Response:
+    if record.input_digest != call.parser.fitted(asked).digest:
         raise _other_input(record.id)
     if not record.is_finished:
         return json_response(record_body(record), 202)

@@ -1,23 +1,19 @@
 """Turns a request into a prediction request, in the sequence of Cog's checks.
 
-The checks are: JSON, the id in the path, whether it is known, streams, readiness, inputs, room.
+The checks are: JSON, the id in the path, whether it is known, streams, readiness, inputs, room. How
+a client wants its answer is in the headers Accept, Prefer (RFC 7240) and Cancel-After.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from starlette.requests import Request
 
-from cog_adapt.server.api.body import (
-    EncodedInputs,
-    RequestBody,
-    check_id,
-    encode_inputs,
-    read_body,
-)
-from cog_adapt.server.api.large_bodies import LARGE_BYTES, Job, LargeBodies, LargeBody
-from cog_adapt.server.api.ownership import key_of
-from cog_adapt.server.api.preferences import Preferences
+from cog_adapt.server.api.body import Inputs, RequestBody, check_id, fit_inputs, read_body
+from cog_adapt.server.api.dependencies import key_of
+from cog_adapt.server.api.large_bodies import LARGE_BYTES, Job, LargeBodies
+from cog_adapt.server.api.shapes import DURATION
 from cog_adapt.server.errors import (
     InvalidRequest,
     NotReady,
@@ -25,13 +21,18 @@ from cog_adapt.server.errors import (
     ShapeError,
 )
 from cog_adapt.server.protocol import NOUNS, OWNER_KEY, Kind
-from cog_adapt.server.schema.problems import InvalidInputs
+from cog_adapt.server.schema.problems import InvalidInputs, Problem
+from cog_adapt.server.schema.validation import InputValidator
 from cog_adapt.server.service.prediction import PredictionRequest, new_id
 from cog_adapt.server.service.service import COMPONENTS, NOT_SET_UP, PredictionService
 from cog_adapt.server.webhooks import Webhooks
 
+_EVENT_STREAM = "text/event-stream"
 _MOST_RETRIES = 10
 _PASSED_ON = ("traceparent", "tracestate")
+_WAIT = re.compile(r"wait(?:=(\d+))?")
+_DURATION = re.compile(DURATION)
+_UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class RequestParser:
@@ -56,44 +57,73 @@ class RequestParser:
         self._service, self._webhooks, self.kind, self._runs = service, webhooks, kind, runs
         self._strict, self._large = service.settings.strict_cog, large
 
-    async def body(self, request: Request, prediction_id: str | None = None) -> RequestBody:
-        """Read the body of a request; the path gives the prediction's id, the key the owner.
+    async def read(self, request: Request, prediction_id: str | None = None) -> PredictionRequest:
+        """Read a request; the path gives the prediction's id, the key the owner.
+
+        The inputs are not checked yet, unless the body is large.
 
         Raises:
             ClientDisconnect: the client has left before the end of the body.
             BodyError: the body cannot be read.
-            InvalidRequest: the body names another id, or a webhook that could never be called.
+            InvalidRequest: the body names another id, or a webhook that could never be called, or
+                a header is no time.
         """
+        headers = request.headers
+        timeout = _read_duration(headers.get("cancel-after"))
+        is_stream, is_async, wait = read_preferences(headers, strict=self._strict)
+        body, checked = await self._read_body(request)
+        asked_id = _choose_id(body.id, prediction_id, self.kind)
+        if asked_id is not None and not self._strict:
+            check_id(asked_id)
+        self._check_fields(body)
+        asked = PredictionRequest(
+            id=new_id() if asked_id is None else asked_id,
+            kind=self._runs,
+            input=bytes(body.input) if body.has_input else b"",
+            redacted_input=b"",
+            context=_with_owner(body.context, request),
+            webhook=body.webhook,
+            events=body.events,
+            durable=is_async or wait is not None or body.webhook is not None,
+            has_client_id=asked_id is not None,
+            retries=body.retries,
+            timeout=timeout,
+            headers={name: headers[name] for name in _PASSED_ON if name in headers},
+            problems=None,
+            is_stream=is_stream,
+            is_async=is_async,
+            wait=wait,
+        )
+        return asked if checked is None else _with_inputs(asked, checked)
+
+    async def _read_body(
+        self, request: Request
+    ) -> tuple[RequestBody, Inputs | Sequence[Problem] | None]:
+        """Read the body, and where it is large, its inputs or what is wrong with them."""
         content_type = request.headers.get("content-type")
         content = bytearray()
         if content_type is not None or not self._strict:
             async for piece in request.stream():
                 content += piece
         if len(content) > LARGE_BYTES:
-            body: RequestBody = await self._large.read(content, self._job(content, content_type))
-        else:
-            body = read_body(bytes(content), content_type, strict=self._strict)
-        _name_owner(body.context, request)
-        if prediction_id is not None:
-            if body.id not in (None, prediction_id):
-                reason = f"{NOUNS[self.kind]} ID must match the ID supplied in the URL"
-                raise InvalidRequest(reason, ("body", "id"))
-            body.id = prediction_id
-        if body.id is not None and not self._strict:
-            check_id(body.id)
+            return await self._large.read(content, self._job(content, content_type))
+        return read_body(bytes(content), content_type, strict=self._strict), None
+
+    def _check_fields(self, body: RequestBody) -> None:
         if not 0 <= body.retries <= _MOST_RETRIES:
             reason = f"retries is {body.retries}; allowed: 0 to {_MOST_RETRIES}."
             raise ShapeError(reason, ("body", "retries"))
-        self._check_webhook(body.webhook)
-        return body
+        fault = None if body.webhook is None else self._webhooks.find_fault(body.webhook)
+        if fault is not None and not self._strict:  # Cog ignores it
+            raise InvalidRequest(f"webhook: {fault}", ("body", "webhook"))
 
-    def check_stream(self, preferences: Preferences) -> None:
+    def check_stream(self, request: PredictionRequest) -> None:
         """Refuse a streaming request if the model does not stream.
 
         Raises:
             NotStreamable: the model does not stream.
         """
-        if not preferences.is_stream:
+        if not request.is_stream:
             return
         if self.kind == "train":
             raise NotStreamable("Training endpoints do not support streaming responses.")
@@ -104,49 +134,30 @@ class RequestParser:
                 "Add @cog.streaming to predict() to enable SSE."
             )
 
-    def prediction_request(
-        self, body: RequestBody, headers: Mapping[str, str], preferences: Preferences
-    ) -> PredictionRequest:
-        """Return the prediction request.
+    def checked(self, request: PredictionRequest) -> PredictionRequest:
+        """Return the request with what the model gets, if it can run now.
 
         Raises:
+            NotStreamable: the model does not stream.
             NotReady: nothing can be run now.
             InvalidInputs: the inputs do not fit.
         """
+        self.check_stream(request)
         if not self._service.is_ready or self._service.is_closing:
             raise NotReady(NOT_SET_UP if self._strict else self._service.why_not_ready)
-        inputs = self._read_inputs(body)
-        nobody_waits = preferences.is_async or preferences.wait is not None
-        return PredictionRequest(
-            id=new_id() if body.id is None else body.id,
-            kind=self._runs,
-            input=inputs.known,
-            redacted_input=inputs.known if inputs.redacted is None else inputs.redacted,
-            input_digest=inputs.digest,
-            context=body.context,
-            webhook=body.webhook,
-            events=body.events,
-            durable=nobody_waits or body.webhook is not None,
-            has_client_id=body.id is not None,
-            repeatable=inputs.redacted is None,
-            retries=body.retries,
-            timeout=preferences.cancel_after,
-            headers={name: headers[name] for name in _PASSED_ON if name in headers},
-        )
+        return self.fitted(request)
 
-    def digest(self, body: RequestBody) -> str:
-        """Return the digest of a body's inputs, as in its prediction request.
+    def fitted(self, request: PredictionRequest) -> PredictionRequest:
+        """Return the request with the inputs that the model gets.
 
         Raises:
             InvalidInputs: the inputs do not fit.
         """
-        return self._read_inputs(body).digest
-
-    def _check_webhook(self, url: str | None) -> None:
-        """Refuse a malformed URL; in strict mode ignore the URL, as Cog does."""
-        fault = None if url is None else self._webhooks.find_fault(url)
-        if fault is not None and not self._strict:
-            raise InvalidRequest(f"webhook: {fault}", ("body", "webhook"))
+        if request.problems is None:
+            request = _with_inputs(request, fit_inputs(self._validator(), request.input))
+        if request.problems:
+            raise InvalidInputs(list(request.problems))
+        return request
 
     def _job(self, content: bytearray, content_type: str | None) -> Job:
         document, component = self._service.schema(), COMPONENTS[self.kind]
@@ -160,25 +171,74 @@ class RequestParser:
             most_characters=self._service.settings.max_string_length,
         )
 
-    def _read_inputs(self, body: RequestBody) -> EncodedInputs:
-        checked = body.checked if isinstance(body, LargeBody) else None
-        if isinstance(checked, EncodedInputs):
-            return checked
-        if checked is not None:
-            raise InvalidInputs(checked)
+    def _validator(self) -> InputValidator:
         try:
-            validator = self._service.validator(self.kind)
+            return self._service.validator(self.kind)
         except KeyError as error:
             raise NotReady(
                 f"the code for {NOUNS[self.kind]}s does not load; why is in setup.logs of "
                 "GET /health-check."
             ) from error
-        return encode_inputs(validator, body)
 
 
-def _name_owner(context: dict[str, str], request: Request) -> None:
+def read_preferences(
+    headers: Mapping[str, str], *, strict: bool
+) -> tuple[bool, bool, float | None]:
+    """Read whether a client wants events, or an answer at once, and how long it waits at most.
+
+    Cog (`strict`) knows `Prefer: respond-async` alone.
+    """
+    if _EVENT_STREAM in headers.get("accept", ""):
+        return True, False, None
+    prefer = headers.get("prefer", "")
+    if strict or prefer in ("", "respond-async"):
+        return False, prefer == "respond-async", None
+    preferred = [each.strip().lower() for each in prefer.split(",")]
+    waits = [match for each in preferred if (match := _WAIT.fullmatch(each))]
+    if waits and waits[0][1]:
+        return False, False, float(waits[0][1])
+    return False, "respond-async" in preferred, None
+
+
+def _read_duration(text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise InvalidRequest(
+            f"Cancel-After is {text[:20]!r}; allowed: a time such as 30s, 5m or 1h.",
+            ("header", "cancel-after"),
+        )
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _choose_id(in_body: str | None, in_path: str | None, kind: Kind) -> str | None:
+    if in_path is not None and in_body not in (None, in_path):
+        reason = f"{NOUNS[kind]} ID must match the ID supplied in the URL"
+        raise InvalidRequest(reason, ("body", "id"))
+    return in_body if in_path is None else in_path
+
+
+def _with_inputs(
+    request: PredictionRequest, checked: Inputs | Sequence[Problem]
+) -> PredictionRequest:
+    if not isinstance(checked, tuple):
+        return msgspec.structs.replace(request, problems=checked)
+    known, redacted, digest = checked
+    return msgspec.structs.replace(
+        request,
+        input=known,
+        redacted_input=known if redacted is None else redacted,
+        digest=digest,
+        repeatable=redacted is None,
+        problems=(),
+    )
+
+
+def _with_owner(context: dict[str, str], request: Request) -> dict[str, str]:
     """Put the owner into a context, replacing whatever the caller wrote there."""
     context.pop(OWNER_KEY, None)
     key = key_of(request)
     if key is not None:
         context[OWNER_KEY] = key.owner
+    return context

@@ -12,10 +12,8 @@ from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.middleware.responses import AsgiResponse
 
 _READ_ONLY = frozenset({"GET", "HEAD", "OPTIONS"})
-_REFUSAL = AsgiResponse.in_json(
-    403,
-    "A page of another site may not do this. Name its origin in CORS_ORIGINS, or set API keys.",
-)
+_ANOTHER = "another site"
+_SHOWN = 100
 
 
 class CrossSiteMiddleware:
@@ -32,15 +30,19 @@ class CrossSiteMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a connection."""
-        if scope["type"] == "http" and self._is_foreign(scope):
-            note_refusal(scope, "a page of another site")
-            await _REFUSAL.send(send)
-        else:
+        foreign = self._find_foreign(scope) if scope["type"] == "http" else None
+        if foreign is None:
             await self._app(scope, receive, send)
+            return
+        note_refusal(scope, "a page of another site")
+        remedy = "Name its origin in CORS_ORIGINS, or set API keys."
+        answer = AsgiResponse.in_json(403, f"A page of {foreign} may not do this. {remedy}")
+        await answer.send(send)
 
-    def _is_foreign(self, scope: Scope) -> bool:
+    def _find_foreign(self, scope: Scope) -> str | None:
+        """Return the site whose page it is, where that may not do this."""
         if scope["method"] in _READ_ONLY or "*" in self._allowed:
-            return False
+            return None
         origins, host, site = [], "", ""
         for name, value in scope["headers"]:
             if name == b"origin":
@@ -50,8 +52,10 @@ class CrossSiteMiddleware:
             elif name == b"sec-fetch-site":
                 site = value.decode("latin-1").lower()
         if not origins:
-            return site in ("cross-site", "same-site")
-        return any(
-            origin not in self._allowed and origin.partition("://")[2] != (host or None)
+            return _ANOTHER if site in ("cross-site", "same-site") else None
+        foreign = (
+            repr(origin[:_SHOWN])
             for origin in origins
+            if origin not in self._allowed and origin.partition("://")[2] != (host or None)
         )
+        return next(foreign, None)

@@ -1,4 +1,8 @@
-"""Counts and times every request, by route."""
+"""Counts and times every request, by route, whose path it leaves as the client wrote it.
+
+Servers decode a path before it is routed, so that the id `a%2Fb` would look like two segments.
+Here routes see segments still encoded where they hold a slash, and handlers decode them.
+"""
 
 from time import perf_counter
 
@@ -24,6 +28,9 @@ class MetricsMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        raw: bytes = scope.get("raw_path") or b""
+        if b"%" in raw:
+            scope = {**scope, "path": raw.decode("ascii", errors="replace")}
         status, started = _GONE, perf_counter()
 
         async def send_noting(message: Message) -> None:

@@ -15,7 +15,6 @@ from cog_adapt.server.middleware.cross_site import CrossSiteMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
 from cog_adapt.server.middleware.metrics import MetricsMiddleware
 from cog_adapt.server.middleware.rate_limit import RateLimitMiddleware, read_rates
-from cog_adapt.server.middleware.raw_path import RawPathMiddleware
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 
@@ -31,7 +30,7 @@ def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIAp
     bodies = body_budget(settings)
     metrics.watch(bodies)
     guarded = add_access_control(app, settings, bodies)
-    return MetricsMiddleware(RawPathMiddleware(guarded), metrics)
+    return MetricsMiddleware(guarded, metrics)
 
 
 def add_access_control(app: ASGIApp, settings: Settings, bodies: Budget | None = None) -> ASGIApp:

@@ -1,5 +1,6 @@
 """Looks adapters up in their index: page by page, newest first, or one by its id or name."""
 
+import hashlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from sqlalchemy import (
 
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.records.cursors import read_cursor, write_cursor
-from cog_adapt.server.records.tables import Moment, adapter_readers, adapters
+from cog_adapt.server.records.tables import Moment, adapter_labels, adapter_readers, adapters
 
 EVERYBODY = "*"
 _VERSIONED = re.compile(r"(.{1,200})@v([0-9]{1,9})", re.DOTALL)
@@ -70,6 +71,7 @@ class AdapterQuery(msgspec.Struct, frozen=True):
         method: only what was trained so.
         shared: only others', or only the asker's own.
         owner: only the adapters of this owner.
+        label: only those that have learnt this label.
     """
 
     limit: int
@@ -78,6 +80,7 @@ class AdapterQuery(msgspec.Struct, frozen=True):
     method: str | None = None
     shared: bool | None = None
     owner: str | None = None
+    label: str | None = None
 
     @classmethod
     def of(cls, limit: int, cursor: str | None, **filters: Any) -> "AdapterQuery":  # noqa: ANN401
@@ -113,6 +116,8 @@ class AdapterQuery(msgspec.Struct, frozen=True):
             query = query.where(
                 (table.owner != asker.owner) if self.shared else (table.owner == asker.owner)
             )
+        if self.label is not None:
+            query = query.where(_has_label(self.label))
         if self.cursor is not None:
             border = literal(self.cursor.created_at, Moment), self.cursor.id, self.cursor.owner
             query = query.where(tuple_(table.created_at, table.id, table.owner) < tuple_(*border))
@@ -137,6 +142,18 @@ def find_adapter(
     )
     found = connection.execute(query).scalar()
     return None if found is None else found.encode()
+
+
+def digest_of(label: str) -> str:
+    """Return what the index has in place of a label."""
+    return hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def _has_label(label: str) -> ColumnElement[bool]:
+    having = select(adapter_labels.c.owner, adapter_labels.c.adapter_id).where(
+        adapter_labels.c.label == digest_of(label)
+    )
+    return tuple_(adapters.c.owner, adapters.c.id).in_(having)
 
 
 def _named(reference: str) -> ColumnElement[bool]:

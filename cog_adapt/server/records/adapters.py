@@ -7,25 +7,36 @@ a worker, and follows each change. Servers that share a database share the folde
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker, find_adapter
+from cog_adapt.server.records.adapter_pages import (
+    AdapterPage,
+    AdapterQuery,
+    Asker,
+    digest_of,
+    find_adapter,
+)
 from cog_adapt.server.records.reader import Reader
-from cog_adapt.server.records.tables import adapter_readers, adapters
+from cog_adapt.server.records.tables import adapter_labels, adapter_readers, adapters
 from cog_adapt.server.records.writer import Writer
 
 Place = tuple[str, str]
 """Owner and id of an adapter."""
 _UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_ADAPTER = (adapters.c.owner == bindparam("its_owner"), adapters.c.id == bindparam("its_id"))
-_OF_READERS = (
-    adapter_readers.c.owner == bindparam("its_owner"),
-    adapter_readers.c.adapter_id == bindparam("its_id"),
+_BESIDE: Final = (adapter_readers, adapter_labels)
+_FORGET = (
+    delete(adapters).where(*_OF_ADAPTER),
+    *(
+        delete(table).where(
+            table.c.owner == bindparam("its_owner"), table.c.adapter_id == bindparam("its_id")
+        )
+        for table in _BESIDE
+    ),
 )
-_FORGET = (delete(adapters).where(*_OF_ADAPTER), delete(adapter_readers).where(*_OF_READERS))
 
 
 class AdapterIndex:
@@ -109,6 +120,15 @@ def _replace(
     ]
     if readers:
         connection.execute(insert(adapter_readers), readers)
+    labels = [label for each in kept for label in _to_labels(each)]
+    if labels:
+        connection.execute(insert(adapter_labels), labels)
+
+
+def _to_labels(metadata: Mapping[str, Any]) -> list[dict[str, str]]:
+    place = {"owner": metadata["owner"], "adapter_id": metadata["id"]}
+    labels = {each for each in metadata.get("labels") or () if isinstance(each, str)}
+    return [{"label": digest_of(each), **place} for each in labels]
 
 
 def _to_row(metadata: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -135,8 +155,7 @@ def _to_moment(text: str | None) -> datetime | None:
 
 def _forget_before(connection: Connection, moment: datetime) -> None:
     old = adapters.c.indexed_at < moment
-    of_old = (adapters.c.owner == adapter_readers.c.owner) & (
-        adapters.c.id == adapter_readers.c.adapter_id
-    )
-    connection.execute(delete(adapter_readers).where(adapters.select().where(of_old, old).exists()))
+    for table in _BESIDE:
+        of_old = (adapters.c.owner == table.c.owner) & (adapters.c.id == table.c.adapter_id)
+        connection.execute(delete(table).where(adapters.select().where(of_old, old).exists()))
     connection.execute(delete(adapters).where(old))

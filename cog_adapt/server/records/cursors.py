@@ -10,12 +10,16 @@ import msgspec
 from cog_adapt.server.errors import InputError
 
 
-class _Dated(Protocol):
+class _Place(Protocol):
     @property
     def created_at(self) -> datetime: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def owner(self) -> str: ...
 
 
-T = TypeVar("T", bound=_Dated)
+T = TypeVar("T", bound=_Place)
 
 
 def write_cursor(place: object) -> str:
@@ -37,6 +41,6 @@ def read_cursor(text: str | None, kind: type[T]) -> T | None:
         decoded = msgspec.json.decode(data, type=kind)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise InputError(refusal) from error
-    if decoded.created_at.tzinfo is None:
+    if decoded.created_at.tzinfo is None or "\0" in decoded.id + decoded.owner:
         raise InputError(refusal)
     return decoded

@@ -1,7 +1,5 @@
 """Reads records page by page, newest first; a page does not change when new ones arrive."""
 
-import base64
-import binascii
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -9,8 +7,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Select, literal, select, tuple_
 
-from cog_adapt.server.errors import InputError
 from cog_adapt.server.protocol import Kind
+from cog_adapt.server.records.cursors import read_cursor, write_cursor
 from cog_adapt.server.records.record import Page
 from cog_adapt.server.records.rows import to_record
 from cog_adapt.server.records.tables import Moment, records
@@ -25,9 +23,6 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
     id: str
     owner: str = ""
 
-    def encode(self) -> str:
-        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
-
 
 def to_query(
     kind: Kind, statuses: Sequence[str], cursor: str | None, limit: int, owner: str | None = ""
@@ -37,7 +32,7 @@ def to_query(
     Raises:
         InputError: the cursor was not made here.
     """
-    return PageQuery(kind, tuple(statuses), _decode(cursor), limit, owner)
+    return PageQuery(kind, tuple(statuses), read_cursor(cursor, _Cursor), limit, owner)
 
 
 class PageQuery(msgspec.Struct, frozen=True):
@@ -55,7 +50,7 @@ class PageQuery(msgspec.Struct, frozen=True):
         rows = found[: self.limit]
         cursor = None
         if len(found) > self.limit:
-            cursor = _Cursor(*(rows[-1][column.name] for column in _PLACE)).encode()
+            cursor = write_cursor(_Cursor(*(rows[-1][column.name] for column in _PLACE)))
         return Page([to_record(row, None) for row in rows], cursor)
 
     def _select(self) -> Select[Any]:
@@ -72,18 +67,3 @@ class PageQuery(msgspec.Struct, frozen=True):
             )
             query = query.where(tuple_(*_PLACE) < border)
         return query.order_by(*(column.desc() for column in _PLACE))
-
-
-def _decode(cursor: str | None) -> _Cursor | None:
-    if cursor is None:
-        return None
-    try:
-        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        decoded = msgspec.json.decode(data, type=_Cursor)
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-        raise InputError(
-            f"cursor {cursor[:80]!r} is none of this server's; leave it out for the first page"
-        ) from error
-    if decoded.created_at.tzinfo is None or "\0" in decoded.id + decoded.owner:
-        raise InputError(f"cursor {cursor[:80]!r} is none of this server's; leave it out")
-    return decoded

@@ -1,6 +1,6 @@
 """Queries of the records; the answers include everything saved before."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from cog_adapt.server.protocol import Kind
@@ -59,15 +59,20 @@ class RecordQueries:
         await self._writer.flush()
         return await self._reader.run(query.read)
 
-    async def due_deliveries(self, now: datetime, limit: int) -> list[Delivery]:
-        """Return this server's due deliveries, oldest first."""
+    async def due_deliveries(
+        self, now: datetime, limit: int, but: Collection[str] = ()
+    ) -> list[Delivery]:
+        """Return this server's due deliveries, oldest first.
+
+        Args:
+            now: when they are due.
+            limit: at most so many.
+            but: ids of those that are not wanted; their bodies are not read.
+        """
         await self._writer.flush()
-        return await self._reader.find_deliveries(
-            deliveries.c.state == "pending",
-            deliveries.c.next_attempt_at <= now,
-            deliveries.c.server == self.server,
-            limit=limit,
-        )
+        ids = await self._reader.find_due(self.server, now, limit + len(but))
+        wanted = [each for each in ids if each not in but][:limit]
+        return await self._reader.find_deliveries(deliveries.c.id.in_(wanted)) if wanted else []
 
     async def deliveries(self, record_id: str, kind: Kind, owner: str = "") -> list[Delivery]:
         """Return all deliveries of an owner's record, oldest first."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, select
@@ -13,7 +14,7 @@ from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.rows import to_delivery, to_record
-from cog_adapt.server.records.space import measure_tables
+from cog_adapt.server.records.space import Measured, measure
 from cog_adapt.server.records.tables import KEY, deliveries, records
 from cog_adapt.server.records.transactions import to_storage_error
 
@@ -55,15 +56,10 @@ class Reader:
         query = select(records.c.owner).where(records.c.kind == kind, records.c.id == record_id)
         return await self.run(lambda connection: list(connection.scalars(query)))
 
-    async def find_deliveries(
-        self, *conditions: ColumnElement[bool], limit: int | None = None
-    ) -> list[Delivery]:
+    async def find_deliveries(self, *conditions: ColumnElement[bool]) -> list[Delivery]:
         """Return the deliveries that meet all conditions, oldest first."""
         query = (
-            select(deliveries)
-            .where(*conditions)
-            .order_by(deliveries.c.created_at, deliveries.c.id)
-            .limit(limit)
+            select(deliveries).where(*conditions).order_by(deliveries.c.created_at, deliveries.c.id)
         )
 
         def find(connection: Connection) -> list[Delivery]:
@@ -71,6 +67,20 @@ class Reader:
             return [to_delivery(row, self._blobs) for row in rows]
 
         return await self.run(find)
+
+    async def find_due(self, server: str, now: datetime, limit: int) -> list[str]:
+        """Return the ids of a server's pending deliveries that are due, oldest first."""
+        query = (
+            select(deliveries.c.id)
+            .where(
+                deliveries.c.state == "pending",
+                deliveries.c.next_attempt_at <= now,
+                deliveries.c.server == server,
+            )
+            .order_by(deliveries.c.created_at, deliveries.c.id)
+            .limit(limit)
+        )
+        return await self.run(lambda connection: list(connection.scalars(query)))
 
     async def restore(self, rows: list[dict[str, Any]]) -> list[Record]:
         """Convert rows to records, with their large texts."""
@@ -84,9 +94,9 @@ class Reader:
             )
         )
 
-    async def measure(self) -> int:
-        """Return the bytes of all rows and files."""
-        return await self.run(lambda connection: measure_tables(connection) + self._blobs.size())
+    async def measure(self) -> Measured:
+        """Measure all rows and files."""
+        return await self.run(lambda connection: measure(connection, self._blobs.size))
 
     async def size_unless_used(self, names: set[str]) -> int:
         """Return the bytes of those of the files that no row names."""

@@ -8,11 +8,13 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    and_,
     delete,
     exists,
     func,
     literal,
     select,
+    true,
     tuple_,
 )
 
@@ -66,9 +68,15 @@ class Removed(NamedTuple):
     blobs: set[str]
 
 
-def delete_oldest(connection: Connection) -> Removed:
-    """Delete a tenth of the finished records that have no pending webhook, the oldest first."""
-    finished = records.c.status.in_(FINISHED)
+def delete_oldest(connection: Connection, owner: str | None = None) -> Removed:
+    """Delete a tenth of the finished records that have no pending webhook, the oldest first.
+
+    Args:
+        connection: a connection in a transaction.
+        owner: whose; None: all owners'.
+    """
+    is_theirs = true() if owner is None else records.c.owner == owner
+    finished = and_(records.c.status.in_(FINISHED), is_theirs)
     total = connection.scalar(select(func.count()).select_from(records).where(finished)) or 0
     texts: Any = [func.coalesce(func.length(records.c[name]), 0) for name in _TEXTS]
     found = connection.execute(

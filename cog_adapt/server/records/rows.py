@@ -7,8 +7,7 @@ for PostgreSQL the writer needs 5.8 ms and 0.6 ms.
 """
 
 import contextlib
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -24,8 +23,7 @@ from cog_adapt.server.records.record import FINISHED, Delivery, Record
 from cog_adapt.server.records.tables import KEY, Moment, deliveries, records, to_text
 
 _Columns = ReadOnlyColumnCollection[str, KeyedColumnElement[Any]]
-ROWS_AT_ONCE: Final = 16
-YIELD_SECONDS: Final = 0.0002
+ROWS_AT_ONCE: Final = 4
 T = TypeVar("T")
 
 
@@ -72,23 +70,39 @@ def to_row(item: Record | Delivery, server: str, blobs: Blobs) -> dict[str, Any]
     return row
 
 
-def upsert(connection: Connection, table: Table, rows: Iterable[dict[str, Any]]) -> int:
+def upsert(
+    connection: Connection,
+    table: Table,
+    rows: Iterable[dict[str, Any]],
+    pause: Callable[[], object] = lambda: None,
+) -> int:
     """Insert the rows, or replace those of the same key.
 
-    Between 16 rows and the next ones the event loop gets its turn: the p99 of a lone POST is 1.7 ms
-    so; with 32 rows it is 1.9 ms, and without a pause 2.4 ms.
+    Args:
+        connection: in a transaction.
+        table: of the rows.
+        rows: as `to_row` makes them.
+        pause: called before each few rows, and after the last.
+
+    What SQLAlchemy does around a statement is a quarter of the time of four rows in SQLite: past it
+    the p99 of a lone POST is 1.13 ms, else 1.19 ms.
 
     Returns:
         the number of rows written; the others are unfinished and belong to other servers.
+
+    Raises:
+        sqlite3.Error: SQLite cannot write them.
+        SQLAlchemyError: another database cannot.
     """
-    bind = _bind_parameters if connection.dialect.name == "sqlite" else _bind_json
+    is_sqlite = connection.dialect.name == "sqlite"
+    bind = _bind_parameters if is_sqlite else _bind_json
+    execute = connection.connection.cursor().execute if is_sqlite else connection.exec_driver_sql
     written = 0
-    for position, chunk in enumerate(_split(rows)):
-        if position:
-            time.sleep(YIELD_SECONDS)
+    for chunk in _split(rows):
+        pause()
         source, values = bind(table, chunk)
-        statement = _UPSERTS[table].format(rows=source)
-        written += connection.exec_driver_sql(statement, values).rowcount
+        written += execute(_UPSERTS[table].format(rows=source), values).rowcount
+    pause()
     return written
 
 

@@ -1,19 +1,34 @@
-"""How much of the disk the records take: tables and large texts."""
+"""How much of the disk the records take: tables and large texts, in all and by owner."""
 
 import asyncio
 import math
 import threading
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Table, func, select
 
 from cog_adapt.server.budget import free_disk_bytes
 from cog_adapt.server.errors import DiskFull
-from cog_adapt.server.records.tables import deliveries, records
+from cog_adapt.server.records.blobs import Blobs
+from cog_adapt.server.records.tables import BLOB_COLUMNS, deliveries, records
 from cog_adapt.server.settings import Settings
 
 LOW: Final = 0.9  # of the limit; from here on the oldest records give way
 NAME: Final = "records"
+
+
+class Measured(NamedTuple):
+    """What the records take.
+
+    Attributes:
+        used: bytes of all.
+        by_owner: of each that has a name.
+    """
+
+    used: int
+    by_owner: Mapping[str, int]
 
 
 class RecordSpace:
@@ -22,6 +37,7 @@ class RecordSpace:
     Args:
         most: bytes allowed; None: half of what is free and of what is used at the first look.
         free: bytes of the disk at the start.
+        share: of them that one owner may use; who has no name may use all.
 
     Attributes:
         low: set when the oldest records should give way.
@@ -29,8 +45,10 @@ class RecordSpace:
 
     name = NAME
 
-    def __init__(self, most: float | None = math.inf, free: int = 0) -> None:
+    def __init__(self, most: float | None = math.inf, free: int = 0, share: float = 1.0) -> None:
         self.most = math.inf if most is None else most
+        self._share = share
+        self._by_owner: Counter[str] = Counter()
         self._free = free if most is None else None
         self.used = 0
         self.low = asyncio.Event()
@@ -41,39 +59,136 @@ class RecordSpace:
         """Make it by the settings; Cog has no limit."""
         if settings.strict_cog:
             return cls()
-        return cls(settings.record_bytes, free_disk_bytes(settings.data_dir))
+        free = free_disk_bytes(settings.data_dir)
+        return cls(settings.record_bytes, free, settings.owner_share)
 
     @property
     def excess(self) -> float:
         """How many bytes should give way."""
         return max(0.0, self.used - self.most * LOW)
 
-    def add(self, size: int) -> None:
-        """Count what was written; a row that replaces another counts twice until it is measured."""
-        with self._lock:
-            self.used += size
+    @property
+    def most_of_owner(self) -> float:
+        """How many bytes one owner with a name may use."""
+        return self.most * self._share
 
-    def set(self, used: int) -> None:
+    @property
+    def largest(self) -> int:
+        """The bytes of the owner who uses most."""
+        return max(self._copy().values(), default=0)
+
+    @property
+    def excess_by_owner(self) -> dict[str, float]:
+        """How many bytes of whom should give way."""
+        limit = self.most_of_owner * LOW
+        return {owner: used - limit for owner, used in self._copy().items() if used > limit}
+
+    def add(self, sizes: Mapping[str, int]) -> None:
+        """Count what was written by whom; what replaces a row counts twice until it is measured."""
+        with self._lock:
+            self.used += sum(sizes.values())
+            self._by_owner.update({owner: size for owner, size in sizes.items() if owner})
+
+    def set(self, measured: Measured) -> None:
         """Note what was measured."""
         with self._lock:
-            self.used = used
+            self.used, self._by_owner = measured.used, Counter(measured.by_owner)
         if self._free is not None:
-            self.most, self._free = (self._free + used) // 2, None
+            self.most, self._free = (self._free + measured.used) // 2, None
 
-    def refuse_if_full(self, size: int) -> None:
+    def refuse_if_full(self, size: int, owner: str = "") -> None:
         """Refuse what has no room. Runs on the event loop.
 
         Raises:
-            DiskFull: there is no room for so many bytes.
+            DiskFull: there is no room for so many bytes, of all or of the owner.
         """
-        if self.used + size > self.most * LOW:
+        own, limit = self._by_owner[owner], self.most_of_owner
+        if self.used + size > self.most * LOW or (owner and own + size > limit * LOW):
             self.low.set()
+        if owner and own + size > limit:
+            raise DiskFull(
+                f"records: your {own} bytes on disk and {size} more exceed the {limit:.0f} that "
+                "one owner may use (RECORD_BYTES and OWNER_SHARE). Your oldest are being removed: "
+                "try again in a minute, or DELETE what you need no longer."
+            )
         if self.used + size > self.most:
             raise DiskFull(
                 f"records: {self.used} bytes are on disk and {size} more exceed {self.most:.0f} "
                 "(RECORD_BYTES). The oldest are being removed: try again in a minute, or ask the "
                 "operator for more."
             )
+
+    def _copy(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._by_owner)
+
+
+class Counted:
+    """Counts the text in rows while they are written, as no more of them is held than must be.
+
+    Attributes:
+        sizes: bytes by owner.
+    """
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self.sizes: Counter[str] = Counter()
+
+    def pass_on(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield the rows; each is made, and its large texts are written, when it is asked for."""
+        written = self._blobs.written
+        for row in rows:
+            texts = sum(len(value) for value in row.values() if isinstance(value, str))
+            self.sizes[row["owner"]] += texts + self._blobs.written - written
+            written = self._blobs.written
+            yield row
+
+
+def measure(connection: Connection, size_of: Callable[[Iterable[str] | None], int]) -> Measured:
+    """Measure rows and files.
+
+    Args:
+        connection: to the database.
+        size_of: returns the bytes of the files of these names, or of all.
+    """
+    tables = measure_tables(connection)
+    texts = _measure_owners(connection)
+    named, whole = _files_of_owners(connection), sum(texts.values())
+    by_owner = {
+        owner: tables * text // whole + size_of(named.get(owner, ()))
+        for owner, text in texts.items()
+        if owner  # rows take pages beside their texts; owners share them by their texts
+    }
+    return Measured(tables + size_of(None), by_owner)
+
+
+def _measure_owners(connection: Connection) -> Counter[str]:
+    """Return the bytes of texts of each owner's rows; of none where nobody has a name."""
+    sizes: Counter[str] = Counter()
+    named = select(records.c.owner).where(records.c.owner > "").limit(1)
+    if connection.scalar(named) is None:
+        return sizes
+    for table in (records, deliveries):
+        query = select(table.c.owner, _sum_of(connection, table)).group_by(table.c.owner)
+        sizes.update({owner: int(size) for owner, size in connection.execute(query)})
+    return sizes
+
+
+def _files_of_owners(connection: Connection) -> dict[str, set[str]]:
+    named: dict[str, set[str]] = {}
+    for column in BLOB_COLUMNS:
+        owner: Any = column.table.c.owner
+        query = select(owner, column).where(column.is_not(None), owner > "")
+        for name, digest in connection.execute(query):
+            named.setdefault(name, set()).add(digest)
+    return named
+
+
+def _sum_of(connection: Connection, table: Table) -> Any:  # noqa: ANN401 - SQL's number
+    is_sqlite = connection.dialect.name == "sqlite"
+    size_of = func.length if is_sqlite else func.pg_column_size
+    sizes: list[Any] = [func.coalesce(size_of(column), 0) for column in table.columns]
+    return func.coalesce(func.sum(sum(sizes[1:], sizes[0])), 0)
 
 
 def measure_tables(connection: Connection) -> int:
@@ -82,12 +197,8 @@ def measure_tables(connection: Connection) -> int:
         pragmas = ("page_count", "freelist_count", "page_size")
         count, free, size = (_pragma(connection, name) for name in pragmas)
         return (count - free) * size
-    total = 0
-    for table in (records, deliveries):
-        sizes = [func.coalesce(func.pg_column_size(column), 0) for column in table.columns]
-        whole: Any = sum(sizes[1:], sizes[0])
-        total += connection.scalar(select(func.coalesce(func.sum(whole), 0))) or 0
-    return total
+    tables = (records, deliveries)
+    return sum(connection.scalar(select(_sum_of(connection, table))) or 0 for table in tables)
 
 
 def _pragma(connection: Connection, name: str) -> int:

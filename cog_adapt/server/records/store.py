@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from sqlalchemy import Connection, Engine
 
@@ -32,7 +32,7 @@ from cog_adapt.server.records.queries import RecordQueries
 from cog_adapt.server.records.reader import Reader
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.rows import find_foreign, to_row, upsert
-from cog_adapt.server.records.space import RecordSpace
+from cog_adapt.server.records.space import Counted, RecordSpace
 from cog_adapt.server.records.tables import deliveries, records
 from cog_adapt.server.records.transactions import Transactions
 from cog_adapt.server.records.writer import Writer
@@ -87,7 +87,7 @@ class Records(RecordQueries):
         return self._transactions.error
 
     def save(self, record: Record, deliveries: Iterable[Delivery] = ()) -> None:
-        """Write within about 100 ms, with retries for as long as that fails.
+        """Write within about 200 ms, with retries for as long as that fails.
 
         If several states of a record wait, only the last one is written.
         """
@@ -177,10 +177,11 @@ class Records(RecordQueries):
 
     def _write(self, connection: Connection, changes: Changes) -> set[Key]:
         share_files(connection)
-        counted, written = _Counted(), self._blobs.written
+        counted = Counted(self._blobs)
         rows = (to_row(item, self.server, self._blobs) for item in changes.records.values())
         foreign: set[Key] = set()
-        if upsert(connection, records, counted.pass_on(rows)) < len(changes.records):
+        paced, pause = counted.pass_on(rows), self._writer.pause
+        if upsert(connection, records, paced, pause) < len(changes.records):
             foreign = find_foreign(connection, changes.records, self.server)
         forgotten = find_forgotten(connection, changes.deliveries.values())
         owed = (
@@ -189,7 +190,7 @@ class Records(RecordQueries):
             if item.key_of_record not in foreign and item.id not in forgotten
         )
         upsert(connection, deliveries, counted.pass_on(owed))
-        self.space.add(counted.size + self._blobs.written - written)
+        self.space.add(counted.sizes)
         return foreign
 
 
@@ -217,31 +218,25 @@ async def _delete_old(writer: Writer, before: datetime, max_count: int) -> int:
 async def _make_room(writer: Writer, reader: Reader, space: RecordSpace) -> int:
     space.low.clear()
     space.set(await reader.measure())
-    surplus = await _delete_oldest(writer, reader, space.excess)
-    await reader.sweep(SHORT_GRACE_SECONDS if surplus else BLOB_GRACE_SECONDS)
+    total, left = 0, space.excess
+    for owner, excess in [*space.excess_by_owner.items(), (None, 0.0)]:
+        wanted = left if owner is None else excess
+        count, freed = await _delete_oldest(writer, reader, wanted, owner)
+        total, left = total + count, left - freed
+    await reader.sweep(SHORT_GRACE_SECONDS if total else BLOB_GRACE_SECONDS)
     space.set(await reader.measure())
-    return surplus
+    return total
 
 
-async def _delete_oldest(writer: Writer, reader: Reader, excess: float) -> int:
-    """Delete the oldest finished records until so many bytes are free; return their number."""
-    count = 0
-    while excess > 0:
-        removed = await writer.call(retention.delete_oldest)
+async def _delete_oldest(
+    writer: Writer, reader: Reader, wanted: float, owner: str | None
+) -> tuple[int, float]:
+    """Delete the oldest finished records until so many bytes are free; return number and bytes."""
+    count, freed = 0, 0.0
+    while freed < wanted:
+        removed = await writer.call(partial(retention.delete_oldest, owner=owner))
         if not removed.number:
             break
         count += removed.number
-        excess -= removed.row_bytes + await reader.size_unless_used(removed.blobs)
-    return count
-
-
-class _Counted:
-    """Counts the text in rows while they are written, as no more of them is held than must be."""
-
-    def __init__(self) -> None:
-        self.size = 0
-
-    def pass_on(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        for row in rows:
-            self.size += sum(len(value) for value in row.values() if isinstance(value, str))
-            yield row
+        freed += removed.row_bytes + await reader.size_unless_used(removed.blobs)
+    return count, freed

@@ -160,6 +160,16 @@ adapter_readers = Table(
     Index("adapter_readers_by_adapter", "owner", "adapter_id"),
 )
 
+# Each label as a digest, since a task may have long ones, of any characters.
+adapter_labels = Table(
+    "adapter_labels",
+    metadata,
+    Column("label", String(32), primary_key=True),
+    Column("owner", Text, primary_key=True),
+    Column("adapter_id", Text, primary_key=True),
+    Index("adapter_labels_by_adapter", "owner", "adapter_id"),
+)
+
 BLOB_COLUMNS = [
     each for table in (records, deliveries) for each in table.columns if each.name.endswith("_blob")
 ]

@@ -4,6 +4,7 @@ So the thread that writes survives any failure.
 """
 
 import logging
+import sqlite3
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol
@@ -15,6 +16,7 @@ from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.database import for_writing
 
+_FAULTS_OF_DATA: Final = (DataError, IntegrityError, sqlite3.DataError, sqlite3.IntegrityError)
 _TOO_LARGE: Final = "54"  # PostgreSQL's class of errors for values beyond a limit
 _log = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ class Transactions:
         try:
             with self._engine.begin() as connection:
                 result = function(connection)
-        except (SQLAlchemyError, OSError) as error:
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             failure = to_storage_error(error)
             self.error = str(failure)
             return None, failure
@@ -86,7 +88,7 @@ def _taken_over(key: Key) -> TakenOverError:
 
 
 def _is_fault_of_data(cause: BaseException | None) -> bool:
-    if isinstance(cause, DataError | IntegrityError):
+    if isinstance(cause, _FAULTS_OF_DATA):
         return True
     state = getattr(getattr(cause, "orig", None), "sqlstate", None)
     return isinstance(state, str) and state.startswith(_TOO_LARGE)

@@ -14,9 +14,12 @@ from sqlalchemy import Connection
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.batch import Batch, Call, Key, Waiter
 from cog_adapt.server.records.record import Delivery, Record
+from cog_adapt.server.records.rows import ROWS_AT_ONCE
 from cog_adapt.server.records.transactions import Transactions
 
 PAUSE: Final = 0.1  # seconds in which newer states may replace older ones, if no caller waits
+SPREAD: Final = 0.1  # seconds over which they are written then
+LONGEST_STEP: Final = 0.005
 RETRY_PAUSE: Final = 0.5  # seconds after a failure
 MAX_KEPT: Final = 50_000  # changes kept in memory while the database cannot be written
 _log = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ class Writer:
         self._waken = threading.Event()
         self._urgent = threading.Event()
         self._closing = False
+        self._step = 0.0  # seconds between the rows that are being written
         self._thread = threading.Thread(target=self._run, name="records", daemon=True)
         self._thread.start()
 
@@ -96,6 +100,15 @@ class Writer:
         with self._lock:
             return self._open.find(key) or self._writing.find(key)
 
+    def pause(self) -> None:
+        """Rest between some rows and the next ones, unless a caller waits for a commit.
+
+        Written in one go, the rows of 200 ms hold up whoever asks meanwhile: the p99 of a lone POST
+        is 2.0 ms then, against 1.1 ms, while plain FastAPI has 0.5 ms.
+        """
+        if self._step:
+            self._urgent.wait(self._step)
+
     def start_beating(self, beat: Callable[[Connection], None], seconds: float) -> None:
         """Run the function every `seconds` from now on."""
         self._beat_seconds = seconds
@@ -153,6 +166,7 @@ class Writer:
 
     def _commit(self, batch: Batch) -> list[_Answer]:
         changes = batch.merge()
+        self._step = 0.0 if batch.waiters or batch.calls else _step_of(len(changes))
         refused, error = self._transactions.store(changes) if changes else ({}, None)
         with self._lock:
             self._writing = Batch()
@@ -170,6 +184,10 @@ class Writer:
             _log.error("%d changes are lost: %s", given_up, self._transactions.error)
         if self._open.behind:
             self._waken.set()
+
+
+def _step_of(rows: int) -> float:
+    return min(LONGEST_STEP, SPREAD * ROWS_AT_ONCE / max(1, rows))
 
 
 def _closed() -> StorageError:

@@ -31,18 +31,6 @@ Schema = dict[str, Any]
 REDACTED = "**********"
 
 
-class CheckedInputs(msgspec.Struct, frozen=True):
-    """Inputs that fit the model.
-
-    Attributes:
-        known: those that the model has.
-        redacted: the same with secrets starred out; None where there is no secret.
-    """
-
-    known: Schema
-    redacted: Schema | None
-
-
 class InputValidator:
     """Checks the inputs of one component of the OpenAPI document.
 
@@ -89,9 +77,29 @@ class InputValidator:
             inputs: to check.
             size: bytes of their JSON, where it is known: no string in it is longer.
         """
+        found, missing, passed_over = self._misfits(self._without_nulls(inputs))
+        if isinstance(inputs, dict):
+            found.extend(self._further_problems(inputs))
+            if size is None or size > self._most_characters:
+                found.extend(first(long_strings(inputs, self._most_characters)))
+        if not found and not missing:
+            return []
+        found.sort(key=lambda problem: problem.loc[2].partition("/")[0])
+        absent = [name for name in self._required if name in missing]
+        return bounded(found, passed_over) + [
+            Problem(("body", "input", name), "Field required", "value_error.missing")
+            for name in absent
+        ]
+
+    def _misfits(self, inputs: object) -> tuple[list[Problem], set[str], int]:
+        """Return the validator's problems, missing inputs, and how many items nobody looked at."""
         found: list[Problem] = []
         missing: set[str] = set()
-        looked_at = self._shortened(self._without_nulls(inputs))
+        if self._validator.is_valid(inputs):
+            return found, missing, 0
+        looked_at = ShortLists(inputs, {}, 0)
+        if isinstance(inputs, dict):  # of few errors, each is one of the caller's
+            looked_at = shorten_lists(inputs, self._some_values.is_valid)
         for error in sorted(self._errors(looked_at.inputs), key=_rank):
             kind = error.kind
             if isinstance(kind, ValidationErrorKind.Required) and not error.instance_path:
@@ -99,19 +107,10 @@ class InputValidator:
             else:
                 path = "/".join(map(str, looked_at.place(error.instance_path))) or "__root__"
                 found.append(Problem(("body", "input", path), _words(error)))
-        if isinstance(inputs, dict):
-            found.extend(self._further_problems(inputs))
-            if size is None or size > self._most_characters:
-                found.extend(first(long_strings(inputs, self._most_characters)))
-        found.sort(key=lambda problem: problem.loc[2].partition("/")[0])
-        absent = [name for name in self._required if name in missing]
-        return bounded(found, looked_at.passed_over) + [
-            Problem(("body", "input", name), "Field required", "value_error.missing")
-            for name in absent
-        ]
+        return found, missing, looked_at.passed_over
 
-    def check(self, inputs: Any, size: int) -> CheckedInputs:  # noqa: ANN401 - any JSON
-        """Return the inputs if they fit.
+    def check(self, inputs: Any, size: int) -> Schema:  # noqa: ANN401 - any JSON
+        """Return the inputs that the model has, if all fit.
 
         Args:
             inputs: to check.
@@ -123,29 +122,16 @@ class InputValidator:
         problems = self.problems(inputs, size)
         if problems:
             raise InvalidInputs(problems)
-        known = self.known(inputs)
-        return CheckedInputs(known, self.redacted(known) if self.has_secrets(known) else None)
-
-    def known(self, inputs: Schema) -> Schema:
-        """Return the inputs that the model has."""
         return {name: value for name, value in inputs.items() if name in self._properties}
 
-    def has_secrets(self, inputs: Schema) -> bool:
-        """Return whether a value must not be stored."""
-        return any(inputs.get(name) is not None for name in self._secrets)
-
-    def redacted(self, inputs: Schema) -> Schema:
-        """Return the inputs with secrets starred out."""
+    def redacted(self, inputs: Schema) -> Schema | None:
+        """Return the inputs with secrets starred out; None where there is no secret."""
+        if all(inputs.get(name) is None for name in self._secrets):
+            return None
         return {
             name: REDACTED if name in self._secrets and value is not None else value
             for name, value in inputs.items()
         }
-
-    def _shortened(self, inputs: object) -> ShortLists:
-        """Return inputs that have few errors, of which each is one of the caller's."""
-        if not isinstance(inputs, dict) or self._validator.is_valid(inputs):
-            return ShortLists(inputs, {}, 0)
-        return shorten_lists(inputs, self._some_values.is_valid)
 
     def _errors(self, inputs: object) -> list[jsonschema_rs.ValidationError]:
         """Everything that the validator finds; what is said of secrets does not show them."""
@@ -156,10 +142,11 @@ class InputValidator:
         return [masked if self._shows_secret(error) else error for error, masked in pairs]
 
     def _shows_secret(self, error: jsonschema_rs.ValidationError) -> bool:
-        """Numbers and the like are shown, in Cog's words: they are none."""
-        place = error.instance_path
-        is_secret = bool(place) and place[0] in self._secrets
-        return is_secret and isinstance(error.instance, list | dict)
+        """Return whether it names a secret's value; Cog shows one that is a number or the like."""
+        place, value = error.instance_path, error.instance
+        if not place or place[0] not in self._secrets or value is None:
+            return False
+        return not self._takes_unknown or isinstance(value, list | dict)
 
     def _without_nulls(self, inputs: object) -> object:
         if not isinstance(inputs, dict):

@@ -123,9 +123,20 @@ class Adapters:
 
     async def remove(self, adapter: Metadata) -> dict[str, Any]:
         """Remove an adapter; return what is left that was made from it."""
-        answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
+        try:
+            answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
+        except NotFound:
+            self._writer.put(adapter["owner"], adapter["id"], None)
+            raise
         self._writer.put(adapter["owner"], adapter["id"], None)
         return answer
+
+    async def forget(self, owner: str, key: str = "") -> None:
+        """Have what is kept of adaptations without an adapter dropped: of one key, or all."""
+        ready = self._service.worker.ready
+        if ready is not None and ready.has_adapters:
+            self.check_offered(by_worker=True)
+            await self._link.ask("forget", owner, _SECONDS, adapter_id=key)
 
     async def take(self, owner: str, path: Path) -> Metadata:
         """Keep the adapter in a file; return its metadata."""

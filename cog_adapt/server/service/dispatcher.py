@@ -118,7 +118,7 @@ class Dispatcher:
             self._observer.rejected("queue full" if self.waiting.most else "busy")
             raise self.waiting.refusal(excess)
         try:
-            self._recorder.space.refuse_if_full(request.size)
+            self._recorder.space.refuse_if_full(request.size, request.owner)
             self._budgets.queue.take(request.owner, request.size)
         except (DiskFull, TooLarge, BudgetSpent) as error:
             self._observer.rejected("disk full" if isinstance(error, DiskFull) else "queue bytes")

@@ -27,6 +27,9 @@ class AdapterKeeper(Protocol):
     async def remove(self, adapter: dict[str, Any]) -> object:
         """Remove the adapter with this metadata."""
 
+    async def forget(self, owner: str, key: str = "") -> None:
+        """Drop what is kept of adaptations without an adapter: of one key, or all."""
+
 
 class Forgotten(msgspec.Struct, kw_only=True):
     """What was forgotten.
@@ -71,6 +74,7 @@ class Forgetting:
         if record is None:
             raise NotFound(f"there is no {noun} {prediction_id[:80]!r}.")
         adapters = await self._remove_adapters(record)
+        await self._forget_decision(record)
         done = await self._service.records.forget(kind, owner, prediction_id)
         if done.unfinished:
             raise NotEnded(f"{noun} {prediction_id[:80]!r} has begun again. Cancel it first.")
@@ -79,7 +83,7 @@ class Forgetting:
         return Forgotten(**{f"{noun}s": done.removed}, adapters=adapters)
 
     async def forget_all(self, owner: str, kinds: Iterable[Kind]) -> Forgotten:
-        """Forget all that an owner has of these kinds.
+        """Forget all that an owner has of these kinds; where it fails, ask again for the rest.
 
         Raises:
             NotEnded: one of them has not ended; nothing of its kind was removed.
@@ -123,9 +127,17 @@ class Forgetting:
         if self._adapters is None:
             return removed
         for adapter in await self._adapters.find_own(owner):
-            await self._adapters.remove(adapter)
-            removed[adapter["id"]] = "removed"
+            removed[adapter["id"]] = await _remove(self._adapters, adapter)
+        await self._adapters.forget(owner)
         return removed
+
+    async def _forget_decision(self, record: Record) -> None:
+        """Drop that the base answers best, unless another prediction was told so too."""
+        key = decision_of(record)
+        if self._adapters is None or key is None:
+            return
+        if not await self._service.records.is_mentioned(key, record):
+            await self._adapters.forget(record.owner, key)
 
     async def _remove_adapter(self, adapter_id: str, record: Record) -> str:
         """Remove an adapter that is of no more use. Return `removed`, or why it stays."""
@@ -141,8 +153,7 @@ class Forgetting:
         is_used = await self._service.records.is_mentioned(adapter_id, record)
         if is_used or self._is_asked_for(adapter_id, record.owner):
             return "kept: another prediction made or uses it"
-        await self._adapters.remove(adapter)
-        return "removed"
+        return await _remove(self._adapters, adapter)
 
     def _is_asked_for(self, adapter_id: str, owner: str) -> bool:
         word = adapter_id.encode()
@@ -153,14 +164,35 @@ class Forgetting:
         )
 
 
+async def _remove(keeper: AdapterKeeper, adapter: dict[str, Any]) -> str:
+    try:
+        await keeper.remove(adapter)
+    except NotFound:  # of the command line, which works on the files
+        return "gone before"
+    return "removed"
+
+
 def made_adapters(record: Record) -> list[str]:
-    """Return the ids of the adapters that a prediction has made, as its record names them."""
+    """Return the ids of the adapters that a prediction has made, as its record names them.
+
+    One that was known already counts: each who asked for it may be the last who has it.
+    """
     measured = msgspec.json.decode(record.metrics).get("adaptation")
-    if not isinstance(measured, dict) or "step" not in measured:
+    if not isinstance(measured, dict) or not {"step", "receipt"} & measured.keys():
         return []  # it has used one at most
     output = msgspec.json.decode(record.output or "null")
     found = [measured.get("adapter"), output.get("adapter") if isinstance(output, dict) else None]
     return sorted({each for each in found if isinstance(each, str) and each})
+
+
+def decision_of(record: Record) -> str | None:
+    """Return the key of an adaptation that made no adapter; None where there was none."""
+    measured = msgspec.json.decode(record.metrics).get("adaptation")
+    receipt = measured.get("receipt") if isinstance(measured, dict) else None
+    if not isinstance(receipt, dict) or receipt.get("adapter") is not None:
+        return None
+    key = receipt.get("key")
+    return key if isinstance(key, str) and key else None
 
 
 def _not_ended(count: int, kind: Kind, owner: str) -> NotEnded:

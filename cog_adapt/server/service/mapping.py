@@ -8,7 +8,13 @@ import msgspec
 from cog_adapt.server.protocol import OWNER_KEY, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode, now
+from cog_adapt.server.service.prediction import (
+    Prediction,
+    PredictionRequest,
+    digest_of,
+    encode,
+    now,
+)
 from cog_adapt.server.webhooks import shown_url
 
 
@@ -119,10 +125,11 @@ def to_request(record: Record) -> PredictionRequest | None:
     seconds = None
     if record.deadline is not None:
         seconds = (record.deadline - record.created_at).total_seconds()
+    inputs = bytes(payload.input)
     return PredictionRequest(
         record.id,
         record.kind,
-        bytes(payload.input),
+        inputs,
         (record.input or "{}").encode(),
         _owned(payload.context, record.owner),
         record.webhook,
@@ -132,4 +139,5 @@ def to_request(record: Record) -> PredictionRequest | None:
         timeout=seconds,
         headers=payload.headers,
         created_at=record.created_at,
+        digest=record.input_digest or digest_of(inputs),
     )

@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.service.prediction import Prediction
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import Trace, Traces
 
@@ -29,10 +29,15 @@ class Observer:
     def accepted(self, prediction: Prediction) -> None:
         """Note that a prediction waits for a slot."""
         request = prediction.request
-        trace = self._traces.begin(request.headers, request.kind, request.id, request.context)
-        self._open[request.key] = trace
-        trace.queued()
+        if self._traces.enabled:
+            self._trace(request)
         self._metrics.accepted(request.kind)
+
+    def _trace(self, request: PredictionRequest) -> None:
+        trace = self._traces.begin(request.headers, request.kind, request.id, request.context)
+        if trace is not None:
+            self._open[request.key] = trace
+            trace.queued()
 
     def rejected(self, reason: str) -> None:
         """Note that a request was not accepted, for a reason in a word or two."""
@@ -40,22 +45,26 @@ class Observer:
 
     def started(self, prediction: Prediction) -> None:
         """Note that the worker has begun a prediction."""
-        self._trace_of(prediction).started()
+        if (trace := self._open.get(prediction.key)) is not None:
+            trace.started()
         self._metrics.started(prediction.request.kind, prediction.waited)
 
     def on_metric(self, prediction: Prediction, name: str, value: Any) -> None:  # noqa: ANN401
         """Note that a run recorded a metric."""
         self._metrics.metric(name, value)
-        self._trace_of(prediction).step(name, value)
+        if (trace := self._open.get(prediction.key)) is not None:
+            trace.step(name, value)
 
     def headers(self, prediction: Prediction) -> dict[str, str]:
         """Return the headers that carry the trace of a prediction to a webhook's receiver."""
-        return self._trace_of(prediction).headers()
+        trace = self._open.get(prediction.key)
+        return self._traces.copy(prediction.request.headers) if trace is None else trace.headers()
 
     def finished(self, prediction: Prediction) -> None:
         """Note that a prediction has ended."""
         request = prediction.request
-        self._open.pop(request.key).ended(prediction.status, prediction.error)
+        if (trace := self._open.pop(request.key, None)) is not None:
+            trace.ended(prediction.status, prediction.error)
         run = {"run": prediction.metrics["predict_time"]} if prediction.started_at else {}
         durations = run | {"total": prediction.age}
         self._metrics.finished(request.kind, prediction.status, durations)
@@ -85,6 +94,3 @@ class Observer:
     def record_error(self) -> None:
         """Note that a final record could not be written in time."""
         self._metrics.record_error()
-
-    def _trace_of(self, prediction: Prediction) -> Trace:
-        return self._open[prediction.key]

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -11,14 +11,15 @@ import msgspec
 
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Kind, MetricMode
+from cog_adapt.server.schema.problems import Problem
 from cog_adapt.server.service.events import EventLog
 from cog_adapt.server.service.metric_values import put_metric
+from cog_adapt.server.service.output_blocks import add_item
 
 State = Literal["starting", "processing", "succeeded", "failed", "canceled"]
 FINAL: frozenset[str] = frozenset(("succeeded", "failed", "canceled"))
 WebhookEvent = Literal["start", "output", "logs", "completed"]
 ALL_EVENTS: frozenset[str] = frozenset(("start", "output", "logs", "completed"))
-
 
 _encoder = msgspec.json.Encoder(order="sorted")
 
@@ -61,7 +62,11 @@ class PredictionRequest(msgspec.Struct, frozen=True):
         timeout: seconds until it is cancelled; None: without limit.
         headers: of the request, to pass on to webhooks (tracing).
         created_at: when it was accepted; None: now. `timeout` counts from then.
-        input_digest: of the input, where it is known; else it is computed when it is asked for.
+        digest: of the input, to tell whether another request asks the same.
+        problems: what is wrong with the input; None until it has been checked.
+        is_stream: whether the answer is events as they come.
+        is_async: whether the answer comes at once, without the outcome.
+        wait: seconds to wait for the outcome at most; None: as long as it takes.
     """
 
     id: str
@@ -78,7 +83,11 @@ class PredictionRequest(msgspec.Struct, frozen=True):
     timeout: float | None = None
     headers: Mapping[str, str] = {}
     created_at: datetime | None = None
-    input_digest: str = ""
+    digest: str = ""
+    problems: Sequence[Problem] | None = ()
+    is_stream: bool = False
+    is_async: bool = False
+    wait: float | None = None
 
     @property
     def owner(self) -> str:
@@ -110,11 +119,6 @@ class PredictionRequest(msgspec.Struct, frozen=True):
         """Return whether the webhook is called for this event."""
         return self.webhook is not None and event in self.events
 
-    @property
-    def digest(self) -> str:
-        """Of the input, to tell whether another request asks the same."""
-        return self.input_digest or digest_of(self.input)
-
 
 class Prediction:
     """One run of the model, from its acceptance to its end.
@@ -144,14 +148,13 @@ class Prediction:
         self.answer_bytes = 0
         self.overflow: str | None = None
         self.written: asyncio.Task[None] | None = None
-        self._history = history
         self._accepted = time.monotonic()
         self.waited = 0.0
         self._begin()
 
     def _begin(self) -> None:
         self.outputs: list[msgspec.Raw] = []
-        self.is_list = False
+        self.is_list, self._count = False, 0
         self._logs: list[str] = []
         self.metrics: dict[str, Any] = {}
 
@@ -168,9 +171,8 @@ class Prediction:
     @property
     def logs(self) -> str:
         """Everything printed so far."""
-        if len(self._logs) > 1:
-            self._logs = ["".join(self._logs)]
-        return self._logs[0] if self._logs else ""
+        self._logs = ["".join(self._logs)]
+        return self._logs[0]
 
     def start(self) -> None:
         """Note that the model has begun."""
@@ -192,8 +194,9 @@ class Prediction:
     def add_output(self, chunk: bytes) -> None:
         """Add an output item of the model, as JSON."""
         raw = msgspec.Raw(chunk)
-        self.events.append("output", encode({"chunk": raw, "index": len(self.outputs)}))
-        self.outputs.append(raw)
+        self.events.append("output", encode({"chunk": raw, "index": self._count}))
+        self._count += 1
+        add_item(self.outputs, raw, self._count)
 
     def add_metric(self, name: str, value: bytes, mode: MetricMode) -> Any:  # noqa: ANN401
         """Record a metric of the model. Return its value, decoded."""

@@ -84,7 +84,7 @@ class RunEvents:
             self._answers.take(owner, size, prediction.answer_bytes)
         except (TooLarge, BudgetSpent) as refusal:
             prediction.overflow = f"It puts out too much. {refusal}"
-            worker.cancel(prediction.id)
+            worker.cancel(prediction.run_id)
             return False
         prediction.answer_bytes += size
         return True

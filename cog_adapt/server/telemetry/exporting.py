@@ -63,11 +63,14 @@ def open_provider() -> "TracerProvider":
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    from cog_adapt.server.telemetry.queries import HiddenQueries
+
     exporter = _choose_exporter(os.environ)
     take_cogs_sampler(os.environ)
     name = os.environ.get("OTEL_SERVICE_NAME") or "cog"
     resource = Resource.create({"service.name": name, "cog.process.role": "parent"})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(HiddenQueries())
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 

@@ -115,6 +115,8 @@ def _adopt_standard_loggers(stream: TextIO, level: int, formatter: logging.Forma
         logger.handlers.clear()
         logger.setLevel(logging.NOTSET)
         logger.propagate = name != "uvicorn.access"  # /metrics counts what that would repeat
+    for name in ("httpx2", "httpcore2"):  # they write down URLs and headers, secrets and all
+        logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
 
 

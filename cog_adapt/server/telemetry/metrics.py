@@ -31,6 +31,13 @@ _MODEL_GAUGES = {
     "adapter_cache_entries": "Adapters held ready by the model process.",
 }
 
+_BUDGET_GAUGES = (
+    ("used_bytes", "Bytes held.", "used"),
+    ("limit_bytes", "Bytes allowed.", "most"),
+    ("largest_owner_bytes", "Bytes held for the owner with most.", "largest"),
+    ("owner_limit_bytes", "Bytes allowed to one owner.", "most_of_owner"),
+)
+
 
 class _ModelGauges(Collector):
     """The last numbers of the worker, none while there is no such process."""
@@ -51,11 +58,19 @@ class Used(Protocol):
         name: what it is for.
         used: bytes now.
         most: bytes allowed.
+        largest: bytes of the owner who uses most; who that is, nobody is told.
+        most_of_owner: bytes that one owner may use.
     """
 
     name: str
     used: int
     most: float
+
+    @property
+    def largest(self) -> int: ...  # noqa: D102 - above
+
+    @property
+    def most_of_owner(self) -> float: ...  # noqa: D102 - above
 
 
 class _BudgetGauges(Collector):
@@ -65,12 +80,13 @@ class _BudgetGauges(Collector):
         self.budgets: dict[str, Used] = {}
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        used = GaugeMetricFamily("cog_budget_used_bytes", "Bytes held.", labels=["budget"])
-        most = GaugeMetricFamily("cog_budget_limit_bytes", "Bytes allowed.", labels=["budget"])
+        return [self._show(*shown) for shown in _BUDGET_GAUGES]
+
+    def _show(self, metric: str, text: str, attribute: str) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(f"cog_budget_{metric}", text, labels=["budget"])
         for name, budget in self.budgets.items():
-            used.add_metric([name], budget.used)
-            most.add_metric([name], budget.most)
-        return used, most
+            family.add_metric([name], getattr(budget, attribute))
+        return family
 
 
 class Metrics:

@@ -1,7 +1,7 @@
 """A trace for each prediction: its time in the queue, its run, its adaptation steps.
 
-Off unless the operator asks; then every method of a `Trace` is empty. FastAPI itself makes the
-HTTP span, which a prediction's span has for its parent. Names and limits are Cog's.
+Off unless the operator asks; then headers are only passed on. FastAPI itself makes the HTTP span,
+which a prediction's span has for its parent. Names and limits are Cog's.
 """
 
 import os
@@ -43,38 +43,12 @@ _UNTRACED = frozenset({"/", "/health-check", "/healthz", "/readyz", "/metrics"})
 
 
 class Trace:
-    """The trace of one prediction where none is recorded: it only passes headers on."""
-
-    __slots__ = ("_headers", "_names")
-
-    def __init__(self, names: TraceHeaders, headers: Mapping[str, str]) -> None:
-        self._names = names
-        self._headers = headers
-
-    def queued(self) -> None:
-        """Note that the prediction waits for a slot."""
-
-    def started(self) -> None:
-        """Note that the model has begun."""
-
-    def step(self, name: str, value: object) -> None:
-        """Note a metric; `adaptation.step` and `adaptation.loss` make step spans."""
-
-    def ended(self, status: str, error: str | None = None) -> None:
-        """End the trace with the final status; a second call does nothing."""
-
-    def headers(self) -> dict[str, str]:
-        """Return the headers for requests on its behalf, such as webhooks."""
-        return self._names.copy(self._headers)
-
-
-class _RecordedTrace(Trace):
     """The trace of one prediction."""
 
-    __slots__ = ("_boundary", "_loss", "_name", "_phase", "_span", "_step", "_tracer")
+    __slots__ = ("_boundary", "_loss", "_name", "_names", "_phase", "_span", "_step", "_tracer")
 
     def __init__(self, names: TraceHeaders, tracer: Tracer, name: str, span: Span) -> None:
-        super().__init__(names, {})
+        self._names = names
         self._tracer = tracer
         self._name = name
         self._span = span
@@ -84,15 +58,18 @@ class _RecordedTrace(Trace):
         self._loss: float | None = None  # reported before its step
 
     def queued(self) -> None:
+        """Note that the prediction waits for a slot."""
         self._close_phase()
         self._phase = self._open(f"{self._name}.queue")
 
     def started(self) -> None:
+        """Note that the model has begun."""
         self._close_phase()
         self._phase = self._open(f"{self._name}.execute")
         self._boundary = time_ns()
 
     def step(self, name: str, value: object) -> None:
+        """Note a metric; `adaptation.step` and `adaptation.loss` make step spans."""
         if self._phase is None or not isinstance(value, int | float):
             return
         if name == "adaptation.step":
@@ -101,6 +78,7 @@ class _RecordedTrace(Trace):
             self._note_loss(value)
 
     def ended(self, status: str, error: str | None = None) -> None:
+        """End the trace with the final status; a second call does nothing."""
         if not self._span.is_recording():
             return
         self._close_phase()
@@ -111,6 +89,7 @@ class _RecordedTrace(Trace):
         self._span.end()
 
     def headers(self) -> dict[str, str]:
+        """Return the headers for requests on its behalf, such as webhooks."""
         headers: dict[str, str] = {}
         self._names.inject(headers, set_span_in_context(self._span))
         return headers
@@ -192,8 +171,10 @@ class Traces:
 
     def begin(
         self, headers: Mapping[str, str], kind: str, prediction_id: str, context: Mapping[str, str]
-    ) -> Trace:
+    ) -> Trace | None:
         """Begin the trace of a prediction, below the HTTP span of the running request.
+
+        Nothing begins where no traces are recorded.
 
         Args:
             headers: of the request, by lower-case names; they are read without a running
@@ -204,7 +185,7 @@ class Traces:
             context: of the request; its `trace.*` become tags of the span.
         """
         if self._tracer is None:
-            return Trace(self._names, headers)
+            return None
         in_request = get_current_span().get_span_context().is_valid
         name = _NAMES[kind]
         span = self._tracer.start_span(
@@ -216,7 +197,11 @@ class Traces:
                 **_read_tags(context),
             },
         )
-        return _RecordedTrace(self._names, self._tracer, name, span)
+        return Trace(self._names, self._tracer, name, span)
+
+    def copy(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a request that belong to its trace, for those on its behalf."""
+        return self._names.copy(headers)
 
     def close(self) -> None:
         """Send what is left, for at most five seconds. It blocks: call it from a thread."""

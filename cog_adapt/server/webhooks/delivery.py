@@ -4,7 +4,7 @@ import asyncio
 import email.utils
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -30,8 +30,10 @@ _log = structlog.get_logger(__name__)
 class DeliveryRecords(Protocol):
     """The methods of `Records` that deliveries need."""
 
-    async def due_deliveries(self, now: datetime, limit: int) -> list[Delivery]:
-        """Return the pending deliveries that are due, oldest first."""
+    async def due_deliveries(
+        self, now: datetime, limit: int, but: Collection[str] = ()
+    ) -> list[Delivery]:
+        """Return the pending deliveries that are due, oldest first, except those of these ids."""
         ...
 
     async def update_delivery(self, delivery: Delivery) -> None:
@@ -87,10 +89,10 @@ class Deliverer:
         # the rows may be older than an attempt that has ended meanwhile
         self._claimed_since = set(self._claimed)
         try:
-            due = await self._records.due_deliveries(datetime.now(UTC), limit + len(self._claimed))
+            due = await self._records.due_deliveries(datetime.now(UTC), limit, self._claimed_since)
         except StorageError:
             return []
-        return [each for each in due if each.id not in self._claimed_since][:limit]
+        return [each for each in due if each.id not in self._claimed_since]
 
     async def announce(self, announcement: Announcement) -> None:
         """Send an announcement once."""

@@ -1,7 +1,7 @@
 """Queues the webhooks of one prediction, and limits how often its logs are sent."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from cog_adapt.server.protocol import Kind
@@ -37,9 +37,14 @@ class Announcement(NamedTuple):
 
 
 class WebhookQueue:
-    """The unsent announcements of one prediction, and its delivery."""
+    """The unsent announcements of one prediction, and its delivery.
 
-    def __init__(self) -> None:
+    Args:
+        free: called with the bytes of what is dropped unsent.
+    """
+
+    def __init__(self, free: Callable[[int], None] = lambda size: None) -> None:
+        self._free = free
         self._waiting: deque[Announcement] = deque()
         self._bytes = 0
         self._end = float("inf")
@@ -55,6 +60,7 @@ class WebhookQueue:
                 return
             self._waiting.remove(oldest)
             self._bytes -= len(oldest.body)
+            self._free(len(oldest.body))
 
     def finish(self, delivery: Delivery, end: float) -> None:
         """Queue the delivery behind all announcements.
@@ -69,8 +75,7 @@ class WebhookQueue:
     def take(self, now: float) -> Announcement | None:
         """Return the next announcement, or None if there is none or its time is over."""
         if not self._waiting or now >= self._end:
-            self._waiting.clear()
-            self._bytes = 0
+            self._drop_announcements()
             return None
         announcement = self._waiting.popleft()
         self._bytes -= len(announcement.body)
@@ -79,9 +84,9 @@ class WebhookQueue:
     def clear(self) -> list[Delivery]:
         """Drop everything. Return the deliveries that are not sent now."""
         dropped = list(self._deliveries)
-        self._waiting.clear()
         self._deliveries.clear()
-        self._bytes = 0
+        self._drop_announcements()
+        self._free(sum(len(delivery.body) for delivery in dropped))
         return dropped
 
     def take_last(self) -> Delivery | None:
@@ -90,6 +95,11 @@ class WebhookQueue:
         if not self._deliveries:
             self._end = float("inf")
         return delivery
+
+    def _drop_announcements(self) -> None:
+        self._waiting.clear()
+        self._free(self._bytes)
+        self._bytes = 0
 
 
 class LogThrottle:

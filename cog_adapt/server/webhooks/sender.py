@@ -1,15 +1,25 @@
 """Sends webhooks in order: one at a time for each prediction, many predictions concurrently."""
 
 import asyncio
+import contextlib
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
+import structlog
+
+from cog_adapt.server.budget import Budget
 from cog_adapt.server.egress import Egress
+from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.delivery import DELAYS, Count, Deliverer, DeliveryRecords
 from cog_adapt.server.webhooks.queue import Announcement, WebhookQueue
 from cog_adapt.server.webhooks.retries import Retries
+from cog_adapt.server.webhooks.shown_urls import shown_error
 from cog_adapt.server.webhooks.signing import WebhookSigner
+
+_log = structlog.get_logger(__name__)
 
 
 class Webhooks:
@@ -22,7 +32,9 @@ class Webhooks:
         timeout: seconds that a receiver may take to answer, and that a delivery waits for the
             announcements before it.
         delays: seconds until each further attempt at a delivery.
-        count: called with the event and the outcome of each attempt: delivered, retry or failed.
+        count: called with the event and the outcome of each attempt: delivered, retry or failed;
+            dropped is what was left out, since too much waits.
+        held: the bytes that may wait; None: without limit.
     """
 
     def __init__(  # noqa: PLR0913 - three have defaults
@@ -34,7 +46,9 @@ class Webhooks:
         timeout: float = 10.0,
         delays: Sequence[float] = DELAYS,
         count: Count = lambda event, outcome: None,
+        held: Budget | None = None,
     ) -> None:
+        self._count, self._held = count, held or Budget("webhooks", "WEBHOOK_BYTES", math.inf)
         self._egress = egress
         self._deliverer = Deliverer(records, egress, signer, timeout, count)
         self._retries = Retries(self._deliverer, delays)
@@ -44,22 +58,39 @@ class Webhooks:
 
     def find_fault(self, url: str) -> str | None:
         """Return why webhooks to a URL can never be sent, or None; resolve no names."""
-        return self._egress.find_fault(url)
+        fault = self._egress.find_fault(url)
+        return fault and shown_error(fault, url)
 
     async def start(self) -> None:
         """Start to send the deliveries in the database whenever they are due."""
         self._retries.start()
 
     def announce(self, announcement: Announcement) -> None:
-        """Queue a webhook to be sent once, after the earlier ones of its prediction."""
-        self._queue_of(announcement.key_of_record).put(announcement)
+        """Queue a webhook to be sent once, after the earlier ones of its prediction.
+
+        Where too much waits it is left out: the next one holds all that it does, and more.
+        """
+        try:
+            self._held.take(announcement.owner, len(announcement.body))
+        except (TooLarge, BudgetSpent):
+            self._count(announcement.event, "dropped")
+        else:
+            self._queue_of(announcement.key_of_record).put(announcement)
 
     def complete(self, delivery: Delivery) -> None:
         """Queue a saved delivery behind the announcements.
 
-        Save it as pending with a `next_attempt_at` of now, so that it is found after a restart.
+        Save it as pending with a `next_attempt_at` of now, so that it is found after a restart, and
+        within a minute where too much waits now.
         """
-        if self._deliverer.claim(delivery):
+        if not self._deliverer.claim(delivery):
+            return
+        try:
+            self._held.take(delivery.owner, len(delivery.body))
+        except (TooLarge, BudgetSpent) as error:
+            self._deliverer.release(delivery)
+            _log.warning("a webhook is late", prediction_id=delivery.record_id, error=str(error))
+        else:
             end = time.monotonic() + self._timeout
             self._queue_of(delivery.key_of_record).finish(delivery, end)
 
@@ -110,7 +141,7 @@ class Webhooks:
 
     def _queue_of(self, key: tuple[str, str, str]) -> WebhookQueue:
         if key not in self._queues:
-            self._queues[key] = WebhookQueue()
+            self._queues[key] = WebhookQueue(partial(self._held.free, key[2]))
             task = asyncio.create_task(self._send(key))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -121,11 +152,24 @@ class Webhooks:
         try:
             await self._announce_all(queue)
             while delivery := queue.take_last():
-                self._retries.note(await self._deliverer.deliver(delivery, self._delays))
+                await self._deliver(delivery)
                 await self._announce_all(queue)
         finally:
             del self._queues[key]
+            queue.clear()
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        with self._freeing(delivery.owner, len(delivery.body)):
+            self._retries.note(await self._deliverer.deliver(delivery, self._delays))
 
     async def _announce_all(self, queue: WebhookQueue) -> None:
         while announcement := queue.take(time.monotonic()):
-            await self._deliverer.announce(announcement)
+            with self._freeing(announcement.owner, len(announcement.body)):
+                await self._deliverer.announce(announcement)
+
+    @contextlib.contextmanager
+    def _freeing(self, owner: str, size: int) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._held.free(owner, size)

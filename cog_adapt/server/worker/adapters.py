@@ -18,7 +18,7 @@ from cog_adapt.server.adapter_messages import (
     AskAdapters,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
-from cog_adapt.server.worker.extensions import KeepingAdapters
+from cog_adapt.server.worker.extensions import Forgetting, KeepingAdapters
 
 THREADS: Final = 4  # an upload that is checked must not hold up a list
 LISTED_AT_ONCE: Final = 100
@@ -95,7 +95,11 @@ class AdapterAnswers:
             return self._adapters.change(owner, adapter_id, changes)
         if question.action == "describe":
             return len(self._adapters.describe(owner))  # what is new in it was told
-        return self._adapters.remove(owner, adapter_id)
+        if question.action == "remove":
+            return self._adapters.remove(owner, adapter_id)
+        if isinstance(self._adapters, Forgetting):
+            self._adapters.forget(owner, adapter_id or None)
+        return None
 
 
 def _fault_of(error: Exception) -> AdapterFault:

@@ -8,7 +8,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from cog_adapt.server.protocol import Beat
 
@@ -91,6 +91,14 @@ class KeepingAdapters(Protocol):
 
 
 _OF_ADAPTERS = ("describe", "export", "take", "change", "remove", "watch")
+
+
+@runtime_checkable
+class Forgetting(Protocol):
+    """Keeps more of adaptations than adapters."""
+
+    def forget(self, owner: str, key: str | None) -> None:
+        """Drop what was decided for this key (`key` of a receipt); None: all of an owner's."""
 
 
 def find_adapters(predictor: object) -> KeepingAdapters | None:

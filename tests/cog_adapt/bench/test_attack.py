@@ -4,11 +4,14 @@ import json
 
 import pytest
 
+from bench.attack.asking import LIMITS
+from bench.attack.busy import late_busy, measure_busy
 from bench.attack.values import of_any_type, of_fields, of_type
-from bench.attack.walk import LIMITS, QUICK, attacks, measure
+from bench.attack.walk import QUICK, attacks, measure
 from cog_adapt.server.schema.openapi import openapi_schema
 
 predict = pytest.importorskip("predict", reason="the walk goes through the template's door")
+train = pytest.importorskip("train")
 noop = pytest.importorskip("bench.attack.noop")
 
 
@@ -23,6 +26,8 @@ def test_no_attack_is_answered_by_a_fault_of_the_server(rows):
         assert "TimeoutError" not in row["answers"], name
         assert row["others refused"] == 0, name
     assert rows["inputs"]["requests"] > 400
+    assert rows["trainings"]["requests"] > 250
+    assert int(rows["trainings"]["answers"].partition(" 2xx")[0]) > 20
 
 
 def test_another_caller_is_answered_meanwhile(rows):
@@ -36,13 +41,26 @@ def test_another_caller_is_answered_meanwhile(rows):
             assert row[f"{what} worst"] < 5_000, name
 
 
-def test_the_walk_takes_every_input_of_the_shipped_door():
-    document = openapi_schema(noop.NoOp)
-    shipped = openapi_schema(predict.Predictor)["components"]["schemas"]["Input"]
-    assert document["components"]["schemas"]["Input"] == shipped
-    bodies = [attack.body or b"" for attack in attacks(document, QUICK)["inputs"]]
-    for name in shipped["properties"]:
+@pytest.mark.parametrize(
+    ("group", "component"), [("inputs", "Input"), ("trainings", "TrainingInput")]
+)
+def test_the_walk_takes_every_input_of_the_shipped_doors(group, component):
+    document = openapi_schema(noop.NoOp, noop.NoTraining)
+    shipped = openapi_schema(predict.Predictor, train.Trainer)["components"]["schemas"]
+    assert document["components"]["schemas"][component] == shipped[component]
+    bodies = [attack.body or b"" for attack in attacks(document, QUICK)[group]]
+    for name in shipped[component]["properties"]:
         assert sum(json.dumps(name).encode() + b":" in body for body in bodies) > 10
+
+
+def test_while_the_real_model_adapts_another_waits_for_its_running_tick():
+    row = measure_busy(QUICK.busy_seconds)
+    assert row["answers"] == "1 2xx"
+    assert row["others refused"] == 0
+    assert row["longest tick ms"] > 5
+    assert row["no-op p50 ms"] <= row["longest tick ms"] + row["alone p99 ms"] + 250
+    assert late_busy(row | {"no-op p99 ms": 1e6})
+    assert late_busy(row | {"longest tick ms": 0.0})
 
 
 def test_values_are_of_the_size_that_is_asked_for():

@@ -32,6 +32,8 @@ def test_without_a_url_the_commands_are_about_this_folder(folder, tmp_path):
     shown = json.loads(invoke("show", "support").stdout)
     assert shown["id"] == folder[0]
     assert json.loads(invoke("ls", "--name", "support", "--json").stdout) == [shown]
+    assert len(json.loads(invoke("ls", "--label", "a", "--json").stdout)) == 2
+    assert json.loads(invoke("ls", "--label", "c", "--json").stdout) == []
     got = invoke("get", "support", "-o", "a.safetensors")
     assert (got.exit_code, got.stderr) == (0, "written: a.safetensors\n")
     assert (tmp_path / "a.safetensors").read_bytes() == adapter_of(1).to_bytes()

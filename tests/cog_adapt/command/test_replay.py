@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
     scope = SimpleNamespace(context={}, record_metric=lambda *_pair: None)
     with ModelRunner(Letters(), settings) as runner:
         request = Request(["a"], examples=ROWS, recipe=recipe)
-        made = asyncio.run(answer(runner, request, scope)).adapter
+        made = asyncio.run(answer(runner, request, scope)).adapter or ""
     written = CliRunner().invoke(app, ["adapters", "receipt", made, "-o", "receipt.json"])
     assert written.exit_code == 0, written.stderr
     return tmp_path

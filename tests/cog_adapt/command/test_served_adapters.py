@@ -80,10 +80,16 @@ def test_what_is_refused_is_an_error_in_its_words(served, tmp_path):
 def test_all_pages_are_asked_for(httpserver):
     url = httpserver.url_for("/")
     for cursor, found, rest in ((None, ["a", "b"], "x y"), ("x y", ["c"], None)):
-        query = {"limit": "1000", "owner": "o"} | ({"cursor": cursor} if cursor else {})
+        query = {"limit": "1000", "owner": "o", "label": "l"} | (
+            {"cursor": cursor} if cursor else {}
+        )
         page = {"results": [{"id": each} for each in found], "next": rest}
         httpserver.expect_request("/adapters", query_string=query).respond_with_json(page)
     from cog_adapt.command.client import Client
 
     with contextlib.closing(Client(url)) as client:
-        assert [each["id"] for each in ServedAdapters(client).all("o", None)] == ["a", "b", "c"]
+        assert [each["id"] for each in ServedAdapters(client).all("o", None, "l")] == [
+            "a",
+            "b",
+            "c",
+        ]

@@ -51,6 +51,7 @@ DIFFERENCES = (
     Difference("prefer", "2", "`Prefer` counts only if it is exactly `respond-async`", "`respond-async` and `wait=n` are read as RFC 7240 has them", _COG),
     Difference("odd-ids", "2", "any string is an id", "1 to 128 letters, digits and . _ ~ -; others are 422", _COG),
     Difference("unknown-inputs", "2", "an input that the model does not have is dropped", "422; it names the inputs that there are, and the nearest", _COG),
+    Difference("secret-numbers", "5", "a number or bool that is sent for a Secret is in the 422", "it is starred out", _COG),
     Difference("setup-failed", "3", "after a failed setup predictions are told that setup has not finished yet", "they are told that it has failed, and where to read why; 503 as well", _COG),
     Difference("bad-webhook", "4", "a webhook URL that can never be reached is ignored", "422, before anything runs", _COG),
     # Defects, mended always.
@@ -84,6 +85,8 @@ DIFFERENCES = (
     Difference("stuck-cancel", "7", "a run() that does not heed its cancel keeps its slot until it ends", "its process is killed after CANCEL_GRACE_SECONDS"),
     Difference("training-paths", "8", "in the normal image /trainings runs run()", "/trainings runs train() in every mode"),
     Difference("train-only-class", "8", "a class with setup() and train() alone does not load", "it loads"),
+    Difference("many-problems", "2", "a 422 lists every problem of the inputs, of a long list thousands", "it lists 100, and how many more there are at least"),
+    Difference("long-problems", "2", "a problem repeats a value however long it is", "beyond 1,000 characters its beginning and its end"),
     Difference("drain-async", "11", "respond-async predictions are dropped after 10 s without a webhook", "all that runs is waited for, DRAIN_SECONDS at most"),
 )  # fmt: skip
 KEPT = (
@@ -99,6 +102,9 @@ NEW = (
     "GET /healthz, /readyz, /metrics, /selftest; GET /predictions, /predictions/{id}, "
     "/predictions/{id}/events, …/deliveries and the same for trainings",
     "headers `Cancel-After`, `Last-Event-ID`, `Idempotent-Replayed`, `Retry-After`",
+    "bounds, with STRICT_COG=1 too: bodies over 64 KiB are read, checked and encoded in a process of "
+    "their own; MAX_BODY_BYTES, BODY_SECONDS, MAX_FILE_BYTES, MAX_STRING_LENGTH and 127 levels of JSON "
+    "hold; without it also a queue's length, budgets of bytes, DOWNLOAD_SECONDS and other sites' pages",
     "Standard Webhooks signatures; API keys, limits and an egress guard, by setting",
 )
 _ROWS = {row.id: row for row in DIFFERENCES}

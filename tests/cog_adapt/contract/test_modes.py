@@ -120,6 +120,7 @@ def test_put_may_be_asynchronous(actions):
 
 @pytest.mark.parametrize("prefer", ["", "wait", "something-else", "return=minimal"])
 def test_other_preferences_are_synchronous(actions, prefer):
+    actions.until_idle()  # of the asynchronous ones before
     response = actions.post("/predictions", {}, headers={"Prefer": prefer})
     assert (response.status_code, response.json()["status"]) == (200, "succeeded")
 

@@ -47,7 +47,6 @@ def detail(server, body, path="/predictions"):
         ("choice", "blue", '"blue" is not one of ["red","green"]'),
         ("number_choice", 3, "3 is not one of [1,2]"),
         ("tags", "x", '"x" is not of type "array"'),
-        ("secret", 5, '5 is not of type "string"'),
         ("maybe", 5, '5 is not of type "string"'),
         ("maybe_number", "5", '"5" is not of type "integer"'),
         ("anything", 5, '5 is not of type "object"'),
@@ -61,6 +60,32 @@ def detail(server, body, path="/predictions"):
 )
 def test_what_does_not_fit_is_422(inputs, field, value, message):
     assert detail(inputs, {"input": GOOD | {field: value}}) == [problem(field, message)]
+
+
+def test_of_many_problems_there_are_few_in_an_answer(inputs):
+    found = detail(inputs, {"input": GOOD | {"tags": [1] * 150}})
+    listed = expect(inputs, coglet=150, mirror=101, because="many-problems")
+    assert len(found) == listed
+    if listed == 101:
+        more = {"loc": ["body", "input"], "type": "value_error"}
+        words = "at least 0 more problems; 50 items of lists not looked at. Correct these first."
+        assert found[-1] == more | {"msg": words}
+
+
+def test_of_a_long_value_there_is_little_in_a_problem(inputs):
+    (found,) = detail(inputs, {"input": GOOD | {"i": "x" * 5000}})
+    limit = expect(inputs, coglet=6000, mirror=1000, because="long-problems")
+    assert limit / 2 < len(found["msg"]) < limit
+
+
+def test_a_number_that_is_sent_for_a_secret(inputs):
+    message = expect(
+        inputs,
+        coglet='5 is not of type "string"',
+        mirror='********** is not of type "string"',
+        because="secret-numbers",
+    )
+    assert detail(inputs, {"input": GOOD | {"secret": 5}}) == [problem("secret", message)]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from cog_adapt.runner.adaptation_key import key_of, origin_of, rows_of, source_digest, sum_of
+from cog_adapt.runner.adaptation_key import (
+    input_digests,
+    key_of,
+    origin_of,
+    rows_of,
+    source_digest,
+    sum_of,
+)
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.examples import Example
 from tests.cog_adapt.models import Images, Letters
+from tests.cog_adapt.present import present
 
 ROWS = [Example("aa", "low"), Example("ya", "high")]
 RECIPE = Recipe("lora", 8)
@@ -45,10 +53,10 @@ def test_how_long_it_may_take_is_not_in_the_key():
 
 
 def test_examples_of_one_recipe_are_a_family():
-    one, other = (key_of(rows, RECIPE, None, "o") for rows in (ROWS, ROWS[:1]))
+    one, other = (present(key_of(rows, RECIPE, None, "o")) for rows in (ROWS, ROWS[:1]))
     assert one.family == other.family
     assert one.rows[:1] == other.rows
-    assert key_of(ROWS, Recipe("lora", 4), None, "o").family != one.family
+    assert present(key_of(ROWS, Recipe("lora", 4), None, "o")).family != one.family
 
 
 @dataclass
@@ -87,6 +95,13 @@ def test_names_of_an_object_may_come_in_any_order():
 def test_what_has_no_canonical_form_is_never_taken_for_another(value):
     assert rows_of([Example(value, 0)]) is None
     assert whole([Example(value, 0)]) is None
+
+
+def test_inputs_have_digests_of_their_own():
+    one, other, none = input_digests(["a", "b", Opaque()])
+    assert one != other
+    assert none is None
+    assert input_digests(["a"]) == [one]
 
 
 def test_the_digest_of_a_set_depends_on_its_order():

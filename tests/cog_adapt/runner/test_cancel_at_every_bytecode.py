@@ -218,13 +218,15 @@ def test_a_cancel_at_any_bytecode_of_training_leaves_whole_files_only(make_runne
     request = Request(examples=TEXTS, recipe=recipe)
     path = asyncio.run(train(model_runner, request)).weights
     expected = path.read_bytes()
-    files = tuple(f"{SOURCES}/{name}.py" for name in ("training", "files", "model_runner"))
+    names = ("training", "learning", "shared_runs", "files", "model_runner")
+    files = tuple(f"{SOURCES}/{name}.py" for name in names)
     weights = model_runner.settings.weights_dir
-    path.unlink()
+    model_runner.store.remove(path.stem, "")
     for point in points(lambda: asyncio.run(train(model_runner, request)), files):
         for file in weights.rglob("*.safetensors"):
             assert load_adapter(file).to_bytes() == expected, point
-            file.unlink()
         assert jobs_left(model_runner) == 0, point
+        for known in model_runner.store.describe(None):  # else there would be nothing to run
+            model_runner.store.remove(known.id, "")
     assert path.read_bytes() == expected
     gc.collect()  # what was cut off between open() and `with` is closed here, not in another test

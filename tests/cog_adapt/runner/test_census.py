@@ -104,6 +104,14 @@ def test_a_change_is_named(base, change):
     assert any(name in sentence for sentence in changes), changes
 
 
+def test_a_hook_is_named_by_its_number_and_a_librarys_is_none(base):
+    census = Census.of(base)
+    base.fc.register_forward_hook(torch.nn.utils.parametrizations.weight_norm)
+    assert census.changes(base) == []
+    base.fc.register_forward_hook(lambda *_: None)
+    assert census.changes(base) == ["module fc (hooks) was 0 and is 1"]
+
+
 def test_nothing_changed_is_nothing_to_tell(base):
     weight(base).data[0, 1] = float("nan")
     census = Census.of(base)

@@ -27,9 +27,10 @@ def test_settings_are_read_from_the_environment():
         "SERVED_ADAPTER_BYTES": "15",
         "CHECKPOINT_DAYS": "2",
         "CHECKPOINT_BYTES": "9",
+        "CHECKPOINT_OWNER_BYTES": "4",
     }
     settings = RunnerSettings.from_environment(environment)
-    adapters = (10, 11, 12, 13, 14, "s3://bucket/folder", 15)
+    adapters = (10, 11, 12, 13, 14, "s3://bucket/folder", 15, 4)
     assert settings == RunnerSettings(
         "cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"), 2, 9, *adapters
     )

@@ -63,7 +63,8 @@ def test_who_comes_back_has_saved_nothing(queue, time):
 
 
 def test_two_queues_share_what_was_paid(time):
-    short, long = FairQueue(time), FairQueue(time)
+    short: FairQueue[str] = FairQueue(time)
+    long: FairQueue[str] = FairQueue(time)
     for owner in ("ann", "bob"):
         long.append(owner, owner)
         short.append(owner, owner)

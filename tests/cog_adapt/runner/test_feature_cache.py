@@ -69,6 +69,14 @@ def test_they_go_with_what_brought_them_unless_another_did_too(cache):
     assert cache.bytes == 16
 
 
+def test_what_nothing_brought_can_be_discarded(cache):
+    cache.put("ann", ["a", "b", None], [ROW] * 3)
+    cache.bring("ann", ["a", None], "one")
+    cache.discard("ann", ["a", "b", "c", None])
+    assert cache.get("ann", ["b", None]) == [None, None]
+    assert cache.get("ann", ["a"])[0] is ROW
+
+
 def test_all_of_an_owner_can_be_forgotten(cache):
     cache.put("ann", "ab", [ROW] * 2)
     cache.put("bob", "a", [ROW])

@@ -22,6 +22,7 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.storage import folder
 from tests.cog_adapt.models import Letters, Regression, examples, inputs
+from tests.cog_adapt.waiting import until
 
 EXAMPLES = json.dumps({"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]})
 TEXTS = ["ab", "yc", "mm"]
@@ -379,3 +380,32 @@ def test_a_stream_of_the_base_records_no_adapter(fixed):
 def test_a_task_without_a_stream_says_so(runner):
     with pytest.raises(InputError, match="Letters gives no stream"):
         streamed(runner, labels=["low", "high"])
+
+
+def test_a_request_waits_for_the_running_tick_of_an_adaptation_alone(runner):
+    """The cut inputs are looked for, and the answer is made, between the same two ticks."""
+    begun, gate = [], threading.Semaphore(0)
+
+    def adapting():
+        for number in range(5):
+            begun.append(number)
+            gate.acquire()
+            yield number
+
+    async def story():
+        scheduler = runner._scheduler
+        ticket = scheduler.submit_long(adapting())
+        await until(lambda: begun)
+        asking = asyncio.create_task(answer(runner, Request(TEXTS, ("low", "high"))))
+        await until(lambda: len(scheduler) == 2)
+        gate.release()
+        answered = await asyncio.wait_for(asking, 10)
+        assert len(answered.predictions) == len(TEXTS)
+        assert begun in ([0], [0, 1])
+        gate.release(4)
+        await ticket.wait_async()
+
+    try:
+        asyncio.run(story())
+    finally:
+        gate.release(9)

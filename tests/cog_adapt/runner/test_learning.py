@@ -5,10 +5,12 @@ import contextlib
 import json
 import random
 import threading
+from typing import Any
 
 import pytest
 import torch
 
+from cog_adapt.runner.adaptation_key import input_digests
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, AdapterNotFound
 from cog_adapt.runner.loaded_model import LoadedModel
@@ -181,9 +183,11 @@ def test_log_lines_of_steps_already_taken_are_for_who_comes_late_too(runner, mon
     reached, opened = gate(monkeypatch, at=3)
 
     async def asked():
-        first = asyncio.create_task(Asker(runner).ask())
+        first, late = asyncio.create_task(Asker(runner).ask()), Asker(runner)
         await reached_by(reached)
-        second = asyncio.create_task(Asker(runner).ask())
+        second = asyncio.create_task(late.ask())
+        while len(late.values("step")) < 3:
+            await asyncio.sleep(0)
         opened.set()
         await asyncio.gather(first, second)
 
@@ -275,7 +279,7 @@ def test_a_cut_run_with_held_out_examples_is_as_one_that_was_not_cut(
     runner, asker, make_runner, tmp_path
 ):
     rows = json.dumps({"low": [*"abcdefg"], "high": [*"tuvwxyz"]})
-    values = {"max_steps": 12, "learning_rate": 0.05, "hold_out": 0.3}
+    values: dict[str, Any] = {"max_steps": 12, "learning_rate": 0.05, "hold_out": 0.3}
     whole = Asker(make_runner(Counting(), weights_dir=tmp_path / "other"))
     expected = whole.now(rows, Recipe(**values))
     done = asker.now(rows, Recipe(**values, budget_seconds=0.001))
@@ -360,87 +364,111 @@ def test_what_has_no_canonical_form_is_never_known(make_runner):
     assert list(runner.settings.weights_dir.rglob("decisions/*")) == []
 
 
+def test_features_go_with_what_they_were_computed_for(runner, asker):
+    features = runner.knowledge.features
+    digests = input_digests(["aa", "other"])
+
+    def put_features(name, _value):
+        if name == "adaptation.step":
+            features.put("", digests, [torch.zeros(2)] * 2)
+
+    done = asker.now(on_metric=put_features)
+    runner.adapters.remove("", done.adapter)
+    assert features.get("", digests[:1]) == [None]
+    runner.task.fault = lambda losses: losses * float("nan")
+    features.put("", digests, [torch.zeros(2)] * 2)
+    with pytest.raises(AdaptationError):
+        asker.now()
+    assert features.get("", digests[:1]) == [None]
+    assert features.get("", digests[1:]) != [None]
+
+
 SETS = [json.dumps({"low": ["aa", "ab"], "high": ["ya", end]}) for end in ("yb", "yc")]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_any_sequence_of_requests_runs_each_once_at_a_time_for_its_owner(
-    make_runner, monkeypatch, seed
-):
-    """Two owners ask the same and other things, leave, and fail, in an order drawn by the seed."""
-    draw, running, most = random.Random(seed), dict[tuple, int](), list[int]()
-    runner = make_runner(Counting())
-    runner.read_owner_from("owner")
+RECIPES = [
+    FEW,
+    Recipe(max_steps=3, learning_rate=0.02, seed=1),
+    Recipe(max_steps=3, learning_rate=1.0, seed=7),
+]
+
+
+class Crowd:
+    """Two owners who ask the same and other things, leave, fail and delete, drawn by a seed."""
+
+    def __init__(self, runner, seed):
+        self.runner, self.draw = runner, random.Random(seed)
+        self.made: dict[tuple, set] = {}
+        runner.task.fault = self.spoil
+
+    def spoil(self, losses):
+        return losses * float("nan") if self.draw.random() < 0.02 else losses
+
+    async def ask(self, owner, rows, recipe, leaves):
+        """Ask once; leave after so many steps, 0 for never."""
+        left = asyncio.Event()
+
+        def on_metric(name, value):
+            if leaves and name == "adaptation.step" and value >= leaves:
+                left.set()
+
+        task = asyncio.create_task(
+            Asker(self.runner, owner).ask(rows, recipe, on_metric, fresh=True)
+        )
+        if leaves:
+            watch = asyncio.create_task(left.wait())
+            await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
+            watch.cancel()
+            task.cancel()
+        done: Any = (await asyncio.gather(task, return_exceptions=True))[0]
+        if isinstance(done, AdaptationError | asyncio.CancelledError):
+            return
+        assert not isinstance(done, BaseException), done
+        self.made.setdefault((rows, recipe.seed), set()).add(done.adapter)
+        if self.draw.random() < 0.2:
+            with contextlib.suppress(AdapterNotFound):  # another request of this owner was first
+                self.runner.store.remove(done.adapter, owner)
+
+    async def ask_often(self):
+        """Six times eight requests at once."""
+        draw = self.draw
+        for _ in range(6):
+            owners = draw.choices(["ann", "bob"], k=8)
+            rows, recipes = draw.choices(SETS, k=8), draw.choices(RECIPES, k=8)
+            leaves = draw.choices([0, 0, 0, 1, 2], k=8)
+            await asyncio.gather(*map(self.ask, owners, rows, recipes, leaves))
+
+
+def count_running(monkeypatch):
+    """How many adaptations to the same ran at the same moment, as a list that grows."""
+    running, counts = dict[tuple, int](), list[int]()
     own = LoadedModel.adapting
 
     def adapting(self, examples, recipe, *rest):
         name = (str(examples), recipe.seed)
         running[name] = running.get(name, 0) + 1
-        most.append(running[name])
+        counts.append(running[name])
         try:
             return (yield from own(self, examples, recipe, *rest))
         finally:
             running[name] -= 1
 
     monkeypatch.setattr(LoadedModel, "adapting", adapting)
-    fails = Recipe(max_steps=3, learning_rate=1.0, seed=7)
+    return counts
 
-    def spoil(losses):
-        if draw.random() < 0.02:
-            return losses * float("nan")
-        return losses
 
-    runner.task.fault = spoil
-    made: dict[tuple, set] = {}
-
-    async def one(owner, rows, recipe, leaves):
-        asker, left = Asker(runner, owner), asyncio.Event()
-
-        def on_metric(name, value):
-            if leaves and name == "adaptation.step" and value >= leaves:
-                left.set()
-
-        task = asyncio.create_task(asker.ask(rows, recipe, on_metric, fresh=True))
-        if leaves:
-            watch = asyncio.create_task(left.wait())
-            await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
-            watch.cancel()
-            task.cancel()
-        (done,) = await asyncio.gather(task, return_exceptions=True)
-        if isinstance(done, AdaptationError | asyncio.CancelledError):
-            return
-        assert not isinstance(done, BaseException), done
-        made.setdefault((rows, recipe.seed), set()).add(done.adapter)
-        assert all(owner == known.owner for known in runner.store.describe(owner))
-        if draw.random() < 0.2:
-            with contextlib.suppress(AdapterNotFound):  # another request of this owner was first
-                runner.store.remove(done.adapter, owner)
-
-    async def all_of_them():
-        recipes = [FEW, Recipe(max_steps=3, learning_rate=0.02, seed=1), fails]
-        for _ in range(6):
-            await asyncio.gather(
-                *(
-                    one(
-                        draw.choice(["ann", "bob"]),
-                        draw.choice(SETS),
-                        draw.choice(recipes),
-                        draw.choice([0, 0, 0, 1, 2]),
-                    )
-                    for _ in range(8)
-                )
-            )
-
-    asyncio.run(all_of_them())
-    assert max(most) <= 2  # two owners ask for the same
-    assert all(len(adapters) == 1 for adapters in made.values())
+@pytest.mark.parametrize("seed", range(4))
+def test_any_sequence_of_requests_runs_each_once_at_a_time_for_its_owner(runner, monkeypatch, seed):
+    counts, crowd = count_running(monkeypatch), Crowd(runner, seed)
+    asyncio.run(crowd.ask_often())
     assert jobs_left(runner) == 0
     assert not runner.knowledge.runs._runs
+    assert max(counts) <= 2  # two owners ask for the same
+    assert all(len(adapters) == 1 for adapters in crowd.made.values())
     for owner in ("ann", "bob"):
         have = {known.id for known in runner.store.describe(owner)}
         decisions = Decisions(runner.settings.weights_dir / "adapters")
-        kept = {each.adapter for each in decisions._all(owner, lambda _name: True)}
-        assert kept == have
+        assert {each.adapter for each in decisions._all(owner, lambda _name: True)} == have
 
 
 def test_the_receipt_says_what_was_done(runner, asker):

@@ -8,6 +8,7 @@ from cog_adapt.runner.examples import Example
 from cog_adapt.runner.planning import Wanted, decided_meanwhile, plan
 from cog_adapt.runner.storage.decisions import Decision
 from tests.cog_adapt.models import Letters
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.asking import FEW, LOW_HIGH, Asker
 
 ROWS = [Example(text, label) for label, texts in LOW_HIGH.items() for text in texts]
@@ -18,18 +19,22 @@ def runner(make_runner):
     return make_runner(Letters())
 
 
+def id_of(learned):
+    return present(present(learned).adapter).id
+
+
 def test_what_is_unknown_begins_from_nothing(runner):
     planned = plan(runner, Wanted(ROWS, FEW))
     assert (planned.known, planned.begin, planned.started_from) == (None, None, None)
-    assert planned.state.suffix == ".safetensors"
+    assert present(planned.state).suffix == ".safetensors"
     assert decided_meanwhile(runner, planned) is None
 
 
 def test_what_is_known_is_opened(runner):
     done = Asker(runner).now()
     for planned in (plan(runner, Wanted(ROWS, FEW)), plan(runner, Wanted(ROWS, FEW, fresh=True))):
-        assert planned.known.adapter.id == done.adapter
-        assert decided_meanwhile(runner, planned).adapter.id == done.adapter
+        assert id_of(planned.known) == done.adapter
+        assert id_of(decided_meanwhile(runner, planned)) == done.adapter
 
 
 def test_owners_share_no_run_and_no_state(runner):
@@ -39,10 +44,10 @@ def test_owners_share_no_run_and_no_state(runner):
 
 
 def test_a_decision_for_the_base_is_known_without_an_adapter(runner):
-    key = plan(runner, Wanted(ROWS, FEW)).key
+    key = present(plan(runner, Wanted(ROWS, FEW)).key)
     decision = Decision(key.whole, key.family, None, {"method": "base"}, {"key": key.whole})
     runner.store.decisions.keep("", decision)
-    known = plan(runner, Wanted(ROWS, FEW)).known
+    known = present(plan(runner, Wanted(ROWS, FEW)).known)
     assert (known.adapter, known.report) == (None, {"method": "base", "known": True})
     answered = Asker(runner).now(labels=["low", "high"])
     assert answered.adapter is None
@@ -54,9 +59,9 @@ def test_a_known_part_is_the_start_unless_its_method_is_another(runner):
     done = Asker(runner).now()
     more = [*ROWS, Example("ad", "low")]
     assert plan(runner, Wanted(more, FEW)).started_from == done.adapter
-    key = plan(runner, Wanted(ROWS, FEW)).key
+    key = present(plan(runner, Wanted(ROWS, FEW)).key)
     other = Recipe("norms", max_steps=3, learning_rate=0.02)
-    norms = plan(runner, Wanted(ROWS, other)).key
+    norms = present(plan(runner, Wanted(ROWS, other)).key)
     stolen = Decision(norms.whole, norms.family, done.adapter, {}, rows=key.rows)
     runner.store.decisions.keep("", stolen)
     assert plan(runner, Wanted(more, other)).started_from is None

@@ -473,3 +473,135 @@ def test_a_model_thread_that_died_looks_hung(row, monkeypatch):
     row._thread.join()
     monkeypatch.setattr(row, "close", lambda: None)
     assert row.beat()[0] > 0
+
+
+class Clock:
+    """Seconds that pass only where a test's work says so."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clocked():
+    clock = Clock()
+    scheduler = Scheduler(clock=clock)
+    yield scheduler, clock
+    scheduler.close()
+
+
+def costly(clock, seconds, name, record, ticks=1):
+    for _ in range(ticks):
+        clock.now += seconds
+        record.append(name)
+        yield
+
+
+def test_a_hundred_requests_of_one_owner_do_not_starve_another(clocked):
+    row, clock = clocked
+    record: list[Any] = []
+    line = Line(row)
+    many = [row.submit_short(costly(clock, 0.1, "ann", record, 3), "ann") for _ in range(100)]
+    few = [row.submit_short(costly(clock, 0.1, "bob", record, 3), "bob") for _ in range(2)]
+    line.release()
+    for ticket in (*few, *many):
+        ticket.wait()
+    assert record[:12].count("bob") == 6
+    assert len(record) == 306
+
+
+def test_what_an_owners_long_work_took_counts_against_its_short_work(clocked):
+    row, clock = clocked
+    record: list[Any] = []
+    tickets: list[Any] = []
+
+    def step():
+        clock.now += 5.0
+        for owner in ("ann", "bob"):
+            work = costly(clock, 0.1, owner, record, 5)
+            tickets.append(row.submit_short(work, owner))
+        yield
+
+    row.submit_long(step(), owner="ann").wait()
+    for ticket in tickets:
+        ticket.wait()
+    assert record[:2] == ["bob", "bob"]  # then comes the step's last tick, which is ann's
+
+
+def test_long_work_waits_for_no_more_than_a_round_of_short_work(clocked):
+    row, clock = clocked
+    record: list[Any] = []
+    line = Line(row)
+    shorts = [row.submit_short(costly(clock, 0.2, "short", record)) for _ in range(30)]
+    long = row.submit_long(costly(clock, 0.1, "long", record))
+    line.release()
+    for ticket in (*shorts, long):
+        ticket.wait()
+    assert record.index("long") <= 7  # after the line's holder, whose second tick comes first
+
+
+class Sharing:
+    """A part of two rows a tick, whichever part they are of."""
+
+    def __init__(self, rows, record, ready=True):
+        self.rows, self.record, self.ready = rows, record, ready
+
+    @property
+    def done(self):
+        return self.rows == 0
+
+    def run_with(self, others):
+        parts = [part for part in (self, *others) if part.rows][:2]
+        for part in parts:
+            part.rows -= 1
+        self.record.append(len(parts))
+        return [(part, 1 / len(parts)) for part in parts]
+
+    def working(self):
+        while self.rows:
+            self.rows -= 1
+            self.record.append(1)
+            yield
+        return "done"
+
+
+def submit_part(row, part, owner=""):
+    return row.submit_short(part.working(), owner, part)
+
+
+def test_parts_of_several_callers_share_a_tick(row):
+    record: list[Any] = []
+    line = Line(row)
+    tickets = [submit_part(row, Sharing(1, record), owner) for owner in "abcd"]
+    line.release()
+    assert [ticket.wait() for ticket in tickets] == ["done"] * 4
+    assert record == [2, 2]
+
+
+def test_parts_that_are_not_ready_or_whose_caller_left_share_none(row):
+    record: list[Any] = []
+    line = Line(row)
+    parts = [Sharing(1, record), Sharing(1, record, ready=False), Sharing(1, record)]
+    tickets = [submit_part(row, part) for part in parts]
+    del tickets[2]
+    line.release()
+    assert [ticket.wait() for ticket in tickets] == ["done"] * 2
+    assert record == [1, 1]
+    assert parts[2].rows == 1
+
+
+def test_a_shared_tick_that_fails_fails_the_one_whose_turn_it_was(row):
+    class Broken(Sharing):
+        def run_with(self, others):
+            raise SystemExit(3)
+
+    line = Line(row)
+    record: list[Any] = []
+    first, second = submit_part(row, Broken(1, record)), submit_part(row, Sharing(1, record))
+    line.release()
+    with pytest.raises(SystemExit):
+        first.wait()
+    assert second.wait() == "done"

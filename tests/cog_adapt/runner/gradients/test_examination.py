@@ -90,4 +90,5 @@ def test_codes_can_be_asked_for() -> None:
 def test_an_error_is_described_by_its_class_and_first_line() -> None:
     assert describe(ValueError("one\ntwo")) == "ValueError: one"
     assert describe(ValueError()) == "ValueError"
-    assert describe(ValueError("x" * 500)) == "ValueError: " + "x" * 240
+    assert describe(ValueError("x" * 500)) == "ValueError: " + "x" * 240 + " …"
+    assert describe(ValueError("ab " * 99)) == "ValueError: " + "ab " * 79 + "ab …"

@@ -199,3 +199,27 @@ def test_losses_are_close_within_a_share_of_the_largest(one, other, expected: bo
 def test_two_means_are_shown() -> None:
     shown = apart(torch.tensor([1.0, 2.0]), torch.tensor([2.0]))
     assert shown == "losses 1.5 and 2"
+
+
+def hooking(self: Any, h: Tensor) -> Tensor:
+    if not hasattr(self, "watch"):
+        self.watch = self.linear.register_forward_hook(lambda *_: None)
+    return h
+
+
+def test_a_hook_that_the_first_inference_sets_is_a_warning() -> None:
+    operation = served(tower(hooking))
+    finding = only(operation.flow)
+    assert (finding.level, finding.code) == ("WARN", "late-hooks")
+    assert "blocks.1.linear" in finding.message
+    assert operation.census.changes(operation.subject.base) == []
+
+
+def test_hooks_that_every_inference_sets_are_named_in_words() -> None:
+    def piling(self: Any, h: Tensor) -> Tensor:
+        self.linear.register_forward_hook(lambda *_: None)
+        return h
+
+    operation = served(tower(piling))
+    changes = operation.census.changes(operation.subject.base)
+    assert changes == ["module blocks.1.linear (hooks) was 1 and is 3"]

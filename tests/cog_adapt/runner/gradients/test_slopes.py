@@ -10,6 +10,7 @@ from cog_adapt.runner.gradients import slopes as module_under_test
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.differences import Verdict
 from cog_adapt.runner.gradients.slopes import GradientSlopes, _merged
+from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
 from tests.cog_adapt.runner.gradients.test_locality import Tripled
@@ -62,7 +63,7 @@ def test_where_blocks_are_wrong_the_whole_is_not_named_too() -> None:
 def test_where_only_the_whole_is_wrong_every_parameter_is_named() -> None:
     slopes = slopes_of(tower(lambda self, h: Tripled.apply(h)))
     slopes.judge_whole()
-    slopes._report_wrong(["(all)"])
+    WrongGradients(slopes.flow, slopes.groups, slopes.verdicts)._report_wrong(["(all)"])
     finding = only(slopes.flow)
     assert finding.parameters == tuple(slopes.subject.names)
     assert "right: none" in finding.message
@@ -142,13 +143,6 @@ def test_a_straight_through_estimator_is_a_warning() -> None:
     finding = only(slopes.flow)
     assert (finding.code, finding.level) == ("surrogate", "WARN")
     assert ".detach()" in present(finding.line)
-
-
-def test_a_librarys_own_stop_is_a_warning(monkeypatch) -> None:
-    monkeypatch.setattr(module_under_test, "_LIBRARYS_STOP", r"test_slopes.*\bdetach\b")
-    slopes, _ = judged(tower(cut))
-    finding = only(slopes.flow)
-    assert (finding.code, finding.level) == ("stop-gradient", "WARN")
 
 
 def test_parameters_without_a_gradient_are_left_out() -> None:

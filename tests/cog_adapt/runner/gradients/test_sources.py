@@ -43,6 +43,8 @@ def line_of(text: str, which: int = 0) -> int:
         (torch.__file__, False),
         (sources.__file__, False),
         (sources.__file__.replace("gradients/sources", "gradient_step"), False),
+        (sources.__file__.replace("gradients/sources", "lora"), False),
+        (sources.__file__.replace("gradients/sources", "start"), False),
         (sources.__file__.replace("gradients/sources", "loaded_model"), True),
         ("<string>", False),
         ("<frozen importlib>", False),

@@ -58,6 +58,12 @@ def test_a_loss_module_owns_its_parameters() -> None:
     assert found(judged(tower(), loss=Scaled())) == []
 
 
-def test_leaves_that_are_no_parameters_are_none_either() -> None:
+def test_a_tensor_that_lasts_counts_as_a_parameter_whatever_its_class() -> None:
     leaf = torch.ones((), requires_grad=True)
-    assert found(judged(tower(), loss=lambda output: squares(output * leaf))) == []
+    flow = judged(tower(), loss=lambda output: squares(output * leaf))
+    assert found(flow) == [("WARN", "unregistered")]
+
+
+def test_a_leaf_that_each_forward_makes_is_none() -> None:
+    flow = judged(tower(), loss=lambda output: squares(output * torch.ones(1, requires_grad=True)))
+    assert found(flow) == []

@@ -108,7 +108,7 @@ def test_a_loss_that_no_parameter_moves_is_flat() -> None:
     update = update_of(tower(), loss=lambda output: squares(output) * 0 + 1)
     update.flow.gradient_norms = dict.fromkeys(update.subject.names, 1e-12)
     update._judge_still(1.0, 0.0)
-    assert found(update.flow) == [("WARN", "flat")]
+    assert found(update.flow) == [("FAIL", "flat")]
 
 
 def test_a_step_too_small_to_see_is_nothing_to_tell() -> None:
@@ -145,6 +145,28 @@ def test_serving_that_a_step_disturbs_is_a_race() -> None:
     finding = only(update.flow)
     assert (finding.code, finding.level) == ("race", "FAIL")
     assert finding.message.startswith("4 of 4 inferences during a step differ")
+
+
+def test_inferences_that_disturb_only_each_other_are_a_warning(monkeypatch) -> None:
+    update = update_of(tower())
+    monkeypatch.setattr(update, "_trouble_of", lambda threads: "2 differ" if threads == 2 else "")
+    update.serve_meanwhile()
+    finding = only(update.flow)
+    assert (finding.code, finding.level) == ("race", "WARN")
+    assert "Let one thread serve" in finding.message
+
+
+def test_an_inference_that_raises_during_a_step_is_a_race(monkeypatch) -> None:
+    update = update_of(tower())
+
+    def serve(*_: Any) -> Tensor:
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(update.subject, "serve", serve)
+    update.serve_meanwhile()
+    finding = only(update.flow)
+    assert (finding.code, finding.level) == ("race", "FAIL")
+    assert "raised ValueError: no such thing" in finding.message
 
 
 def test_the_largest_entry_is_among_those_that_are_looked_at(monkeypatch) -> None:

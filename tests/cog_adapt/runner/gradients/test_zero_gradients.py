@@ -82,3 +82,22 @@ def test_a_place_that_cannot_be_found_is_the_parameters_module() -> None:
             return h + self.scale * 0
 
     assert only(judged(Tower(Alone()))).module == "blocks.1 (Alone)"
+
+
+def test_two_causes_are_two_warnings() -> None:
+    class Twice(Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))
+
+        def spoil(self, h: Tensor) -> Tensor:
+            h = h + torch.relu(self.first.sum() - 100)
+            return h + self.second.sum().clamp(min=100)
+
+    dead = judged(Tower(Twice())).exam.findings
+    assert [(f.code, f.parameters) for f in dead] == [
+        ("dead", ("blocks.1.first",)),
+        ("dead", ("blocks.1.second",)),
+    ]
+    assert "relu" in present(dead[0].line)
+    assert "clamp" in present(dead[1].line)

@@ -9,6 +9,7 @@ from cog_adapt.runner.adapters import load_adapter
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.decisions import Decision
 from cog_adapt.runner.storage.metadata import Made
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
@@ -34,7 +35,7 @@ def adapters(store):
 
 def adapters_of(store):
     peft = PeftFormat(nn.ModuleDict({"head": nn.Linear(3, 2, bias=False)}), "0" * 16, r"head\..*")
-    return Adapters(store, lambda adapter: adapter, peft)
+    return Adapters(store, lambda adapter: adapter, peft, store.decisions.drop_key)
 
 
 def put(store, number, owner="ann", **made):
@@ -162,8 +163,32 @@ def test_an_exported_file_is_the_adapter(store, adapters, tmp_path):
     path = adapters.export("ann", known, "safetensors", tmp_path / "out")
     assert path.parent == tmp_path / "out"
     assert load_adapter(path).id == known
-    with pytest.raises(InputError, match="format is 'gguf'; allowed: safetensors, peft"):
+    with pytest.raises(InputError, match="format is 'gguf'; allowed: safetensors, peft, receipt"):
         adapters.export("ann", known, "gguf", tmp_path)
+
+
+def test_the_receipt_of_ones_own_adapter_is_exported_and_of_no_other(store, adapters, tmp_path):
+    known, sent = put(store, 1), put(store, 2)
+    store.decisions.keep("ann", Decision("a" * 32, "b" * 16, known, {}, {"format": "x"}))
+    path = adapters.export("ann", known, "receipt", tmp_path)
+    assert path.name == f"{known}.receipt.json"
+    assert json.loads(path.read_text()) == {"format": "x"}
+    adapters.change("ann", known, {"shared": ["bob"]})
+    for owner, adapter_id in (("ann", sent), ("bob", known)):
+        with pytest.raises(InputError, match="has no receipt here"):
+            adapters.export(owner, adapter_id, "receipt", tmp_path)
+    with pytest.raises(AdapterNotFound):
+        adapters.export("eve", known, "receipt", tmp_path)
+
+
+def test_what_was_decided_without_an_adapter_can_be_forgotten(store, adapters):
+    for key in ("a" * 32, "b" * 32):
+        store.decisions.keep("ann", Decision(key, "b" * 16, None, {}))
+    adapters.forget("ann", "a" * 32)
+    assert store.decisions.find("ann", "a" * 32) is None
+    assert store.decisions.find("ann", "b" * 32)
+    adapters.forget("ann")
+    assert store.decisions.find("ann", "b" * 32) is None
 
 
 def test_a_taken_file_is_the_takers(store, adapters, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from cog_adapt.runner.errors import StoreError
 from cog_adapt.runner.storage import decisions as module
 from cog_adapt.runner.storage.decisions import Decision, Decisions
+from tests.cog_adapt.present import present
 
 KEY, OTHER, FAMILY = "a" * 32, "b" * 32, "c" * 16
 ADAPTER = "d" * 16
@@ -39,15 +40,15 @@ def test_memory_alone_has_what_was_decided_here(decisions, tmp_path):
 
 def test_that_the_base_answers_is_a_decision_too(decisions, tmp_path):
     decisions.keep("", decided(adapter=None))
-    assert Decisions(tmp_path).find("", KEY).adapter is None
+    assert present(Decisions(tmp_path).find("", KEY)).adapter is None
 
 
 def test_what_was_cut_short_is_not_found_by_its_key(decisions):
     decisions.keep("", decided(is_complete=False))
     assert decisions.find("", KEY) is None
-    assert decisions.of_adapter("", ADAPTER).is_complete is False
+    assert present(decisions.of_adapter("", ADAPTER)).is_complete is False
     decisions.keep("", decided(adapter="e" * 16))
-    assert decisions.find("", KEY).adapter == "e" * 16
+    assert present(decisions.find("", KEY)).adapter == "e" * 16
 
 
 def test_fresh_ones_did_not_go_on_from_fewer_examples(decisions):
@@ -56,27 +57,27 @@ def test_fresh_ones_did_not_go_on_from_fewer_examples(decisions):
     assert decisions.find("", KEY, fresh=True) is None
     assert decisions.recent("", KEY, fresh=True) is None
     decisions.keep("", decided(adapter="e" * 16))
-    assert decisions.find("", KEY, fresh=True).adapter == "e" * 16
+    assert present(decisions.find("", KEY, fresh=True)).adapter == "e" * 16
 
 
 def test_the_largest_known_part_is_found(decisions, tmp_path):
     for number, rows in enumerate((("1",), ("1", "2"), ("1", "9"), ("1", "2", "3"))):
         decisions.keep("", decided(f"{number:032}", f"{number:016}", rows=rows))
     decisions.keep("", decided("9" * 32, None, rows=("1", "2", "4")))
-    found = Decisions(tmp_path).largest_part("", FAMILY, ("3", "2", "1"))
+    found = present(Decisions(tmp_path).largest_part("", FAMILY, ("3", "2", "1")))
     assert found.rows == ("1", "2")
     assert decisions.largest_part("", "e" * 16, ("1", "2", "3")) is None
     assert decisions.largest_part("ann", FAMILY, ("1", "2", "3")) is None
 
 
 def test_they_go_with_their_adapter(decisions, tmp_path):
-    dropped: list[Decision] = []
-    decisions.watch(dropped.append)
+    dropped: list[tuple[str, Decision]] = []
+    decisions.watch(lambda owner, each: dropped.append((owner, each)))
     for key, adapter in ((KEY, ADAPTER), (OTHER, ADAPTER), ("9" * 32, "e" * 16)):
         decisions.keep("ann", decided(key, adapter))
     decisions.keep("bob", decided())
     decisions.drop("ann", ADAPTER)
-    assert {each.key for each in dropped} == {KEY, OTHER}
+    assert {(owner, each.key) for owner, each in dropped} == {("ann", KEY), ("ann", OTHER)}
     for found in (decisions, Decisions(tmp_path)):
         assert found.find("ann", KEY) is None
         assert found.find("ann", "9" * 32)

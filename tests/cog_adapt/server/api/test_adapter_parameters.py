@@ -1,12 +1,16 @@
 """What the routes of adapters are asked with."""
 
+import asyncio
 import json
 
 import pytest
 from fastapi import FastAPI
+from starlette.requests import Request
 
-from cog_adapt.server.api.adapter_parameters import Format, ReferenceDep, Shared
+from cog_adapt.server.api.adapter_parameters import Format, ReferenceDep, Shared, _asker
 from cog_adapt.server.api.responses import exception_handlers
+from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.records.adapter_pages import Asker
 from tests.cog_adapt.server.asgi_client import ask
 
 
@@ -33,3 +37,17 @@ def test_a_reference_is_decoded(app, path, reference):
 def test_one_that_is_no_utf_8_is_refused(app):
     answer = ask(app, path="/%ff")
     assert (answer.status, answer.error) == (400, "Invalid URL: Invalid UTF-8 in `reference`")
+
+
+@pytest.mark.parametrize(
+    ("state", "asker"),
+    [
+        ({}, Asker("")),
+        ({"state": {}}, Asker("")),
+        ({"state": {"key": Key("ada", frozenset({"predict"}), "0")}}, Asker("ada")),
+        ({"state": {"key": Key("ci", frozenset({"predict"}), "0", owner="ada")}}, Asker("ada")),
+        ({"state": {"key": Key("root", frozenset({"admin"}), "0")}}, Asker("root", sees_all=True)),
+    ],
+)
+def test_the_key_names_who_asks(state, asker):
+    assert asyncio.run(_asker(Request({"type": "http"} | state))) == asker

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,7 @@ def test_an_owner_of_old_files_is_named_to_each_worker_once(play):
         ("", "application/octet-stream", "safetensors", b"safetensors:"),
         ("format=safetensors", "application/octet-stream", "safetensors", b"safetensors:"),
         ("format=peft", "application/zip", "zip", b"peft:"),
+        ("format=receipt", "application/json", "receipt.json", b"receipt:"),
     ],
 )
 def test_one_is_downloaded_whole_and_leaves_no_file(play, query, media_type, ending, content):
@@ -156,8 +158,12 @@ def test_a_shared_one_is_read_by_whom_it_is_shared_with_and_changed_by_its_owner
         ]
         assert listed == shown
         assert (await site.ask("GET", f"{path}/download", key=BOB)).body == b"safetensors:x"
-        for method, body in (("PATCH", {"notes": "bob was here"}), ("DELETE", None)):
-            refused = await site.ask(method, path, body, key=BOB)
+        for method, end, query, body in (
+            ("PATCH", "", "", {"notes": "bob was here"}),
+            ("DELETE", "", "", None),
+            ("GET", "/download", "format=receipt", None),
+        ):
+            refused = await site.ask(method, f"{path}{end}", body, key=BOB, query=query)
             assert (refused.status, "only its owner changes it" in refused.error) == (403, True)
         await site.ask("PATCH", path, {"shared": []}, key=ADA)
         assert (await site.ask("GET", path, key=BOB)).status == 404
@@ -184,18 +190,23 @@ def test_what_a_run_has_made_is_found_as_soon_as_it_has_ended(play):
         ("shared=false", ["c", "b", "a"]),
         ("owner=ada", ["c", "b", "a"]),
         ("owner=bob", []),
+        ("label=bug%20report", ["c", "b"]),
+        ("label=bug%20report&method=head", ["b"]),
+        ("label=bug", []),
     ],
 )
 def test_a_page_may_be_of_some(play, query, found):
+    labels = ["bug report", "praise"]
+    of_each: dict[str, dict[str, Any]] = {
+        "a": {"name": "support", "version": 1},
+        "b": {"name": "support", "version": 2, "recipe": {"method": "head"}, "labels": labels},
+        "c": {"labels": labels[:1]},
+    }
+
     async def scene(site):
         kept = keep(site)
-        names = {
-            (await put(kept, "ada", b"a", name="support", version=1))["id"]: "a",
-            (await put(kept, "ada", b"b", name="support", version=2, recipe={"method": "head"}))[
-                "id"
-            ]: "b",
-            (await put(kept, "ada", b"c"))["id"]: "c",
-        }
+        made = [(await put(kept, "ada", name.encode(), **of_each[name]))["id"] for name in of_each]
+        names = dict(zip(made, of_each, strict=True))
         assert [names[each] for each in await ids(site, query, key=ADA)] == found
 
     play(scene)
@@ -208,7 +219,12 @@ def test_a_page_may_be_of_some(play, query, found):
         ("", "shared=maybe", 422, "shared is 'maybe'; allowed: true, false."),
         ("", "cursor=x", 404, "there is no such page: cursor 'x' is none of this server's"),
         ("", "name=%00", 404, "there is no such page: a text of the query holds"),
-        ("/a/download", "format=onnx", 422, "format is 'onnx'; allowed: safetensors, peft."),
+        (
+            "/a/download",
+            "format=onnx",
+            422,
+            "format is 'onnx'; allowed: safetensors, peft, receipt.",
+        ),
         ("/%ff", "", 400, "Invalid URL: Invalid UTF-8 in `reference`"),
         ("/%00", "", 404, "there is no adapter"),
         ("/" + "x" * 5000, "", 404, "there is no adapter"),

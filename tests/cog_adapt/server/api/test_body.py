@@ -1,15 +1,35 @@
 """What is read from a body, and which bodies are refused with what."""
 
 import json
+import signal
+import tracemalloc
 
 import pytest
+from cog import Secret
 
-from cog_adapt.server.api.body import check_id, read_body, read_input
+from cog_adapt.server.api.body import (
+    MOST_LEVELS,
+    check_id,
+    find_duplicate,
+    fit_inputs,
+    levels,
+    read_body,
+)
 from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.errors import BodyError, InvalidRequest
-from cog_adapt.server.service.prediction import ALL_EVENTS
+from cog_adapt.server.schema.openapi import openapi_schema
+from cog_adapt.server.schema.problems import InvalidInputs
+from cog_adapt.server.schema.validation import REDACTED, InputValidator
+from cog_adapt.server.service.prediction import ALL_EVENTS, digest_of
 
 JSON = "application/json"
+
+
+def predict(text: str = "", secret: Secret = None) -> str:
+    return text
+
+
+VALIDATOR = InputValidator(openapi_schema(predict), "Input", 1000)
 
 
 def read(body, content_type=JSON, *, strict=False):
@@ -18,7 +38,7 @@ def read(body, content_type=JSON, *, strict=False):
 
 def refusal(body, content_type=JSON, **options):
     with pytest.raises(BodyError) as caught:
-        read_input(read(body, content_type, **options))
+        fit_inputs(VALIDATOR, bytes(read(body, content_type, **options).input))
     return caught.value
 
 
@@ -35,18 +55,35 @@ def test_all_of_an_envelope_is_read():
     request_body = read(json.dumps(body).encode())
     assert (request_body.id, request_body.webhook, request_body.retries) == ("a", "http://x", 2)
     assert (request_body.context, request_body.events) == ({"k": "v"}, {"logs"})
-    assert read_input(request_body) == {"text": "é"}
+    assert json.loads(bytes(request_body.input)) == {"text": "é"}
 
 
 def test_an_empty_envelope_asks_for_all_events_and_has_no_input():
     request_body = read(b"{}")
     assert (request_body.id, request_body.webhook, request_body.events) == (None, None, ALL_EVENTS)
-    assert read_input(request_body) == {}
+    assert not request_body.has_input
 
 
 def test_null_is_no_input_and_an_empty_filter_no_event():
     request_body = read(b'{"input":null,"id":null,"webhook":null,"webhook_events_filter":[]}')
-    assert (read_input(request_body), request_body.events) == ({}, frozenset())
+    assert (request_body.has_input, request_body.events) == (True, frozenset())
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b"{}"])
+def test_nothing_and_null_count_as_no_inputs(content):
+    assert fit_inputs(VALIDATOR, content) == (b"{}", None, digest_of(b"{}"))
+
+
+def test_inputs_that_fit_are_sorted_and_their_secrets_starred_out():
+    known, redacted, digest = fit_inputs(VALIDATOR, b'{"text":"t","secret":"s"}')
+    assert known == b'{"secret":"s","text":"t"}'
+    assert redacted == f'{{"secret":"{REDACTED}","text":"t"}}'.encode()
+    assert digest == digest_of(known)
+
+
+def test_inputs_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInputs):
+        fit_inputs(VALIDATOR, b'{"text":5}')
 
 
 @pytest.mark.parametrize(
@@ -152,4 +189,118 @@ def test_an_input_is_told_from_none():
 def test_inputs_that_are_no_json_are_found_when_they_are_read():
     body = read(b'{"input":{"a":1e999}}')
     with pytest.raises(BodyError, match="Failed to parse the request body as JSON: "):
-        read_input(body)
+        fit_inputs(VALIDATOR, bytes(body.input))
+
+
+def nested(levels):
+    """A body of so many levels."""
+    return b'{"input":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
+def test_levels_are_bounded_as_in_cog():
+    assert read(nested(MOST_LEVELS))
+    found = refusal(nested(MOST_LEVELS + 1))
+    assert (STATUSES[type(found)], MOST_LEVELS) == (400, 127)
+    assert "127 levels" in str(found)
+
+
+def test_objects_count_as_levels_too():
+    deep = b'{"a":' * MOST_LEVELS + b"1" + b"}" * MOST_LEVELS
+    assert read(b'{"id":"a","x":[]}')
+    assert read(deep)
+    assert STATUSES[type(refusal(b'{"input":' + deep + b"}"))] == 400
+
+
+def test_brackets_in_strings_are_no_levels():
+    text = json.dumps({"input": {"text": '["\\' * 200}})
+    assert read(text.encode())
+
+
+def test_brackets_side_by_side_are_no_levels():
+    assert read(b'{"input":[' + b"[],{}," * 200 + b"1]}")
+
+
+def test_brackets_that_are_never_closed_are_counted():
+    assert "levels" in refusal(b'{"input":' + b"[" * 100_000).args[0]
+
+
+def test_a_long_string_among_many_brackets_takes_no_memory():
+    body = b'{"input":{"input":"' + b"x" * 4_000_000 + b'","b":[' + b"[]," * 200 + b"1]}}"
+    tracemalloc.start()
+    read(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * len(body)
+
+
+def test_a_string_that_never_ends_is_read_once():
+    def give_up(*_):
+        raise AssertionError("the time is not linear")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(20)
+    try:
+        assert STATUSES[type(refusal(b'{"a":[' + b"[]," * 200 + b'"' + b'\\"' * 1_000_000))] == 400
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"input":{"input":1,"id":"id","id":2}}',
+        b'{"context":{"id":"x"},"id":"a","other":{"id":1}}',
+        b'{"other":{"id":1},"other":{"id":2},"id":"a"}',
+        b'{"input":{"text":"{\\"id\\":1, \\"id\\":"},"id":"a","other":["id"]}',
+        b'{"id":"id"}',
+    ],
+)
+def test_a_key_twice_elsewhere_is_not(body):
+    assert read(body)
+
+
+def test_of_a_key_that_comes_twice_also_one_hides_behind_others_that_do():
+    body = b'{"other":{"id":1},"id":"a","other":{"id":"}"},"id":"b"}'
+    assert refusal(body).location == ("body", "id")
+
+
+@pytest.mark.parametrize(
+    ("body", "depth"),
+    [
+        (b"[" * 127 + b"]" * 127, 0),  # too few brackets to be looked at
+        (b"[" * 128 + b"]" * 128, 128),
+        (b"[" * 500 + b"]" * 500, 500),
+        (b'{"a":' * 64 + b"[" * 66, 130),
+        (b"[" + b"{}," * 200 + b"1]", 2),
+        (b'["' + b"[" * 200 + b'"]', 1),
+    ],
+)
+def test_brackets_are_counted_where_there_are_many(body, depth):
+    assert levels(body) == depth
+
+
+KEYS = (b'"id"', b'"input"')
+
+
+@pytest.mark.parametrize(
+    ("body", "duplicate"),
+    [
+        (b'{"id":1,"id":2}', "id"),
+        (b'{"input":1,"id":1,"id":2,"input":2}', "id"),
+        (b'{"id" : 1, "x": {"id": 2}, "id": 3}', "id"),
+        (b'{"id":1,"input":{"id":1,"id":2}}', None),
+        (b'{"x":1,"x":2,"id":1}', None),
+        (b'{"id":"id","x":["id","id"]}', None),
+        (b'{"x":[{"id":1}],"y":{"id":2}}', None),
+        (b"{}", None),
+    ],
+)
+def test_the_first_key_that_comes_twice_is_found(body, duplicate):
+    assert find_duplicate(body, KEYS, b"{}") == duplicate
+
+
+def test_keys_in_the_largest_value_are_not_looked_at():
+    inner = b'{"id":1,"id":2}'
+    assert find_duplicate(b'{"id":1,"input":%b}' % inner, KEYS, inner) is None
+    assert find_duplicate(b'{"id":1,"input":%b,"id":2}' % inner, KEYS, inner) == "id"

@@ -11,7 +11,7 @@ import pytest
 from cog import Secret
 
 from cog_adapt.server.api import large_bodies
-from cog_adapt.server.api.body import RequestBody, encode_inputs, read_body
+from cog_adapt.server.api.body import RequestBody, fit_inputs, read_body
 from cog_adapt.server.api.large_bodies import Job, LargeBodies
 from cog_adapt.server.errors import JsonError, MediaTypeError, ShapeError
 from cog_adapt.server.schema.openapi import openapi_schema
@@ -49,27 +49,27 @@ def test_a_large_body_is_read_as_a_small_one_is(bodies):
     content = json.dumps(
         {"id": "a", "input": inputs, "context": {"x": "y"}, "webhook_events_filter": ["start"]}
     ).encode()
-    found, small = read(bodies, content), read_body(content, JSON, strict=False)
+    (found, checked), small = read(bodies, content), read_body(content, JSON, strict=False)
     for name in set(RequestBody.__struct_fields__) - {"input"}:
         assert getattr(found, name) == getattr(small, name)
     validator = InputValidator(json.loads(DOCUMENT), "Input", 2**20)
-    assert found.checked == encode_inputs(validator, small)
-    assert b"hidden" not in found.checked.redacted
+    assert checked == fit_inputs(validator, bytes(small.input))
+    assert b"hidden" not in checked[1]
     assert found.has_input
 
 
 def test_without_secrets_the_inputs_are_sent_once(bodies):
-    found = read(bodies, json.dumps({"input": {"texts": ["a"] * 50_000}}).encode())
-    assert found.checked.redacted is None
+    _, (_, redacted, _) = read(bodies, json.dumps({"input": {"texts": ["a"] * 50_000}}).encode())
+    assert redacted is None
 
 
 def test_inputs_that_do_not_fit_come_back_as_problems(bodies):
-    found = read(bodies, json.dumps({"input": {"texts": [1] * 50_000}}).encode())
-    assert len(found.checked) == MOST_PROBLEMS + 1
+    _, problems = read(bodies, json.dumps({"input": {"texts": [1] * 50_000}}).encode())
+    assert len(problems) == MOST_PROBLEMS + 1
 
 
 def test_before_setup_the_inputs_are_not_checked(bodies):
-    assert read(bodies, b'{"input":{"texts":1}}', document=b"").checked is None
+    assert read(bodies, b'{"input":{"texts":1}}', document=b"")[1] is None
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_before_setup_the_inputs_are_not_checked(bodies):
 )
 def test_what_cannot_be_read_is_refused_in_the_same_words(bodies, content, content_type, error):
     with pytest.raises(error) as here:
-        encode_inputs(
+        fit_inputs(
             InputValidator(json.loads(DOCUMENT), "Input", 9),
-            read_body(content, content_type, strict=False),
+            bytes(read_body(content, content_type, strict=False).input),
         )
     with pytest.raises(error) as there:
         read(bodies, content, content_type)
@@ -116,7 +116,7 @@ def test_after_the_process_has_died_the_next_body_gets_another(bodies):
     os.kill(bodies._process.pid, signal.SIGKILL)
     with pytest.raises(ShapeError, match="in the memory that there is"):
         read(bodies, small)
-    assert read(bodies, small).checked
+    assert read(bodies, small)[1]
 
 
 def test_a_body_that_takes_too_long_is_refused_and_the_process_ended(bodies, monkeypatch):
@@ -147,8 +147,8 @@ def test_the_event_loop_goes_on_meanwhile(bodies):
         while not reading.done():
             await asyncio.sleep(0.001)
             longest, last = max(longest, time.monotonic() - last), time.monotonic()
-        return longest, (await reading).checked
+        return longest, (await reading)[1]
 
     longest, checked = asyncio.run(pauses())
-    assert len(checked.known) == len(content) - len(b'{"input":}')
+    assert len(checked[0]) == len(content) - len(b'{"input":}')
     assert longest < 0.1  # in this process: 0.4 s for 24 MB

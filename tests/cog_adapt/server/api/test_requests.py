@@ -7,21 +7,24 @@ from typing import Any
 import msgspec
 import pytest
 from cog import Secret
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
-from cog_adapt.server.api.body import RequestBody
 from cog_adapt.server.api.large_bodies import LargeBodies
-from cog_adapt.server.api.preferences import Preferences
-from cog_adapt.server.api.requests import RequestParser
+from cog_adapt.server.api.requests import RequestParser, read_preferences
 from cog_adapt.server.api.responses import STATUSES
 from cog_adapt.server.errors import InvalidRequest, NotReady, NotStreamable, ShapeError
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.schema.openapi import openapi_schema
-from cog_adapt.server.schema.problems import InvalidInputs
+from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import REDACTED, InputValidator
+from cog_adapt.server.service.prediction import PredictionRequest, digest_of
 from cog_adapt.server.service.service import NOT_SET_UP
 from tests.cog_adapt.present import NOT_USED
+
+UNCHECKED = PredictionRequest("a", "predict", b"{}", b"", problems=None)
+PROBLEM = Problem(("body", "input", "text"), "is no text")
 
 
 def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_reason():
@@ -33,7 +36,7 @@ def test_trainings_whose_code_does_not_load_are_refused_with_the_place_of_the_re
 
     service: Any = SimpleNamespace(settings=SimpleNamespace(strict_cog=False), validator=validator)
     with pytest.raises(NotReady, match="trainings does not load.*setup.logs") as caught:
-        RequestParser(service, NOT_USED, "train", "train", NOT_USED).digest(RequestBody())
+        RequestParser(service, NOT_USED, "train", "train", NOT_USED).fitted(UNCHECKED)
     assert STATUSES[type(caught.value)] == 503
 
 
@@ -69,7 +72,7 @@ def parser(kind="predict", runs="predict", **service):
     return RequestParser(stands, Webhooks(), kind, runs, LargeBodies())
 
 
-def read(parser, content, prediction_id=None, content_type=b"application/json", key=None):
+def read(parser, content, prediction_id=None, content_type=b"application/json", key=None, **more):
     pieces = content if isinstance(content, list) else [content]
 
     async def receive():
@@ -78,9 +81,10 @@ def read(parser, content, prediction_id=None, content_type=b"application/json", 
         return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
     headers = [(b"content-type", content_type)] if content_type else []
+    headers += [(name.replace("_", "-").encode(), text.encode()) for name, text in more.items()]
     state = {"state": {"key": key}} if key else {}
     request = Request({"type": "http", "headers": headers, **state}, receive)
-    return asyncio.run(parser.body(request, prediction_id))
+    return asyncio.run(parser.read(request, prediction_id))
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -120,7 +124,7 @@ def test_only_cog_takes_any_id():
 
 
 def test_cog_reads_no_body_without_its_type():
-    assert read(parser(strict=True), b'{"id":"a"}', content_type=None).id is None
+    assert not read(parser(strict=True), b'{"id":"a"}', content_type=None).has_client_id
     assert read(parser(), b'{"id":"a"}', content_type=None).id == "a"
 
 
@@ -150,9 +154,9 @@ def test_a_webhook_that_could_never_be_sent_is_refused_unless_cog_ignores_it():
 
 
 def test_a_stream_needs_a_model_that_streams():
-    wanted = Preferences(is_stream=True)
+    wanted = msgspec.structs.replace(UNCHECKED, is_stream=True)
     parser(streams=True).check_stream(wanted)
-    parser().check_stream(Preferences())
+    parser().check_stream(UNCHECKED)
     with pytest.raises(NotStreamable, match="Add @cog.streaming"):
         parser().check_stream(wanted)
     with pytest.raises(NotStreamable, match="Training endpoints do not support"):
@@ -160,27 +164,21 @@ def test_a_stream_needs_a_model_that_streams():
     empty = parser()
     empty._service.document = {}
     with pytest.raises(NotStreamable):
-        empty.check_stream(wanted)
+        empty.checked(wanted)
 
 
-CONTENT = RequestBody(
-    id="a",
-    input=msgspec.Raw(b'{"text":"t","key":"s"}'),
-    webhook="http://good/",
-    webhook_events_filter=["start"],
-    context={"user": "u"},
-    retries=2,
-)
-NOTHING = Preferences()
-HEADERS = {"traceparent": "t", "tracestate": "s", "cookie": "c"}
+CONTENT = b"""{"id":"a","input":{"text":"t","key":"s"},"webhook":"http://good/",
+"webhook_events_filter":["start"],"context":{"user":"u"},"retries":2}"""
+TRACED = {"traceparent": "t", "tracestate": "s", "cookie": "c"}
 
 
-def asked(body=CONTENT, preferences=NOTHING, **parts):
-    return parser(**parts).prediction_request(body, HEADERS, preferences)
+def asked(content=CONTENT, *, kind="predict", runs="predict", **headers):
+    one = parser(kind, runs)
+    return one.checked(read(one, content, **headers))
 
 
 def test_what_is_asked_for_is_what_runs():
-    request = asked(kind="predict", runs="train", preferences=Preferences(cancel_after=5.0))
+    request = asked(runs="train", cancel_after="5s", **TRACED)
     assert (request.id, request.kind, request.has_client_id) == ("a", "train", True)
     assert msgspec.json.decode(request.input) == {"key": "s", "text": "t"}
     assert msgspec.json.decode(request.redacted_input) == {"key": REDACTED, "text": "t"}
@@ -188,29 +186,36 @@ def test_what_is_asked_for_is_what_runs():
     assert (request.events, request.retries, request.timeout) == ({"start"}, 2, 5.0)
     assert request.headers == {"traceparent": "t", "tracestate": "s"}
     assert not request.repeatable
-    assert parser().digest(CONTENT) == request.digest
+    assert request.digest == digest_of(request.input)
 
 
 def test_without_an_id_it_gets_one_and_without_a_secret_it_can_be_repeated():
-    request = asked(RequestBody(input=msgspec.Raw(b'{"text":"t"}')))
+    request = asked(b'{"input":{"text":"t"}}')
     assert request.id.startswith("pred_")
     assert (request.has_client_id, request.repeatable) == (False, True)
     assert request.input is request.redacted_input
 
 
+def test_until_they_are_checked_inputs_are_as_they_were_sent():
+    request = read(parser(), b'{"input":{"text" : 5}}')
+    assert (request.input, request.redacted_input) == (b'{"text" : 5}', b"")
+    assert request.problems is None
+    assert read(parser(), b'{"id":"a"}').input == b""
+
+
 @pytest.mark.parametrize(
-    ("preferences", "webhook", "durable"),
+    ("headers", "webhook", "durable"),
     [
-        (Preferences(), None, False),
-        (Preferences(is_stream=True), None, False),
-        (Preferences(is_async=True), None, True),
-        (Preferences(wait=0.0), None, True),
-        (Preferences(), "http://good/", True),
+        ({}, "", False),
+        ({"accept": "text/event-stream"}, "", False),
+        ({"prefer": "respond-async"}, "", True),
+        ({"prefer": "wait=0"}, "", True),
+        ({}, ',"webhook":"http://good/"', True),
     ],
 )
-def test_what_nobody_waits_for_outlives_the_server(preferences, webhook, durable):
-    body = RequestBody(input=msgspec.Raw(b'{"text":"t"}'), webhook=webhook)
-    assert asked(body, preferences).durable is durable
+def test_what_nobody_waits_for_outlives_the_server(headers, webhook, durable):
+    content = f'{{"input":{{"text":"t"}}{webhook}}}'.encode()
+    assert read(parser(), content, **headers).durable is durable
 
 
 @pytest.mark.parametrize(("is_ready", "is_closing"), [(False, False), (True, True)])
@@ -220,13 +225,103 @@ def test_a_server_that_cannot_run_now_says_why_before_it_looks_at_inputs(
 ):
     one = parser(strict=strict)
     one._service.is_ready, one._service.is_closing = is_ready, is_closing
-    with pytest.raises(NotReady) as caught:
-        one.prediction_request(RequestBody(), {}, Preferences())
-    assert str(caught.value) == words
+    for request in (UNCHECKED, msgspec.structs.replace(UNCHECKED, problems=[PROBLEM])):
+        with pytest.raises(NotReady) as caught:
+            one.checked(request)
+        assert str(caught.value) == words
 
 
 def test_inputs_that_do_not_fit_are_listed():
     with pytest.raises(InvalidInputs) as caught:
-        asked(RequestBody(input=msgspec.Raw(b'{"text":5}')))
+        asked(b'{"input":{"text":5}}')
     assert [problem.loc for problem in caught.value.problems] == [("body", "input", "text")]
     assert str(caught.value) == "1 inputs do not fit"
+
+
+def test_what_was_found_wrong_with_a_large_body_is_said_when_its_inputs_count():
+    request = msgspec.structs.replace(UNCHECKED, problems=[PROBLEM])
+    with pytest.raises(InvalidInputs) as caught:
+        parser().checked(request)
+    assert caught.value.problems == [PROBLEM]
+
+
+WHOLE, AT_ONCE, STREAM = (False, False, None), (False, True, None), (True, False, None)
+
+
+def preferences(*, strict=False, **headers):
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return read_preferences(Headers(raw=raw), strict=strict)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_without_headers_a_client_waits_for_the_end(strict):
+    assert preferences(strict=strict) == WHOLE
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_stream_wins_over_prefer(strict):
+    found = preferences(strict=strict, accept="a/b, text/event-stream;q=1", prefer="respond-async")
+    assert found == STREAM
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/*", "TEXT/EVENT-STREAM", "application/json"])
+def test_other_types_are_no_stream(accept):
+    assert not preferences(accept=accept)[0]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_respond_async(strict):
+    assert preferences(strict=strict, prefer="respond-async") == AT_ONCE
+
+
+@pytest.mark.parametrize("prefer", ["Respond-Async", "respond-async, wait=5", "wait=5", "x"])
+def test_cog_knows_no_other_preference(prefer):
+    assert preferences(strict=True, prefer=prefer) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("prefer", "expected"),
+    [
+        ("Respond-Async", AT_ONCE),
+        ("foo, respond-async ", AT_ONCE),
+        ("wait=5", (False, False, 5.0)),
+        ("WAIT=0", (False, False, 0.0)),
+        ("respond-async, wait=5", (False, False, 5.0)),
+        ("wait=5, respond-async", (False, False, 5.0)),
+        ("wait", WHOLE),
+        ("wait=-1", WHOLE),
+        ("wait=x, respond-async", AT_ONCE),
+        ("respond-asynchronously", WHOLE),
+    ],
+)
+def test_the_mirror_reads_preferences(prefer, expected):
+    assert preferences(prefer=prefer) == expected
+
+
+def test_of_several_headers_of_one_name_the_first_counts():
+    raw = [(b"prefer", b"respond-async"), (b"prefer", b"wait=5"), (b"accept", b"\xe9")]
+    assert read_preferences(Headers(raw=raw), strict=False) == AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30", 30), ("30s", 30), ("5m", 300), ("1h", 3600), ("250ms", 0.25), ("0.5", 0.5)]
+    + [("1.5m", 90.0), ("0.001h", 3.6), ("1ms", 0.001)],
+)
+@pytest.mark.parametrize(
+    "more", [{}, {"prefer": "wait=1"}, {"prefer": "respond-async"}, {"accept": "text/event-stream"}]
+)
+def test_cancel_after_is_a_time(text, seconds, more):
+    assert read(parser(), b"{}", cancel_after=text, **more).timeout == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "0s", "0.0", "-1", "1d", "1e9", "inf", "soon", "1 s", "9999999", "٣"]
+)
+def test_what_is_no_time_is_refused_with_the_remedy(text):
+    with pytest.raises(InvalidRequest, match="30s, 5m or 1h") as caught:
+        read(parser(), b"{}", cancel_after=text)
+    assert (STATUSES[type(caught.value)], caught.value.location) == (
+        422,
+        ("header", "cancel-after"),
+    )

@@ -58,5 +58,10 @@ def test_a_star_lets_every_page_in():
 def test_the_refusal_says_what_to_set_and_is_logged():
     with capture_logs() as lines:
         answer = ask(CrossSiteMiddleware(caller, ()), "POST", "/shutdown", {"Origin": EVIL})
-    assert "CORS_ORIGINS" in answer.error
+    assert answer.error.startswith(f"A page of {EVIL!r} may not do this. Name its origin in CORS_")
+    long = ask(CrossSiteMiddleware(caller, ()), "POST", "/shutdown", {"Origin": EVIL * 500})
+    assert len(long.error) < 250
+    unnamed = {"Sec-Fetch-Site": "cross-site"}
+    by_site = ask(CrossSiteMiddleware(caller, ()), "POST", "/shutdown", unnamed)
+    assert by_site.error.startswith("A page of another site may not")
     assert lines[0]["why"] == "a page of another site"

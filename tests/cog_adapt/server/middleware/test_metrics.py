@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 from fastapi import APIRouter, FastAPI
@@ -125,3 +126,47 @@ def test_a_route_that_has_an_endpoint_alone_is_searched_once(client, metrics):
     while not isinstance(layer, MetricsMiddleware):
         layer = layer.app
     assert sorted(layer._templates.values()) == ["/alone", "/predictions/{id}"]
+
+
+def test_an_id_with_an_encoded_slash_counts_under_its_route(client, metrics):
+    assert client.get("/predictions/a%2Fb").json() == "a%2Fb"
+    assert count(metrics, "GET", "/predictions/{id}", "200") == 1
+
+
+HTTP: dict[str, Any] = {"type": "http", "method": "GET"}
+
+
+def scope_after(scope):
+    """The scope that the application behind the middleware gets, and the one that was given."""
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope)
+
+    middleware: Any = MetricsMiddleware(app, Metrics())
+    asyncio.run(middleware(scope, "receive", "send"))
+    return seen[0]
+
+
+def test_an_encoded_slash_stays_encoded():
+    before = HTTP | {"path": "/predictions/a/b", "raw_path": b"/predictions/a%2Fb"}
+    after = scope_after(before)
+    assert after == {**before, "path": "/predictions/a%2Fb"}
+    assert before["path"] == "/predictions/a/b"  # whoever stands before it keeps what it knew
+
+
+def test_a_path_that_is_no_ascii_is_no_fault():
+    after = scope_after(HTTP | {"path": "x", "raw_path": b"/a%20\xff"})
+    assert after["path"] == "/a%20\ufffd"
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        HTTP | {"path": "/plain", "raw_path": b"/plain"},
+        HTTP | {"path": "/100%", "raw_path": None},
+        {"type": "lifespan"},
+    ],
+)
+def test_anything_else_passes_untouched(scope):
+    assert scope_after(scope) is scope

@@ -10,11 +10,11 @@ from cog_adapt.server.records.adapter_pages import AdapterQuery, Asker
 from tests.cog_adapt.server.records.test_adapters import ADA, ADMIN, BOB, described, play
 
 FOUND = [
-    described("a1", name="support", version=1, recipe={"method": "lora"}),
-    described("a2", name="support", version=2, recipe={"method": "head"}),
+    described("a1", name="support", version=1, recipe={"method": "lora"}, labels=["no", "yes\0"]),
+    described("a2", name="support", version=2, recipe={"method": "head"}, labels=["no", "no"]),
     described("a10", name="support", version=10, shared=["bob"], recipe={"method": "lora"}),
-    described("b1", owner="bob", name="support", version=1),
-    described("c1", owner="carol", shared=["*"]),
+    described("b1", owner="bob", name="support", version=1, labels=["no", 5]),
+    described("c1", owner="carol", shared=["*"], labels=["no", "ö" * 3000]),
     described("d1", owner="dave", name="a1"),
     described("a1", owner="erin", shared=["bob", "ada"]),
 ]
@@ -51,6 +51,13 @@ def places(page):
         (BOB, {"owner": "dave"}, ""),
         (ADMIN, {"owner": "dave"}, "dave/d1"),
         (ADMIN, {"name": "support", "method": "head"}, "ada/a2"),
+        (ADA, {"label": "no"}, "carol/c1 ada/a2 ada/a1"),
+        (ADA, {"label": "no", "shared": False, "method": "head"}, "ada/a2"),
+        (BOB, {"label": "no"}, "carol/c1 bob/b1"),
+        (ADA, {"label": "ö" * 3000}, "carol/c1"),
+        (ADA, {"label": "n"}, ""),
+        (ADA, {"label": "\ud800"}, ""),
+        (ADMIN, {"label": "no"}, "carol/c1 bob/b1 ada/a2 ada/a1"),
     ],
 )
 def test_a_page_has_what_is_asked_for_newest_first(home, asker, query, found):

@@ -64,6 +64,20 @@ def test_what_changed_since_is_newer_than_the_list(home):
     play(home, scene)
 
 
+def test_labels_are_those_of_the_last_change_and_gone_with_the_adapter(home):
+    async def scene(index):
+        await index.write(changed("a", labels=["x", "y"]) | changed("b", labels=["x"]))
+        await index.write(changed("a", labels=["y"]))
+        assert await ids(index, ADA, label="x") == ["b"]
+        assert await ids(index, ADA, label="y") == ["a"]
+        await index.write({("ada", "a"): None})
+        await index.forget_before(datetime.now(UTC))
+        await index.write(changed("a") | changed("b"))
+        assert await ids(index, ADA, label="x") + await ids(index, ADA, label="y") == []
+
+    play(home, scene)
+
+
 def test_what_is_gone_is_gone_for_its_readers_too(home):
     async def scene(index):
         await index.write(changed(shared=["*"]))

@@ -13,6 +13,7 @@ from cog_adapt.server.records.cursors import read_cursor, write_cursor
 class Place(msgspec.Struct, frozen=True, array_like=True):
     created_at: datetime
     id: str
+    owner: str = ""
 
 
 def in_base64(text):
@@ -32,6 +33,8 @@ def test_a_place_comes_back():
         in_base64(b"[1, 2]"),
         in_base64(b'["2026-11-22T00:00:00", "no zone"]'),
         in_base64(b'["2026-11-22T00:00:00+00:00"]'),
+        in_base64(b'["2026-11-22T00:00:00Z", "\\u0000"]'),
+        in_base64(b'["2026-11-22T00:00:00Z", "a", "\\u0000"]'),
     ],
 )
 def test_another_text_is_refused(text):

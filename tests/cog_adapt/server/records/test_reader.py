@@ -66,12 +66,11 @@ def test_deliveries_meet_all_conditions_and_come_oldest_first(reader, save):
         make_delivery(4, state="failed"),
     )
 
-    def find(*conditions, **limit):
-        return [each.id for each in asyncio.run(reader.find_deliveries(*conditions, **limit))]
+    def find(*conditions):
+        return [each.id for each in asyncio.run(reader.find_deliveries(*conditions))]
 
     pending = deliveries.c.state == "pending"
     assert find(pending) == ["d0", "d1", "d2", "d3"]
-    assert find(pending, limit=2) == ["d0", "d1"]
     assert find(pending, deliveries.c.record_id == "r1") == ["d0", "d1"]
     (failed,) = asyncio.run(reader.find_deliveries(deliveries.c.state == "failed"))
     assert failed.body == make_delivery().body

@@ -63,6 +63,7 @@ def test_columns_that_must_be_there_and_keys():
         "servers": ["id", "host", "pid", "started", "lease_until"],
         "adapters": ["owner", "id", "created_at", "metadata", "indexed_at"],
         "adapter_readers": ["reader", "owner", "adapter_id"],
+        "adapter_labels": ["label", "owner", "adapter_id"],
     }
     assert [each.name for each in records.primary_key] == ["kind", "id", "owner"]
     assert [each.name for each in deliveries.primary_key] == ["id"]
@@ -83,7 +84,7 @@ def test_short_texts_are_as_long_as_what_they_hold():
     uuids = ("records.server", "deliveries.id", "deliveries.server", "servers.id")
     words = ("records.kind", "records.status", "deliveries.kind", "deliveries.event")
     expected |= {name: 36 for name in uuids} | {name: 16 for name in words}
-    assert lengths == expected | {"deliveries.state": 16}
+    assert lengths == expected | {"deliveries.state": 16, "adapter_labels.label": 32}
 
 
 def test_each_way_of_looking_has_its_index():
@@ -103,6 +104,7 @@ def test_each_way_of_looking_has_its_index():
         "adapters_by_name": ["name", "owner", "version"],
         "adapters_by_id": ["id"],
         "adapter_readers_by_adapter": ["owner", "adapter_id"],
+        "adapter_labels_by_adapter": ["owner", "adapter_id"],
     } | {f"{each.table.name}_by_{each.name}": [each.name] for each in BLOB_COLUMNS}
 
 

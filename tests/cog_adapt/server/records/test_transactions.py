@@ -1,5 +1,7 @@
 """Transactions whose failures are answers."""
 
+import sqlite3
+
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, insert, select
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
@@ -70,7 +72,14 @@ def test_a_function_runs_in_a_transaction_and_its_result_is_the_answer(engine):
     assert numbers_in(engine) == [7]
 
 
-@pytest.mark.parametrize("fault", [OSError("disk full"), OperationalError("x", {}, OriginError())])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        OSError("disk full"),
+        OperationalError("x", {}, OriginError()),
+        sqlite3.OperationalError("disk full"),
+    ],
+)
 def test_what_the_database_cannot_do_is_an_answer_and_undone(engine, fault):
     transactions = Transactions(engine, write_nothing)
 
@@ -133,9 +142,11 @@ def test_a_database_that_is_down_writes_nothing_and_loses_nothing(engine):
         DataError("x", {}, OriginError("bad")),
         IntegrityError("x", {}, OriginError("bad")),
         OperationalError("x", {}, OriginError("bad", "54000")),
+        sqlite3.DataError("bad"),
+        sqlite3.IntegrityError("bad"),
         ValueError("bad"),
     ],
-    ids=["data", "integrity", "too large", "ours"],
+    ids=["data", "integrity", "too large", "data of SQLite", "integrity of SQLite", "ours"],
 )
 def test_only_what_will_never_fit_is_given_up(engine, caplog, fault):
     transactions = Transactions(engine, failing_for("r2", error=fault))

@@ -200,16 +200,23 @@ def test_as_in_cog_unknown_inputs_are_dropped(document):
     validator = InputValidator(document, "Input", 1000, takes_unknown=True)
     inputs = FITS | {"file": "data:,x"}
     checked = validator.check(inputs | {"unknown": object}, size=1)
-    assert checked.known == inputs
+    assert checked == inputs
 
 
 def test_secrets_are_found_and_starred_out(validator):
-    assert not validator.has_secrets({"text": "a", "secret": None})
-    assert validator.has_secrets({"secret": "s"})
-    assert validator.has_secrets({"secrets": ["s"]})
+    assert validator.redacted({"secrets": ["s"]}) == {"secrets": REDACTED}
     inputs = {"text": "a", "secret": "s", "secrets": ["s", "t"]}
     assert validator.redacted(inputs) == {"text": "a", "secret": REDACTED, "secrets": REDACTED}
-    assert validator.redacted({"secret": None}) == {"secret": None}
+    assert validator.redacted({"text": "a", "secret": None}) is None
+
+
+def test_of_what_is_sent_for_a_secret_cog_shows_numbers(document, problems_of):
+    for value in (77, 0.5, True):
+        assert problems_of(secret=value) == [("secret", f'{REDACTED} is not of type "string"')]
+    (problem,) = InputValidator(document, "Input", 1000, takes_unknown=True).problems(
+        FITS | {"file": "data:,x", "secret": 77}
+    )
+    assert problem.msg == '77 is not of type "string"'
 
 
 @pytest.mark.parametrize("value", [["hidden"], {"a": "hidden"}])

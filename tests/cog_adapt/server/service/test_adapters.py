@@ -48,6 +48,25 @@ def test_one_that_has_gone_meanwhile_is_not_found_in_the_same_words(play):
     play(scene)
 
 
+def test_to_forget_asks_a_worker_that_keeps_adapters_and_no_other(play):
+    async def scene(keeper):
+        asked = []
+
+        async def ask(*question, **more):
+            asked.append((*question[:2], more["adapter_id"]))
+
+        keeper.lead.adapters.ask = ask
+        await keeper.adapters.forget("ada", "k1")
+        await keeper.adapters.forget("ada")
+        assert asked == [("forget", "ada", "k1"), ("forget", "ada", "")]
+        for ready in (msgspec.structs.replace(keeper.lead.ready, has_adapters=False), None):
+            keeper.lead.ready = ready
+            await keeper.adapters.forget("ada")
+        assert len(asked) == 2
+
+    play(scene)
+
+
 def test_a_predictor_that_keeps_none_has_none_of_an_owner(play):
     async def scene(keeper):
         assert await keeper.adapters.find_own("ada") == []

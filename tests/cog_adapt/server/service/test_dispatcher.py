@@ -19,6 +19,7 @@ from cog_adapt.server.errors import (
     TooLarge,
 )
 from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Metric, Output
+from cog_adapt.server.records.space import Measured
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.service.harness import Harness
@@ -327,6 +328,30 @@ def test_what_puts_out_too_much_is_ended_with_the_reason(play):
         assert "11 bytes are more than the 10" in prediction.error
         assert "ANSWER_BYTES" in prediction.error
         assert harness.budgets.answers.used == harness.budgets.queue.used == 0
+
+    play(scene)
+
+
+def test_what_puts_out_too_much_is_ended_under_its_owners_name(play):
+    async def scene(harness):
+        harness.settings = Settings(answer_bytes=20)
+        harness.budgets = Budgets.of(harness.settings)
+        harness.dispatcher = harness.open_dispatcher("predict")
+        await harness.submit("a", durable=False, context={OWNER_KEY: "ann"})
+        lead = harness.dispatcher.lead
+        lead.on_report(Output("ann/a", b'"1234567890"'))
+        assert lead.process.said[-1] == Cancel("ann/a")
+
+    play(scene)
+
+
+def test_an_owners_share_of_the_records_is_refused_to_this_owner(play):
+    async def scene(harness):
+        harness.records.space.most, harness.records.space._share = 1000, 0.5
+        harness.records.space.set(Measured(490, {"ann": 490}))
+        with pytest.raises(DiskFull, match="your 490 bytes"):
+            await harness.submit("a", context={OWNER_KEY: "ann"})
+        await harness.submit("a", context={OWNER_KEY: "bob"})
 
     play(scene)
 

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cog_adapt.server.errors import NotEnded, NotFound
+from cog_adapt.server.errors import NotEnded, NotFound, NotReady
 from cog_adapt.server.protocol import OWNER_KEY, Finished, Metric, Output
-from cog_adapt.server.service.forgetting import Forgetting, made_adapters
+from cog_adapt.server.service.forgetting import Forgetting, decision_of, made_adapters
 from tests.cog_adapt.server.records.home import make_record
 
 ID = "0f" * 16
@@ -18,6 +18,8 @@ class Keeper:
     """Stands for the predictor's adapters."""
 
     def __init__(self, **metadata: Any) -> None:
+        self.forgotten: list[tuple[str, str]] = []
+        self.faults: list[Exception] = []
         self.kept = {("ann", ID): {"id": ID, "owner": "ann", **metadata}}
 
     async def find_own(self, owner, adapter_id=None):
@@ -28,7 +30,12 @@ class Keeper:
         ]
 
     async def remove(self, adapter):
+        if self.faults:
+            raise self.faults.pop()
         del self.kept[adapter["owner"], adapter["id"]]
+
+    async def forget(self, owner, key=""):
+        self.forgotten.append((owner, key))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +45,7 @@ class Keeper:
         (f'{{"adaptation":{{"step":1,"adapter":"{ID}"}}}}', None, [ID]),
         ("{}", f'{{"adapter":"{ID}"}}', []),
         (f'{{"adaptation":{{"adapter":"{ID}"}}}}', None, []),
+        ('{"adaptation":{"receipt":{}}}', f'{{"adapter":"{ID}"}}', [ID]),
         (STEP, '{"adapter":null}', []),
         (STEP, '{"adapter":7}', []),
         (STEP, '["x"]', []),
@@ -48,11 +56,11 @@ def test_what_took_steps_has_made_the_adapter_that_it_names(metrics, output, mad
     assert made_adapters(make_record(metrics=metrics, output=output)) == made
 
 
-async def ended(harness, name, owner="ann"):
+async def ended(harness, name, owner="ann", metric=("adaptation.step", 1), adapter=ID):
     await harness.submit(name, durable=False, context={OWNER_KEY: owner})
     run_id, lead = f"{owner}/{name}", harness.dispatcher.lead
-    lead.on_report(Metric(run_id, "adaptation.step", b"1"))
-    lead.on_report(Output(run_id, b'{"adapter":"%b"}' % ID.encode()))
+    lead.on_report(Metric(run_id, metric[0], msgspec.json.encode(metric[1])))
+    lead.on_report(Output(run_id, msgspec.json.encode({"adapter": adapter})))
     lead.on_report(Finished(run_id, "succeeded"))
     await harness.flush()
 
@@ -94,6 +102,39 @@ def test_an_adapter_that_another_of_ones_predictions_made_or_uses_stays(play):
         assert (await forgetting.forget("b", "predict", "ann")).adapters == {ID: used}
         assert (await forgetting.forget("a", "predict", "bob")).adapters == {ID: "gone before"}
         assert keeper.kept
+
+    play(scene)
+
+
+KEYED = '{"adaptation":{"receipt":{"adapter":%s,"key":"%s"}}}'
+
+
+@pytest.mark.parametrize(
+    ("metrics", "key"),
+    [
+        (KEYED % ("null", "k1"), "k1"),
+        (KEYED % ('{"id":"a"}', "k1"), None),
+        (KEYED % ("null", ""), None),
+        ('{"adaptation":{"receipt":1}}', None),
+        ('{"adaptation":1}', None),
+        ("{}", None),
+    ],
+)
+def test_that_the_base_answers_is_a_decision_with_a_key(metrics, key):
+    assert decision_of(make_record(metrics=metrics)) == key
+
+
+def test_a_decision_without_an_adapter_goes_with_the_last_that_was_told_it(play):
+    async def scene(harness):
+        keeper = Keeper()
+        forgetting = Forgetting(harness.service, harness.webhooks, keeper)
+        for name in ("a", "b"):
+            receipt = {"adapter": None, "key": "k1"}
+            await ended(harness, name, metric=("adaptation.receipt", receipt), adapter=None)
+        await forgetting.forget("a", "predict", "ann")
+        assert keeper.forgotten == []
+        await forgetting.forget("b", "predict", "ann")
+        assert keeper.forgotten == [("ann", "k1")]
 
     play(scene)
 
@@ -141,6 +182,26 @@ def test_what_runs_or_is_unknown_is_refused(play):
     play(scene)
 
 
+def test_what_fails_in_the_middle_is_done_when_it_is_asked_for_again(play):
+    async def scene(harness):
+        await ended(harness, "a")
+        keeper, others = Keeper(), ("1a" * 16, "2b" * 16)
+        for name in others:
+            keeper.kept["ann", name] = {"id": name, "owner": "ann"}
+        forgetting = Forgetting(harness.service, harness.webhooks, keeper)
+        await keeper.remove({"id": ID, "owner": "ann"})
+        keeper.faults.append(NotReady("the worker is down"))
+        with pytest.raises(NotReady):
+            await forgetting.forget_all("ann", ["predict", "train"])
+        assert await harness.records.get("a", "predict", "ann") is None
+        assert len(keeper.kept) == 2
+        keeper.faults.append(NotFound("there is no adapter"))
+        again = await forgetting.forget_all("ann", ["predict", "train"])
+        assert again.adapters == {others[0]: "gone before", others[1]: "removed"}
+
+    play(scene)
+
+
 def test_all_of_an_owner_are_the_adapters_too_named_ones_with_them(play):
     async def scene(harness):
         await ended(harness, "a")
@@ -151,5 +212,6 @@ def test_all_of_an_owner_are_the_adapters_too_named_ones_with_them(play):
         forgotten = await forgetting.forget_all("ann", ["predict", "train"])
         assert (forgotten.predictions, forgotten.adapters) == (1, {ID: "removed"})
         assert [*keeper.kept] == [("bob", ID)]
+        assert keeper.forgotten == [("ann", "")]
 
     play(scene)

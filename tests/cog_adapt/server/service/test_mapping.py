@@ -14,7 +14,7 @@ from cog_adapt.server.service.mapping import (
     to_record,
     to_request,
 )
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, digest_of, now
 from tests.cog_adapt.present import present
 
 CREATED = datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC)
@@ -31,6 +31,7 @@ REQUEST = PredictionRequest(
     timeout=90.0,
     headers={"traceparent": "t"},
     created_at=CREATED,
+    digest=digest_of(b'{"key":"s"}'),
 )
 
 
@@ -91,6 +92,7 @@ def test_without_a_webhook_or_a_deadline_there_is_none():
 
 def test_what_was_asked_for_comes_back_from_its_record():
     assert to_request(to_record(predicted())) == REQUEST
+    assert to_request(to_record(predicted(digest=""))) == REQUEST  # of an old record
 
 
 @pytest.mark.parametrize("changes", [{"durable": False}, {"repeatable": False}])

@@ -187,14 +187,6 @@ def test_what_a_crash_cut_short_begins_again_with_nothing(prediction):
     }
 
 
-def test_the_digest_is_of_the_input():
-    one, same, other = (
-        PredictionRequest("a", "predict", data, b"{}")
-        for data in (b'{"a":1}', b'{"a":1}', b'{"a":2}')
-    )
-    assert one.digest == same.digest != other.digest
-
-
 def test_new_ids_are_in_cogs_style():
     assert new_id().startswith("pred_")
     int(new_id().removeprefix("pred_"), 16)

@@ -14,6 +14,7 @@ from cog_adapt.server.telemetry.exporting import (
     take_cogs_sampler,
 )
 from cog_adapt.server.telemetry.propagation import TraceHeaders
+from cog_adapt.server.telemetry.queries import HiddenQueries
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
@@ -92,7 +93,8 @@ def open_it(monkeypatch):
 
 
 def exporter_of(provider):
-    (processor,) = provider._active_span_processor._span_processors
+    hiding, processor = provider._active_span_processor._span_processors
+    assert isinstance(hiding, HiddenQueries)
     assert isinstance(processor, BatchSpanProcessor)
     return processor._batch_processor._exporter
 

@@ -143,6 +143,8 @@ gauge cog_model_device_memory_bytes: Memory that the model process holds on its 
 gauge cog_model_process_memory_bytes: Resident memory of the model process.
 gauge cog_budget_limit_bytes: Bytes allowed.
 gauge cog_budget_used_bytes: Bytes held.
+gauge cog_budget_owner_limit_bytes: Bytes allowed to one owner.
+gauge cog_budget_largest_owner_bytes: Bytes held for the owner with most.
 gauge cog_model_adapter_cache_entries: Adapters held ready by the model process.
 gauge cog_model_mine: A number reported by the model process.
 """
@@ -174,8 +176,11 @@ def test_buckets_rise_from_a_millisecond_to_an_hour():
 
 
 def test_a_budget_is_shown_as_it_is_when_it_is_asked_for(metrics):
-    budget = Budget("events", "EVENT_BYTES", 100)
+    budget = Budget("events", "EVENT_BYTES", 100, 0.5)
     metrics.watch(budget)
-    budget.take("ann", 30)
-    assert read(metrics, "cog_budget_used_bytes", budget="events") == 30
-    assert read(metrics, "cog_budget_limit_bytes", budget="events") == 100
+    for owner, size in (("ann", 30), ("bob", 20), ("", 50)):
+        budget.take(owner, size)
+    shown = {"used": 100, "limit": 100, "largest_owner": 30, "owner_limit": 50}
+    for name, value in shown.items():
+        assert read(metrics, f"cog_budget_{name}_bytes", budget="events") == value
+    assert "ann" not in metrics.expose()[0].decode()

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import standardwebhooks
 
+from cog_adapt.server.budget import Budget
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.record import Delivery, Record
@@ -139,7 +140,7 @@ async def save(records, url, record_id="p1", **changes):
 
 
 async def find(records, delivery):
-    found = await records.deliveries(delivery.record_id, delivery.kind)
+    found = await records.deliveries(delivery.record_id, delivery.kind, delivery.owner)
     return next(each for each in found if each.id == delivery.id)
 
 
@@ -221,6 +222,48 @@ async def test_what_waits_for_a_slow_receiver_is_bounded(receiver, records, star
     assert len(receiver.got) == 1 + 256
     assert receiver.events[:2] == ["logs", "start"]
     assert json.loads(receiver.got[-1][1])["text"] == "999"
+
+
+async def test_what_waits_is_weighed_by_owner_and_the_last_one_comes_later(
+    receiver, records, start, monkeypatch
+):
+    monkeypatch.setattr("cog_adapt.server.webhooks.retries._FIRST_ATTEMPT_WITHIN", timedelta())
+    counted, held = [], Budget("webhooks", "WEBHOOK_BYTES", 1000, 0.5)
+    webhooks = await start(held=held, count=lambda *what: counted.append(what))
+    receiver.open.clear()
+    for owner in ("ann", "ann", "bob"):
+        each = announcement("output", receiver.url, text=owner * 100)
+        webhooks.announce(each._replace(owner=owner))
+    assert counted == [("output", "dropped")]
+    assert held.used == held.used_by("ann") + held.used_by("bob") > 600
+    late = await save(records, receiver.url, record_id="p2", owner="ann", body='"%s"' % ("x" * 300))
+    webhooks.complete(late)
+    receiver.open.set()
+    await until(lambda: len(receiver.got) == 2)
+    await state(records, late, "pending")
+    webhooks._retries._look_at(0)  # as two seconds later
+    await state(records, late, "delivered")
+    await webhooks.drain(10)
+    assert (held.used, held._by_owner) == (0, {})
+
+
+async def test_what_is_dropped_weighs_nothing(receiver, records, start):
+    held = Budget("webhooks", "WEBHOOK_BYTES", 1e9)
+    webhooks = await start(held=held, timeout=0.2, delays=())
+    receiver.open.clear()
+    for _ in range(300):
+        webhooks.announce(announcement("output", receiver.url))
+    webhooks.complete(await save(records, receiver.url))
+    webhooks.announce(announcement("output", receiver.url, record_id="p2"))
+    webhooks.complete(await save(records, receiver.url, record_id="p2"))
+    webhooks.drop("predict", "", "p2")
+    await webhooks.drain(10)
+    assert held.used == 0
+    for number in range(2):
+        webhooks.announce(announcement("output", receiver.url, record_id=f"q{number}"))
+    await asyncio.sleep(0)  # one has begun to be sent
+    await webhooks.close()
+    assert held.used == 0
 
 
 async def test_large_announcements_make_place_for_the_newest(receiver, start):
@@ -384,8 +427,8 @@ class Stumbling:
         self.read = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def due_deliveries(self, now, limit):
-        due = await self.records.due_deliveries(now, limit)
+    async def due_deliveries(self, now, limit, but=()):
+        due = await self.records.due_deliveries(now, limit, but)
         self.read.set()
         await self.go_on.wait()
         return due

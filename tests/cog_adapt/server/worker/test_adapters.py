@@ -91,8 +91,24 @@ def test_each_question_is_answered_on_a_thread_of_its_own(said, tmp_path):
     assert ask("change", changes=b'{"notes":"n"}')["notes"] == "n"
     (tmp_path / "upload").write_bytes(b"y")
     assert ask("take", path=str(tmp_path / "upload"))["bytes"] == 1
+    assert ask("forget") is None  # nothing that it offers
     assert ask("remove") == {"removed": True, "children": []}
     assert kept.threads <= {"adapters", "adapters list"}
+
+
+def test_what_keeps_more_than_adapters_is_asked_to_forget(said):
+    class Keeping(KeptAdapters):
+        def forget(self, owner, key):
+            self.described.append((owner, key))
+
+    kept = Keeping()
+    answers = AdapterAnswers(kept, said.put)
+    answers.start()
+    listed(said)
+    for key in ("k1", ""):
+        answers.answer(AskAdapters(7, "forget", "ada", key))
+        assert said.next(AdaptersAnswered).fault is None
+    assert kept.described[-2:] == [("ada", "k1"), ("ada", None)]
 
 
 def test_one_that_takes_long_holds_up_no_other(said, tmp_path):

@@ -173,37 +173,39 @@ def test_it_answers_and_takes_cancels_while_it_sets_up(launch, tmp_path):
     assert front.run().output == ""
 
 
+OFFERING = """
+    import json, time
+
+    class Report:
+        def to_json(self):
+            return {"passed": True}
+
+    class Runner:
+        self_test_report = None
+        async def setup(self):
+            self.self_test_report = Report()
+        def read_owner_from(self, key):
+            assert self.self_test_report is not None
+            self.key = key
+        def gauges(self):
+            print("gauges")
+            return {"rows": 3}
+        def self_test(self):
+            print("self-test")
+            return Report()
+        def healthcheck(self):
+            print("health")
+            return False
+        def run(self) -> str:
+            print("go")
+            time.sleep(1)
+            return self.key
+"""
+
+
 @pytest.mark.parametrize("function", ["def", "async def"])
 def test_what_the_predictor_offers_is_asked_and_prints_into_no_logs(launch, function):
-    source = f"""
-        import json, time
-
-        class Report:
-            def to_json(self):
-                return {{"passed": True}}
-
-        class Runner:
-            self_test_report = None
-            async def setup(self):
-                self.self_test_report = Report()
-            def read_owner_from(self, key):
-                assert self.self_test_report is not None
-                self.key = key
-            def gauges(self):
-                print("gauges")
-                return {{"rows": 3}}
-            def self_test(self):
-                print("self-test")
-                return Report()
-            def healthcheck(self):
-                print("health")
-                return False
-            {function} run(self) -> str:
-                print("go")
-                time.sleep(1)
-                return self.key
-    """
-    front = launch(source, ready=False)
+    front = launch(OFFERING.replace("def run", f"{function} run"), ready=False)
     assert front.set_up() == Ready(b'{"passed":true}', has_healthcheck=True)
     front.start()
     heard = front.hear_until(Log)

@@ -1,0 +1,125 @@
+"""Refuses a wrong use of `check_gradients`: what was assumed, and what to write, in a sentence."""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+
+import torch
+from torch import nn
+
+from cog_adapt.runner.config import PRECISIONS, Precision, ServeMode
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.runner.gradients.examination import Examination
+from cog_adapt.runner.gradients.probe_loss import required_arguments
+
+_OUTPUTS = re.compile(r"(in|out)puts?|out|logits?|(y_?)?(preds?|hat)|predictions?|scores?|y")
+_FORMS = "a loss is `(module, probe) -> losses` or `(output) -> losses`"
+
+
+def check_module(module: object) -> None:
+    """Refuse what is no module."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"module is a {type(module).__name__}. Pass a torch.nn.Module.")
+
+
+def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
+    """Refuse a loss that would be called with other values than it expects."""
+    if not callable(loss):
+        raise ConfigError(f"loss is a {type(loss).__name__}; {_FORMS}.")
+    names = required_arguments(loss)
+    if names is None:
+        return
+    name = getattr(loss, "__name__", type(loss).__name__)
+    call = f"{name}({', '.join(names)})"
+    if len(names) > 2:
+        raise ConfigError(f"the loss {call} asks for {len(names)} arguments, but {_FORMS}.")
+    if isinstance(getattr(loss, "__self__", None), nn.Module) and len(names) == 2:
+        raise ConfigError(
+            f"the loss {call} is a module's method, and its two arguments are taken for (module, "
+            f"probe). Write `lambda module, batch: module.{name}(batch, 0)`."
+        )
+    if len(names) == 2 and _OUTPUTS.fullmatch(names[0]):
+        raise ConfigError(
+            f"the loss {call} has two arguments, which are taken for (module, probe). With inputs "
+            f"and targets in the probe write "
+            f"`lambda module, batch: {name}(module(batch[0]), batch[1])`."
+        )
+
+
+def check_options(  # noqa: PLR0913 - the options of `check_gradients`
+    trainable: object,
+    unused: object,
+    stop_gradients: object,
+    serve_mode: object,
+    entry: object,
+    make_optimizer: object,
+) -> None:
+    """Refuse options of another kind than they are taken for."""
+    if serve_mode not in get_args(ServeMode):
+        raise ConfigError(
+            f"serve_mode is {serve_mode!r}; allowed: {', '.join(get_args(ServeMode))}."
+        )
+    if not (trainable is None or isinstance(trainable, str) or callable(trainable)):
+        raise ConfigError(
+            f"trainable is a {type(trainable).__name__}. Pass a regex that is searched in "
+            "parameter names, or a predicate of name and parameter."
+        )
+    for name, patterns in {"unused": unused, "stop_gradients": stop_gradients}.items():
+        _check_patterns(name, patterns)
+    _check_regexes("trainable", [trainable] if isinstance(trainable, str) else [])
+    _check_regexes("unused", unused)  # type: ignore[arg-type]
+    if isinstance(make_optimizer, torch.optim.Optimizer):
+        kind = type(make_optimizer).__name__
+        raise ConfigError(
+            f"make_optimizer is an optimizer, of other parameters than the replica's. Pass a "
+            f"function that builds one: `lambda parameters: torch.optim.{kind}(parameters)`."
+        )
+    for name, function in {"make_optimizer": make_optimizer, "entry": entry}.items():
+        if function is not None and not callable(function):
+            raise ConfigError(f"{name} is a {type(function).__name__}. Pass a function.")
+
+
+def _check_patterns(name: str, patterns: object) -> None:
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        raise ConfigError(f"{name} is {patterns!r}. Pass a sequence of texts, also for one.")
+    wrong = next((p for p in patterns if not isinstance(p, str)), None)
+    if wrong is not None:
+        raise ConfigError(f"{name} holds a {type(wrong).__name__}. Pass texts.")
+
+
+def _check_regexes(name: str, patterns: Iterable[str]) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"{name} {pattern!r} is no regex: {error}.") from error
+
+
+def chosen_precision(precision: object, module: nn.Module) -> Precision:
+    """Return a precision of a name, of a dtype, or of the module's own weights."""
+    if isinstance(precision, Precision):
+        return precision
+    parameters = list(module.parameters())
+    device = parameters[0].device if parameters else torch.device("cpu")
+    if precision is None:
+        halves = (torch.bfloat16, torch.float16)
+        coarse = [p.dtype for p in parameters if p.dtype in halves]
+        return Precision(device, coarse[0] if coarse else torch.float32)
+    dtype = PRECISIONS.get(precision) if isinstance(precision, str) else precision
+    if not isinstance(dtype, torch.dtype) or dtype not in PRECISIONS.values():
+        raise ConfigError(f"precision is {precision!r}; allowed: {', '.join(PRECISIONS)}.")
+    return Precision(device, dtype)
+
+
+def warn_of_misspelt(exam: Examination, unused: Sequence[str], names: Sequence[str]) -> None:
+    """Warn of each `unused` that matches no parameter."""
+    for pattern in unused:
+        if any(pattern == name or re.fullmatch(pattern, name) for name in names):
+            continue
+        near = difflib.get_close_matches(pattern, names, 1)
+        exam.warn(
+            "unused",
+            f"`unused` names {pattern!r}, which matches none of the {len(names)} parameters"
+            + (f"; the nearest is {near[0]}." if near else "."),
+        )

@@ -1,0 +1,66 @@
+"""Judges parameters that the caller's module freezes, and that the test has thawed."""
+
+from collections.abc import Collection
+
+from cog_adapt.runner.gradients.examination import Numbers, describe
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.ownership import in_minority
+from cog_adapt.runner.gradients.report import count, some
+
+
+class FrozenParameters:
+    """Says which selected parameters are frozen, and what that does to the others."""
+
+    def __init__(self, flow: GradientFlow) -> None:
+        self.flow = flow
+        self.subject = flow.subject
+        self.exam = flow.exam
+
+    def judge(self) -> Numbers:
+        """Warn of frozen parameters; check that the others get gradients beside them."""
+        names = self.subject.names
+        trains = self.flow.guard.requires_grad
+        frozen = [n for n in names if not trains[n]] if self.subject.options.thaws else []
+        free = [name for name in names if name not in frozen]
+        few = (
+            in_minority(self.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
+        )
+        told = [name for name in frozen if name not in few]  # a library's own: positions, say
+        if told:
+            self.exam.warn(
+                "frozen",
+                f"{count(told)} of {len(names)} frozen in your module, and tested thawed: "
+                f"{some(told)}. Call `requires_grad_(True)` on those to be trained, or select "
+                "the others (`trainable`).",
+                told,
+            )
+        if frozen and free:
+            self._judge_free(frozen, free)
+        return {"frozen": len(frozen)}
+
+    def _judge_free(self, frozen: Collection[str], free: Collection[str]) -> None:
+        """Check that parameters that got a gradient get one beside the frozen ones too."""
+        subject, norms = self.subject, self.flow.gradient_norms
+        with subject.freezing(frozen):
+            error = self._error_of_a_step()
+            lost = [n for n in free if norms.get(n) and subject.parameters[n].grad is None]
+            if not lost:
+                return
+            place = self.flow.diagnosis.missing(lost)
+        self.exam.fail(
+            "graph-cut",
+            f"{count(lost)} without a gradient as soon as what your module freezes is frozen: "
+            f"{some(lost)}{error}. Checkpoint with use_reentrant=False, or let the inputs of what "
+            "is recomputed require a gradient.",
+            lost,
+            place.module,
+            place.line,
+        )
+
+    def _error_of_a_step(self) -> str:
+        """Run a forward and a backward; return a phrase for the error that they raised."""
+        try:
+            self.subject.gradients()
+        except Exception as error:  # noqa: BLE001 - the code under test may raise anything
+            return f" ({describe(error)})"
+        return ""

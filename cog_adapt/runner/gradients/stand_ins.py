@@ -1,0 +1,138 @@
+"""Finds what a forward deliberately keeps from its gradient, and what that accounts for.
+
+Straight-through estimators (and the detached losses of their operands), a library's own `detach`,
+and the stops that the caller declares. Runs only after a gradient was found to differ.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from torch import Tensor
+
+from cog_adapt.runner.gradients.culprits import (
+    is_hard_sample,
+    is_step_call,
+    operands_of,
+    subtracts_itself,
+)
+from cog_adapt.runner.gradients.declared import DeclaredStops
+from cog_adapt.runner.gradients.event import Event
+from cog_adapt.runner.gradients.graph import nodes
+from cog_adapt.runner.gradients.held_calls import HeldCalls
+from cog_adapt.runner.gradients.recording import Recorder
+from cog_adapt.runner.gradients.report import Place
+from cog_adapt.runner.gradients.subject import Subject
+from cog_adapt.runner.libraries import is_library_file
+
+_STOPS = ("detach", "data.__get__")
+_HARD = "gumbel_softmax"
+
+
+@dataclass
+class StandIns:
+    """The stops of one forward, by kind: indices of calls, and custom functions."""
+
+    subject: Subject
+    surrogates: list[Place] = field(default_factory=list)
+    libraries: list[Place] = field(default_factory=list)
+    declared: list[Place] = field(default_factory=list)
+    constant: set[int] = field(default_factory=set)
+    linear: set[int] = field(default_factory=set)
+    soft: set[int] = field(default_factory=set)
+    functions: list[Any] = field(default_factory=list)
+
+    @property
+    def places(self) -> list[Place]:
+        """All places, those of step functions first."""
+        return [*self.surrogates, *self.libraries, *self.declared]
+
+    def __bool__(self) -> bool:
+        return bool(self.constant or self.linear or self.soft or self.functions)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold them, for a while, at their values of this moment."""
+        if not self:
+            yield
+            return
+        loss = self.subject.loss
+        mode = HeldCalls(self.constant, self.linear, self.soft, self.functions)
+        kept, loss.recorder = loss.recorder, mode
+        try:
+            with mode.replacing():
+                self.subject.forward()
+                yield
+        finally:
+            loss.recorder = kept
+
+
+def find_stand_ins(subject: Subject, names: dict[int, str], declared: DeclaredStops) -> StandIns:
+    """Record a forward, and find the stops in it.
+
+    Args:
+        subject: its forward is run.
+        names: names of the replica's modules, by their ids.
+        declared: the caller's own.
+    """
+    recorder, kept = Recorder(), list[Tensor]()
+    subject.loss.recorder, subject.loss.observer = recorder, kept.append
+    try:
+        subject.forward()
+    finally:
+        subject.loss.recorder = subject.loss.observer = None
+    found = StandIns(subject)
+    functions = {f.forward.__code__: f for f in _functions_of(kept)}
+    own = {id(t) for e in recorder.events for t in operands_of(e, recorder)}
+    for event in recorder.events:
+        _sort_in(found, event, recorder, own, names, declared, functions)
+    return found
+
+
+def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
+    found: StandIns,
+    event: Event,
+    recorder: Recorder,
+    operands: set[int],
+    names: dict[int, str],
+    declared: DeclaredStops,
+    functions: dict[CodeType, Any],
+) -> None:
+    place = event.place(names)
+    if is_hard_sample(event):
+        (found.soft if event.name == _HARD else found.linear).add(event.index)
+        found.surrogates.append(place)
+    elif event.stack.in_custom_function:
+        function = next((functions[c] for c, _ in event.stack.frames if c in functions), None)
+        if function and function not in found.functions and is_step_call(event):
+            found.functions.append(function)
+            found.surrogates.append(place)
+    elif event.is_cut and declared.admits(place):
+        found.constant.add(event.index)
+        found.declared.append(place)
+    elif event.is_cut and event.name in _STOPS and subtracts_itself(event, recorder):
+        found.constant.add(event.index)
+        found.surrogates.append(place)
+    elif event.is_cut and event.name in _STOPS and id(event.inputs[0]) in operands:
+        found.constant.add(event.index)  # a loss that draws the code to its input, or back
+    elif event.is_cut and _is_a_librarys(event):
+        found.constant.add(event.index)
+        found.libraries.append(place)
+
+
+def _is_a_librarys(event: Event) -> bool:
+    position = event.stack.position
+    if not event.grad_enabled:
+        position = event.stack.grad_off() or position
+    elif event.name not in _STOPS:
+        return False
+    return position is not None and is_library_file(os.path.abspath(position[0]))
+
+
+def _functions_of(losses: list[Tensor]) -> list[Any]:
+    """Return the custom functions in the graph of these losses."""
+    kinds = {type(node) for each in losses for node in nodes(each.grad_fn)}
+    return [kind._forward_cls for kind in kinds if hasattr(kind, "_forward_cls")]

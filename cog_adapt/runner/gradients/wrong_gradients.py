@@ -1,0 +1,110 @@
+"""Reports gradients that differ from the loss's slope: intended stops apart, with the culprit."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cog_adapt.runner.gradients.differences import Verdict
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.report import NOWHERE, Place, some
+from cog_adapt.runner.gradients.stand_ins import StandIns, find_stand_ins
+
+Compare = Callable[[str], Verdict]
+"""Takes a block, and compares its gradient with the slope once more."""
+
+
+class WrongGradients:
+    """Reports blocks whose gradients are disproved, or could not be proved.
+
+    Args:
+        flow: the gradients.
+        groups: the parameters of each block; one that is missing holds all.
+        verdicts: the verdict of each block.
+    """
+
+    def __init__(
+        self,
+        flow: GradientFlow,
+        groups: Mapping[str, Sequence[str]],
+        verdicts: Mapping[str, Verdict],
+    ) -> None:
+        self.flow = flow
+        self.exam = flow.exam
+        self.groups = groups
+        self.verdicts = dict(verdicts)
+        self.stand_ins = StandIns(flow.subject)
+
+    def report(
+        self, wrong: list[str], rough: list[str], compare: Compare
+    ) -> tuple[list[str], list[str]]:
+        """Report what intended stops account for, then what is wrong; return what is left.
+
+        A stop accounts for a block whose gradient is the slope while the stop's values are held.
+        """
+        names = self.flow.diagnosis.names
+        self.stand_ins = find_stand_ins(self.flow.subject, names, self.flow.declared)
+        if self.stand_ins:
+            with self.stand_ins.held():
+                held = {block: compare(block) for block in wrong + rough}
+            cured = [b for b, v in held.items() if not (v.wrong or v.rough)]
+            self._report_stops([b for b in cured if b != "(all)"] or cured)
+            self.verdicts |= held
+            rough = [b for b, v in held.items() if v.rough]
+            wrong = [b for b, v in held.items() if v.wrong]
+        if wrong:
+            self._report_wrong(wrong)
+        return wrong, rough
+
+    def _names_of(self, blocks: Sequence[str]) -> list[str]:
+        names = [name for block in blocks for name in self.groups.get(block, ())]
+        return names or list(self.flow.subject.names)
+
+    def _report_stops(self, blocks: list[str]) -> None:
+        stops = self.stand_ins
+        if not blocks:
+            return
+        names = self._names_of(blocks)
+        for place in stops.declared[:1]:
+            self.flow.declared.note(self.exam, names, place)
+        for place in stops.libraries[:1] if not stops.declared else ():
+            self.exam.warn(
+                "stop-gradient",
+                f"a library leaves a part of the gradient of {some(blocks)} out on purpose; the "
+                "rest is right.",
+                names,
+                place.module,
+                place.line,
+            )
+        for place in stops.surrogates[:1]:
+            self.exam.warn(
+                "surrogate",
+                f"the gradient of {some(blocks)} passes a stand-in for the slope of a step "
+                "function (straight-through), which cannot be checked; the rest is right.",
+                names,
+                place.module,
+                place.line,
+            )
+
+    def _report_wrong(self, wrong: list[str]) -> None:
+        blocks = [b for b in wrong if b != "(all)"] or wrong
+        names = self._names_of(blocks)
+        place = self._declared_by_name(blocks)
+        if place is not None:
+            self.flow.declared.note(self.exam, names, place)
+            return
+        worst = max(blocks, key=lambda b: self.verdicts[b].error)
+        right = [b for b in self.verdicts if b not in wrong and b != "(all)"]
+        place = self.flow.diagnosis.wrong(names, self.stand_ins)
+        self.exam.fail(
+            "gradient-wrong",
+            f"the loss changes {self.verdicts[worst].ratio:.3g} times as much as the gradient "
+            f"of {worst} says (allowed: 1 +- {self.flow.limits.block:g}); wrong: {some(blocks)}; "
+            f"right: {some(right) or 'none'}. Correct the backward that is named, or the cut; "
+            "declare a stop that is meant in `stop_gradients`.",
+            names,
+            place.module,
+            place.line,
+        )
+
+    def _declared_by_name(self, blocks: Sequence[str]) -> Place | None:
+        """Return a place if every parameter of these blocks is declared by its own name."""
+        names = self._names_of(blocks)
+        return NOWHERE if set(self.flow.declared.names(names)) == set(names) else None

@@ -1,0 +1,87 @@
+"""Chooses with how many threads torch computes: the cores, divided among the runners of this host.
+
+Each process that holds a model locks a file of its own for as long as it lives; one that starts
+counts those that are held, and keeps its number, because the order of sums depends on it. Waiting
+threads sleep (`OMP_WAIT_POLICY` in `cog_adapt.runner`): by default they spin, and two processes
+then take each other's cores. Beside other load of 14 on 2 cores a step took 0.4 s instead of 3.2 s.
+"""
+
+import fcntl
+import functools
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+_CGROUP = Path("/sys/fs/cgroup/cpu.max")
+_MOST_RUNNERS = 256
+logger = logging.getLogger(__name__)
+
+
+def share_cores(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> int:
+    """Set the number of torch's threads, unless OMP_NUM_THREADS does; return it."""
+    runners = _take_place(folder or Path(tempfile.gettempdir()) / f"cog-adapt-{os.getuid()}")
+    if environment.get("OMP_NUM_THREADS"):
+        return torch.get_num_threads()
+    found = cores()
+    threads = max(1, found // runners)
+    torch.set_num_threads(threads)
+    level = logging.WARNING if runners > 1 else logging.INFO
+    logger.log(
+        level,
+        "torch computes with %d threads: %d cores, %d runners here. Set OMP_NUM_THREADS to choose.",
+        threads,
+        found,
+        runners,
+    )
+    return threads
+
+
+def cores(quota: Path = _CGROUP) -> int:
+    """Return how many cores this process may use: by affinity and by the container's quota."""
+    allowed = len(os.sched_getaffinity(0))
+    try:
+        most, period = quota.read_text().split()
+        return max(1, min(allowed, int(most) // int(period)))
+    except (OSError, ValueError):  # no container, or "max"
+        return allowed
+
+
+@functools.cache
+def _take_place(folder: Path) -> int:
+    """Lock the first free file of the folder until the process ends; return how many are locked."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            return 1
+        return _locked(folder)
+    except OSError:  # nowhere to write: then nobody is counted
+        return 1
+
+
+def _locked(folder: Path) -> int:
+    mine, others = None, 0
+    for number in range(_MOST_RUNNERS):
+        path = folder / f"runner-{number}"
+        if mine is not None and not path.exists():
+            break
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        held = _is_held(file)
+        others += held
+        if held or mine is not None:
+            os.close(file)
+        else:
+            mine = file  # open, and so locked, until the process ends
+    return others + 1
+
+
+def _is_held(file: int) -> bool:
+    """Lock the file; return whether another process holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False

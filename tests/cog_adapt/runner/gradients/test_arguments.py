@@ -1,0 +1,93 @@
+"""A wrong use of `check_gradients` gets a sentence: what was assumed, and what to write."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from cog_adapt.runner.config import Precision
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.runner.gradients import check_gradients
+from cog_adapt.runner.gradients.arguments import check_loss, chosen_precision
+from tests.cog_adapt.runner.gradients.cases import rows, squares
+from tests.cog_adapt.runner.gradients.faults_users import tower
+
+
+class Lightning(nn.Module):
+    def training_step(self, batch: Any, i: int) -> Any:
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("loss", "advice"),
+    [
+        (nn.CrossEntropyLoss(), r"CrossEntropyLoss\(module\(batch\[0\]\), batch\[1\]\)"),
+        (F.cross_entropy, r"lambda module, batch: cross_entropy"),
+        (lambda out, y: F.mse_loss(out, y), "taken for \\(module, probe\\)"),
+        (Lightning().training_step, r"lambda module, batch: module.training_step\(batch, 0\)"),
+        (lambda module, x, y: x, "asks for 3 arguments"),
+        (3, "loss is a int"),
+    ],
+)
+def test_a_loss_of_another_form_is_refused_with_the_right_one(loss: Any, advice: str) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        check_gradients(tower(), rows(3, 6), loss)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        squares,
+        lambda module, probe: probe,
+        lambda m, batch: batch,
+        lambda net, x: x,
+        torch.mean,
+        nn.Flatten(),
+        lambda *rest: rest,
+    ],
+)
+def test_a_loss_of_either_form_is_accepted(loss: Any) -> None:
+    check_loss(loss)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "serve mode": ({"serve_mode": "no_gard"}, "'no_gard'; allowed: inference_mode, no_grad"),
+    "precision": ({"precision": "bf61"}, "'bf61'; allowed: fp32, bf16, fp16"),
+    "dtype": ({"precision": torch.int8}, "allowed: fp32"),
+    "optimizer": (
+        {"make_optimizer": torch.optim.SGD([torch.zeros(1)], lr=0.1)},
+        "lambda parameters: torch.optim.SGD",
+    ),
+    "no optimizer": ({"make_optimizer": 3}, "make_optimizer is a int"),
+    "entry": ({"entry": "predict"}, "entry is a str"),
+    "names": ({"trainable": ["0.weight"]}, "trainable is a list"),
+    "regex": ({"trainable": "("}, "'\\(' is no regex"),
+    "regex of unused": ({"unused": ["("]}, "'\\(' is no regex"),
+    "a text": ({"unused": "0.weight"}, "unused is '0.weight'. Pass a sequence"),
+    "a stop": ({"stop_gradients": "x.detach()"}, "Pass a sequence"),
+    "numbers": ({"unused": [3]}, "unused holds a int"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_an_option_of_another_kind_is_refused(case: str) -> None:
+    options, text = WRONG[case]
+    with pytest.raises(ConfigError, match=text):
+        check_gradients(tower(), rows(3, 6), squares, **options)
+
+
+def test_a_misspelt_unused_is_a_warning_with_the_nearest_name() -> None:
+    report = check_gradients(tower(), rows(3, 6), squares, unused=["0.weihgt"])
+    (finding,) = report.findings
+    assert (finding.level, finding.code) == ("WARN", "unused")
+    assert "the nearest is 0.weight" in finding.message
+
+
+def test_a_precision_may_be_a_name_or_a_dtype() -> None:
+    cpu = torch.device("cpu")
+    assert chosen_precision("bf16", tower()) == Precision(cpu, torch.bfloat16)
+    assert chosen_precision(torch.float16, tower()) == Precision(cpu, torch.float16)
+    assert chosen_precision(None, tower().bfloat16()) == Precision(cpu, torch.bfloat16)
+    assert chosen_precision(Precision(cpu), tower()) == Precision(cpu)

@@ -1,0 +1,91 @@
+"""Stops of a forward are found by kind; while they are held, gradients are exact slopes."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.gradients import stand_ins as module_under_test
+from cog_adapt.runner.gradients.declared import DeclaredStops
+from cog_adapt.runner.gradients.sources import module_names
+from cog_adapt.runner.gradients.stand_ins import StandIns, find_stand_ins
+from tests.cog_adapt.present import present
+from tests.cog_adapt.runner.gradients.flows import ran, tower
+
+
+def found(spoil: Any, *declared: str) -> StandIns:
+    subject = ran(tower(spoil)).subject
+    return find_stand_ins(subject, module_names(subject.replica), DeclaredStops(declared))
+
+
+class Compared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return (x > 0).float()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (lambda self, h: h + (h.round() - h).detach(), "(h.round() - h).detach()"),
+        (lambda self, h: (h > 0).float() + h - h.detach(), "h - h.detach()"),
+        (lambda self, h: Compared.apply(h), "(x > 0).float()"),
+    ],
+)
+def test_a_straight_through_estimator_is_found(spoil: Any, line: str) -> None:
+    stops = found(spoil)
+    assert stops
+    assert line in present(stops.surrogates[0].line)
+
+
+def test_a_detached_operand_of_one_belongs_to_it() -> None:
+    def quantised(self: Any, h: Tensor) -> Tensor:
+        q = h.round()
+        return h + (q - h).detach() + (h - q.detach()).square() * 0.1
+
+    assert len(found(quantised).constant) == 2
+
+
+def cut(self: Any, h: Tensor) -> Tensor:
+    return h * h.mean(-1, keepdim=True).detach()
+
+
+def test_a_stop_of_the_users_counts_only_where_it_is_declared() -> None:
+    assert not found(cut)
+    assert len(found(cut, r"blocks\.1").declared) == 1
+    assert len(found(cut, ".detach()").declared) == 1
+    assert not found(cut, "elsewhere")
+
+
+def test_a_stop_of_a_library_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_under_test, "is_library_file", lambda path: True)
+    stops = found(cut)
+    assert len(stops.libraries) == 1
+    assert stops.places == stops.libraries
+
+
+def test_held_values_stay_while_parameters_move() -> None:
+    stops = found(cut, ".detach()")
+    subject = stops.subject
+    weight = subject.parameters["blocks.1.linear.weight"]
+    gradient = present(weight.grad)
+
+    def change() -> float:
+        with torch.no_grad():
+            weight.add_(gradient, alpha=1e-2)
+            above = subject.forward()
+            weight.sub_(gradient, alpha=2e-2)
+            below = subject.forward()
+            weight.add_(gradient, alpha=1e-2)
+        return (above - below) / 2e-2
+
+    slope = float(gradient.square().sum())
+    assert change() != pytest.approx(slope, rel=0.05)
+    with stops.held():
+        assert change() == pytest.approx(slope, rel=1e-2)
+    assert subject.loss.recorder is None
