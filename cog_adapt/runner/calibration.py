@@ -1,7 +1,7 @@
-"""Calibrates logits on examples that the head has not seen: one scale, and an offset for each label.
+"""Calibrates logits on examples that the head has not seen: a scale, and an offset for each label.
 
-The scale is Guo et al.'s temperature (2017, arXiv 1706.04599). The offsets mend what few examples of
-a rare label do to a head. Both are held near 1 and 0 by a prior, so that a few examples choose
+The scale is Guo et al.'s temperature (2017, arXiv 1706.04599). The offsets mend what few examples
+of a rare label do to a head. Both are held near 1 and 0 by a prior, so that a few examples choose
 nothing extreme. This module knows no head.
 """
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 _SCALE_DOUBT = 6.0  # of the logarithm of the scale: examples that stand for 1 before any
 _OFFSET_DOUBT = 1.0
-_MOST_ITERATIONS = 50
+_MOST_STEPS, _MOST_HALVINGS, _LEAST_GAIN = 50, 20, 1e-9
 
 
 @dataclass(frozen=True)
@@ -47,28 +47,58 @@ def weighted_loss(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
 
 
 def calibrate(logits: Tensor, targets: Tensor, weights: Tensor) -> Calibration:
-    """Fit scale and offsets to logits (N, K) of class numbers (N,).
+    """Fit scale and offsets to logits (N, K) of class numbers (N,), by Newton's method.
 
     Labels with one example each say nothing of the offsets, which are 0 then.
     """
-    logits, count = logits.detach().to(torch.float64), effective_count(weights)
-    counts = torch.bincount(targets, minlength=logits.shape[1])
-    with torch.inference_mode(False), torch.enable_grad():
-        logits = logits.clone()
-        log_scale = torch.zeros((), dtype=torch.float64, requires_grad=True)
-        offsets = torch.zeros(logits.shape[1], dtype=torch.float64, requires_grad=True)
-        fitted = [log_scale, offsets] if int(counts.max()) > 1 else [log_scale]
-        optimizer = torch.optim.LBFGS(
-            fitted, max_iter=_MOST_ITERATIONS, line_search_fn="strong_wolfe"
-        )
+    fit = _Fit(logits.detach().to(torch.float64), targets, weights)
+    point = torch.zeros(logits.shape[1] + 1, dtype=torch.float64)
+    loss = fit.loss(point)
+    for _ in range(_MOST_STEPS):
+        step, gain = fit.step(point), 0.0
+        for _ in range(_MOST_HALVINGS):
+            if (gain := loss - fit.loss(point - step)) > 0:
+                break
+            step = step / 2
+        if gain <= _LEAST_GAIN:
+            break
+        point, loss = point - step, loss - gain
+    return Calibration(float(point[0].exp()), point[1:])
 
-        def loss() -> Tensor:
-            optimizer.zero_grad()
-            fit = weighted_loss(logits * log_scale.exp() + offsets, targets, weights) * count
-            doubt = _SCALE_DOUBT * log_scale.square() + _OFFSET_DOUBT * offsets.square().sum()
-            total = fit + doubt / 2
-            total.backward()  # type: ignore[no-untyped-call]
-            return total
 
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return Calibration(float(log_scale.detach().exp()), offsets.detach())
+class _Fit:
+    """The loss of a point: the logarithm of the scale, then the offsets."""
+
+    def __init__(self, logits: Tensor, targets: Tensor, weights: Tensor) -> None:
+        self.logits, self.targets = logits, targets
+        self.shares = weights * (effective_count(weights) / weights.sum())
+        self.doubts = torch.full((logits.shape[1] + 1,), _OFFSET_DOUBT, dtype=torch.float64)
+        self.doubts[0] = _SCALE_DOUBT
+        self.has_offsets = int(torch.bincount(targets).max()) > 1
+
+    def loss(self, point: Tensor) -> float:
+        losses = F.cross_entropy(self._outputs(point), self.targets, reduction="none")
+        return float((losses * self.shares).sum() + (self.doubts * point.square()).sum() / 2)
+
+    def step(self, point: Tensor) -> Tensor:
+        """Return Newton's step, to be subtracted."""
+        likely = self._outputs(point).softmax(1)
+        errors = likely.clone()
+        errors[torch.arange(len(errors)), self.targets] -= 1
+        scaled, shares = self.logits * point[0].exp(), self.shares[:, None]
+        slope = torch.cat([(errors * scaled * shares).sum()[None], (errors * shares).sum(0)])
+        means = (likely * scaled).sum(1, keepdim=True)
+        moved = likely * (scaled - means) * shares
+        curve = torch.diag(self.doubts)
+        curve[0, 0] += (moved * scaled).sum()
+        curve[0, 1:] += moved.sum(0)
+        curve[1:, 0] += moved.sum(0)
+        curve[1:, 1:] += torch.diag((likely * shares).sum(0)) - (likely * shares).T @ likely
+        slope = slope + self.doubts * point
+        if not self.has_offsets:
+            return torch.cat([(slope[0] / curve[0, 0])[None], torch.zeros_like(slope[1:])])
+        step: Tensor = torch.linalg.solve(curve, slope)
+        return step
+
+    def _outputs(self, point: Tensor) -> Tensor:
+        return self.logits * point[0].exp() + point[1:]

@@ -7,7 +7,7 @@ and the heads are averaged by their leave-one-out likelihood. A label weighs the
 number of examples. An average of linear heads is one linear head, so the result is one.
 
 Sources: Snell et al. 2017 (arXiv 1703.05175) for centroids; Hastie, Tibshirani and Friedman 2009,
-section 7.10.1, for ridge regression's leave-one-out residuals. This module knows no model and no task.
+section 7.10.1, for ridge regression's leave-one-out residuals. This module knows no model.
 """
 
 from collections.abc import Iterator, Mapping

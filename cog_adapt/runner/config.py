@@ -172,10 +172,10 @@ class Recipe:
     """How one adaptation trains.
 
     Attributes:
-        method: `auto` (closed form, then the task's own method where it pays), `lora`, `head`, `norms`, `bias`, `all`, or `match:GLOBS` (whole parameter names;
-            `*`, `?` and `[…]`, several after commas); "": of the adapter that the adaptation goes
-            on from, else the task's. The task's own start tensors (a classifier's head) train
-            with every method.
+        method: `auto` (a head in closed form, then the task's method where it pays), `lora`,
+            `head`, `norms`, `bias`, `all`, or `match:GLOBS` (whole parameter names; `*`, `?` and
+            `[…]`, several after commas); "": of the adapter that the adaptation goes on from, else
+            the task's. The task's own start tensors (a classifier's head) train with every method.
         rank: columns of each LoRA pair; 0: as for `method`.
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.

@@ -75,7 +75,7 @@ def features_of(
     return torch.cat(parts)
 
 
-def outputs_of(
+def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
     phase: Phase, module: nn.Module, layer: str, rows: Sequence[Example], targets: Tensor, size: int
 ) -> Generator[None, None, Tensor]:
     """Compute what the head gives for examples, (N, K), a batch a tick.

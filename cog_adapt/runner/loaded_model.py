@@ -19,8 +19,8 @@ from cog_adapt.runner.auto import (
     Early,
     adapt_automatically,
     adapt_without_features,
-    given_of,
 )
+from cog_adapt.runner.auto_start import given_of
 from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example

@@ -1,0 +1,154 @@
+"""What `method=auto` begins with, and what it returns."""
+
+import re
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from torch import Tensor
+
+from cog_adapt.runner.closed_form import ClosedForm
+from cog_adapt.runner.decision import BASE, CLOSED, Decision
+from cog_adapt.runner.folds import folds
+from cog_adapt.runner.head import HeadNames
+from cog_adapt.runner.inference import Phase
+from cog_adapt.runner.objective import Labels, Numbers, Objective
+from cog_adapt.runner.replicas import Tensors
+from cog_adapt.runner.report import AdaptationReport
+from cog_adapt.runner.start import Start
+
+_RATE = 2.0  # times the usual one: the steps are few, and begin near their goal
+_FEWEST_STEPS, _MOST_EXTRA_STEPS = 20, 40
+_EXAMPLES_SEEN = 640
+_EXAMPLES_A_STEP = 8
+_LEAST_SECONDS = 0.001
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `auto` returns.
+
+    Attributes:
+        tensors: of the adapter; None: the base answers best.
+        report: of the steps on all examples, and of the decision; its method is what won.
+    """
+
+    tensors: Tensors | None
+    report: AdaptationReport
+
+
+@dataclass(frozen=True)
+class Given:
+    """What `auto` begins with.
+
+    Attributes:
+        start: of the task's own method, with all examples.
+        names: the head's.
+        objective: what its outputs are worth.
+        features: of the examples, (N, D).
+        began: when the adaptation began, by `time.monotonic`.
+    """
+
+    start: Start
+    phase: Phase
+    names: HeadNames
+    objective: Objective
+    features: Tensor
+    began: float
+
+    @cached_property
+    def folds(self) -> list[tuple[Tensor, Tensor]]:
+        """The positions to train on and to answer; none where there are too few."""
+        return folds(self.objective.groups, self.start.recipe.seed)
+
+    @property
+    def steps(self) -> int:
+        """Steps on all examples: some for each of them, and no more than were asked for."""
+        recipe, count = self.start.recipe, len(self.features)
+        small = min(_MOST_EXTRA_STEPS, _EXAMPLES_SEEN // min(recipe.batch_size, count))
+        return min(recipe.max_steps, max(_FEWEST_STEPS, small, count // _EXAMPLES_A_STEP))
+
+    @property
+    def rate(self) -> float:
+        """The learning rate: the caller's, or the usual one times `_RATE`."""
+        own = self.start.recipe.learning_rate
+        return own or self.start.learning_rate * _RATE
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What is left of the budget; None where there is none."""
+        budget = self.start.recipe.budget_seconds
+        if budget is None:
+            return None
+        return max(_LEAST_SECONDS, budget - (time.monotonic() - self.began))
+
+    def beginning(self, chosen: Tensor, form: ClosedForm, steps: int) -> Start:
+        """Begin with a head in closed form, on some examples."""
+        start, objective = self.start, self.objective
+        head = self.names.write(objective.begin(self.features, chosen, form))
+        device = start.precision.device
+        left = self.seconds_left
+        return replace(
+            start,
+            tensors=dict(start.tensors) | {name: t.to(device) for name, t in head.items()},
+            examples=[start.examples[i] for i in chosen.tolist()],
+            weights=objective.weights(form, chosen).tolist(),
+            recipe=replace(start.recipe, max_steps=steps, hold_out=0.0, budget_seconds=left),
+            learning_rate=self.rate,
+        )
+
+    def outcome(self, tensors: Tensors | None, decision: Decision, reason: str) -> Outcome:
+        """Make the outcome of no step on all examples."""
+        recipe = self.start.recipe
+        if reason == "budget_seconds":
+            decision = replace(decision, chosen=CLOSED, why="the time was over before any step")
+        report = AdaptationReport(
+            method="head" if tensors else BASE,
+            trained_parameters=sum(tensor.numel() for tensor in (tensors or {}).values()),
+            learning_rate=self.rate,
+            seed=recipe.seed,
+            precision=str(self.start.precision),
+            examples=len(self.features),
+            held_out_examples=0,
+            steps=(),
+            scores=(),
+            best_step=0,
+            stop_reason=reason,
+            seconds=time.monotonic() - self.began,
+            decision=decision,
+        )
+        return Outcome(tensors, report)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the budget is used up."""
+        left = self.seconds_left
+        return left is not None and left <= _LEAST_SECONDS
+
+
+def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) -> Given | None:
+    """Gather what `auto` begins with; None where a head cannot be fitted in closed form.
+
+    Args:
+        start: of the task's own method.
+        phase: how inference runs.
+        features: of the examples, (N, D); None where the task has none.
+        began: when the adaptation began, by `time.monotonic`.
+    """
+    names = None if features is None else HeadNames.of(_heads(start), features.shape[1])
+    if features is None or names is None:
+        return None
+    targets = start.task.encode_targets([e.target for e in start.examples], start.labels)
+    prior = names.read(start.tensors)
+    if start.labels:
+        is_row_each = len(prior.weight) == len(start.labels)
+        objective: Objective = Labels(targets, prior)
+        return Given(start, phase, names, objective, features, began) if is_row_each else None
+    numbers = targets.reshape(len(targets), -1).float()
+    if len(targets) < 2 or numbers.shape[1] != len(prior.weight):
+        return None
+    return Given(start, phase, names, Numbers(numbers, prior), features, began)
+
+
+def _heads(start: Start) -> dict[str, Tensor]:
+    return {n: t for n, t in start.tensors.items() if re.fullmatch(start.task.head, n)}
