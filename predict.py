@@ -37,9 +37,9 @@ class Predictor(BaseRunner):
         adapter: str = Input(description="The id of an earlier adapter", default=""),
         weights: Path | None = Input(description="An adapter's file", default=None),
         method: str = Input(
-            description="lora, head, norms, bias, all or match:GLOBS; empty: adapter's, else lora",
-            default="",
-            regex="^(|lora|head|norms|bias|all|match:.{1,200})$",
+            description="auto, lora, head, norms, bias, all or match:GLOBS; auto chooses",
+            default="auto",
+            regex="^(|auto|lora|head|norms|bias|all|match:.{1,200})$",
         ),
         rank: int = Input(description="LoRA rank; 0: adapter's, else 8", default=0, ge=0, le=64),
         steps: int = Input(description="Steps at most", default=40, ge=1, le=2000),

@@ -32,9 +32,9 @@ class Trainer(BaseRunner):
         ),
         examples_file: Path | None = Input(description="The same in a file", default=None),
         method: str = Input(
-            description="lora, head, norms, bias, all or match:GLOBS; empty: lora",
+            description="lora, auto, head, norms, bias, all or match:GLOBS; empty: lora",
             default="",
-            regex="^(|lora|head|norms|bias|all|match:.{1,200})$",
+            regex="^(|auto|lora|head|norms|bias|all|match:.{1,200})$",
         ),
         rank: int = Input(description="LoRA rank; 0: 8", default=0, ge=0, le=64),
         steps: int = Input(description="Steps at most", default=200, ge=1, le=100000),

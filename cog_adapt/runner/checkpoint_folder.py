@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.loaded_model import Checkpoints
 from cog_adapt.runner.storage.index import place_of
+from cog_adapt.runner.training_state import TrainingState, load_state, save_state
 
 _SECONDS_A_DAY = 86_400
 _SHARE_OF_DISK = 10
@@ -122,3 +124,13 @@ def folder_of(settings: RunnerSettings) -> CheckpointFolder:
     )
     folder.tidy()
     return folder
+
+
+def checkpoints_in(folder: CheckpointFolder, file: Path, every: int) -> Checkpoints:
+    """Return how a run leaves its state in a file, and goes on from it."""
+
+    def save(state: TrainingState) -> None:
+        save_state(state, file)
+        folder.tidy(written=file)
+
+    return Checkpoints(load=lambda: load_state(file), save=save, every=every)

@@ -46,6 +46,7 @@ class Answered:
 
 
 def candidate_of(given: Given, outputs: Tensor, chosen: Tensor) -> Candidate:
+    """Return what outputs for the chosen examples were worth."""
     objective = given.objective
     losses, scores = objective.losses(outputs, chosen), objective.right(outputs, chosen)
     return Candidate.of(losses, scores, objective.importance(chosen))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.early_answer import EarlyAnswer
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import ExampleSet
 from cog_adapt.runner.inference import Query
@@ -142,7 +143,8 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
 async def _adapt(
     runner: ModelRunner, asked: _Asked, planned: Plan, progress: Progress
 ) -> tuple[Query, dict[str, Any]]:
-    learned = await learn(runner, planned, progress.show_step)
+    early = EarlyAnswer(runner, asked.query, progress)
+    learned = await early.shown_while(learn(runner, planned, early.show))
     progress.show_receipt(learned.receipt)
     report = learned.report | {"warnings": [*asked.warnings]}
     if learned.adapter is None:

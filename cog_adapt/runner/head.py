@@ -5,6 +5,7 @@ A head is one linear layer, whose weight has a column for each feature. This mod
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -48,10 +49,45 @@ class HeadNames:
         return {self.weight: head.weight, **bias}
 
 
+class KeptFeatures(Protocol):
+    """Features of inputs that were seen before."""
+
+    def get(self, inputs: Sequence[Any]) -> Sequence[Tensor | None]:
+        """Return each input's row (D,); None where there is none."""
+
+    def put(self, inputs: Sequence[Any], rows: Sequence[Tensor]) -> None:
+        """Keep each input's row."""
+
+
 def features_of(
-    phase: Phase, module: nn.Module, inputs: Sequence[object], size: int
+    phase: Phase,
+    module: nn.Module,
+    inputs: Sequence[Any],
+    size: int,
+    kept: KeptFeatures | None = None,
 ) -> Generator[None, None, Tensor | None]:
-    """Compute the features (N, D) of inputs, a batch a tick; None where the task has none.
+    """Compute the features (N, D) of inputs; None where the task has none.
+
+    What is kept is not computed again; the rest is, a batch a tick.
+    """
+    rows = list(kept.get(inputs)) if kept else [None] * len(inputs)
+    missing = [place for place, row in enumerate(rows) if row is None]
+    if missing:
+        unseen = [inputs[place] for place in missing]
+        computed = yield from _computed(phase, module, unseen, size)
+        if computed is None:
+            return None
+        if kept:
+            kept.put(unseen, list(computed))
+        for place, row in zip(missing, computed, strict=True):
+            rows[place] = row
+    return torch.stack([row for row in rows if row is not None])
+
+
+def _computed(
+    phase: Phase, module: nn.Module, inputs: Sequence[Any], size: int
+) -> Generator[None, None, Tensor | None]:
+    """Compute features.
 
     Raises:
         InputError: the task gives other shapes.

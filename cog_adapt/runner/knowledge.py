@@ -1,8 +1,12 @@
 """What a runner knows of its adaptations: those under way, and what each of them depends on."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from cog_adapt.runner.adaptation_key import origin_of
+from torch import Tensor
+
+from cog_adapt.runner.adaptation_key import input_digests, origin_of
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.device import machine_memory
 from cog_adapt.runner.feature_cache import FeatureCache
@@ -50,6 +54,10 @@ class Knowledge:
         self._decisions.drop_key(owner, key)
         self.features.forget(owner, key)
 
+    def features_of(self, owner: str) -> "OwnFeatures":
+        """Return what is kept of an owner's examples."""
+        return OwnFeatures(self.features, owner)
+
     def close(self) -> None:
         """End the threads."""
         self.runs.close()
@@ -61,3 +69,19 @@ class Knowledge:
     def _on_change(self, owner: str, adapter_id: str, known: object) -> None:
         if known is None:
             self.features.forget(owner, adapter_id)
+
+
+class OwnFeatures:
+    """The features of one owner's inputs."""
+
+    def __init__(self, cache: FeatureCache, owner: str) -> None:
+        self._cache, self._owner = cache, owner
+
+    def get(self, inputs: Sequence[Any]) -> list[Tensor | None]:
+        """Return each input's row (D,); None where there is none."""
+        found = self._cache.get(self._owner, input_digests(inputs))
+        return [row if isinstance(row, Tensor) else None for row in found]
+
+    def put(self, inputs: Sequence[Any], rows: Sequence[Tensor]) -> None:
+        """Keep each input's row."""
+        self._cache.put(self._owner, input_digests(inputs), [row.clone() for row in rows])

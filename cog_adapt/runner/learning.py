@@ -136,8 +136,8 @@ def _how_made(done: Adaptation, planned: Plan, digest: str) -> Made:
         recipe=asdict(done.recipe) | {"steps": len(report.steps)},
         examples=len(planned.wanted.examples),
         examples_digest=digest,
-        score_before=report.held_out_before,
-        score_after=report.held_out_after,
+        score_before=report.score_before,
+        score_after=report.score_after,
         parent=planned.started_from or planned.wanted.parent,
     )
 

@@ -25,7 +25,7 @@ from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.first_tensors import going_on, labels_to_learn
-from cog_adapt.runner.head import features_of
+from cog_adapt.runner.head import KeptFeatures, features_of
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.label_tensors import finished, label_tensors
 from cog_adapt.runner.loaded_base import LoadedBase, moved
@@ -97,13 +97,14 @@ class LoadedModel:
         recipe: Recipe,
         begin: Adapter | None = None,
         checkpoints: Checkpoints | None = None,
+        kept: KeptFeatures | None = None,
     ) -> Generator[Step | Early | None, None, Adaptation]:
         """Adapt to examples, a step a tick; whatever happens, the base is checked at the end."""
         self.loaded.refuse_when_damaged()
         automatic = resolve(recipe, self.task, begin).method == AUTO
         try:
             if automatic:
-                return (yield from self._adapting_automatically(examples, recipe))
+                return (yield from self._adapting_automatically(examples, recipe, kept))
             start = yield from self.starting(examples, recipe, begin, checkpoints)
             tensors, report = yield from adapt(start)
         except (RuntimeError, MemoryError) as error:
@@ -150,13 +151,13 @@ class LoadedModel:
         )
 
     def _adapting_automatically(
-        self, examples: Sequence[Example], recipe: Recipe
+        self, examples: Sequence[Example], recipe: Recipe, kept: KeptFeatures | None
     ) -> Generator[Step | Early | None, None, Adaptation]:
         """Let `auto` choose; a task without features gets its own method, and early stopping."""
         began, phase = time.monotonic(), self.predictions.phase
         start = yield from self.starting(examples, replace(recipe, method=self.task.method))
         inputs = [example.input for example in examples]
-        features = yield from features_of(phase, self.base, inputs, self.batch_size)
+        features = yield from features_of(phase, self.base, inputs, self.batch_size, kept)
         given = given_of(start, phase, features, began)
         if given is None:
             outcome = yield from adapt_without_features(start)
@@ -165,7 +166,8 @@ class LoadedModel:
         adapter = None
         if outcome.tensors is not None:
             adapter = self._adapter(start, outcome.tensors, outcome.report.method)
-        return Adaptation(adapter, outcome.report, replace(_used(start), method=AUTO))
+        used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
+        return Adaptation(adapter, outcome.report, used)
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
         labels, method = tuple(start.labels), method or start.recipe.method

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter, read_weights
-from cog_adapt.runner.checkpoint_folder import CheckpointFolder, folder_of
+from cog_adapt.runner.checkpoint_folder import checkpoints_in, folder_of
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Query, find_shortened
 from cog_adapt.runner.knowledge import Knowledge
-from cog_adapt.runner.loaded_model import Adaptation, Checkpoints, LoadedModel
+from cog_adapt.runner.loaded_model import Adaptation, LoadedModel
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.scheduler import Scheduler, once
 from cog_adapt.runner.selftest import SelfTestReport, run_self_test
@@ -29,7 +29,6 @@ from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.threads import share_cores
 from cog_adapt.runner.tickets import Ticket
-from cog_adapt.runner.training_state import TrainingState, load_state, save_state
 
 OnStep = Callable[[Step], None]
 KEEP_EVERY = 20  # steps between two states of a run that survives being killed
@@ -210,22 +209,15 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
 ) -> Ticket[Adaptation]:
     """Submit an adaptation to the model thread; `adapt` says what the rest means."""
     folder = runner.checkpoints
-    states = None if checkpoint is None else _checkpoints_in(folder, checkpoint, keep_every)
-    work = runner._model.adapting(examples, recipe or Recipe(), begin, states)
+    states = None if checkpoint is None else checkpoints_in(folder, checkpoint, keep_every)
+    kept = runner.knowledge.features_of(owner)
+    work = runner._model.adapting(examples, recipe or Recipe(), begin, states, kept)
     return runner._scheduler.submit_long(work, owner=owner)
 
 
 def _store_of(settings: RunnerSettings) -> AdapterStore:
     remote = Remote(settings.adapter_store) if settings.adapter_store else None
     return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
-
-
-def _checkpoints_in(folder: CheckpointFolder, file: Path, every: int) -> Checkpoints:
-    def save(state: TrainingState) -> None:
-        save_state(state, file)
-        folder.tidy(written=file)
-
-    return Checkpoints(load=lambda: load_state(file), save=save, every=every)
 
 
 def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
@@ -251,5 +243,7 @@ def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedM
         raise
 
 
-def _steps_only(on_step: OnStep | None) -> Callable[[Step | None], None] | None:
-    return None if on_step is None else lambda step: on_step(step) if step else None
+def _steps_only(on_step: OnStep | None) -> Callable[[object], None] | None:
+    if on_step is None:
+        return None
+    return lambda progress: on_step(progress) if isinstance(progress, Step) else None

@@ -4,11 +4,15 @@ Knows no transport: the door hands in the scope of its run. What is printed here
 prediction that runs on this thread or task, as everything that a predictor prints does.
 """
 
+import json
 import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from cog_adapt.runner.report import Step
+
+_MOST_EARLY = 100
+_MOST_CHARACTERS = 1000
 
 
 class Scope(Protocol):
@@ -35,6 +39,20 @@ class Progress:
 
     def __init__(self, scope: Scope | None = None) -> None:
         self._record = scope.record_metric if scope else lambda _name, _value: None
+
+    def show(self, progress: object) -> None:
+        """Show a step; other progress is nobody's to see."""
+        if isinstance(progress, Step):
+            self.show_step(progress)
+
+    def show_early(self, predictions: list[Any], expected: str) -> None:
+        """Print and record `early`: answers before any step, and how good they may be.
+
+        Of many answers the first are shown.
+        """
+        early = {"predictions": predictions[:_MOST_EARLY], "expected": expected}
+        print(f"early {json.dumps(early, default=repr)[:_MOST_CHARACTERS]}", flush=True)  # noqa: T201
+        self._record("early", early)
 
     def show_step(self, step: Step) -> None:
         """Print a step, and record `adaptation.step` and `adaptation.loss`."""

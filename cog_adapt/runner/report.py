@@ -63,6 +63,20 @@ class AdaptationReport:
     decision: Decision | None = None
 
     @property
+    def score_before(self) -> float | None:
+        """What the base, or the start, is expected to score; None where nobody knows."""
+        if self.decision is None:
+            return self.held_out_before
+        return self.decision.before.score if self.decision.before else self.held_out_before
+
+    @property
+    def score_after(self) -> float | None:
+        """The same of what was returned."""
+        if self.decision is None:
+            return self.held_out_after
+        return self.decision.after.score if self.decision.after else self.held_out_after
+
+    @property
     def held_out_before(self) -> float | None:
         """Mean held-out score of the start; None where nothing was held out."""
         return self.scores[0].score if self.scores else None

@@ -51,7 +51,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     planned = await asyncio.to_thread(plan, runner, wanted)
     progress = Progress(scope)
     try:
-        learned = await learn(runner, planned, progress.show_step)
+        learned = await learn(runner, planned, progress.show)
     except OSError:  # of a print, whose server was killed: the training goes on when asked again
         raise
     except (Exception, asyncio.CancelledError):
