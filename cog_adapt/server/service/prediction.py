@@ -141,11 +141,10 @@ class Prediction:
         self.completed_at: datetime | None = None
         self.error: str | None = None
         self.retries_left = request.retries
-        self.crashes = 0
         self.events = EventLog(history, events, request.owner)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_cancelled = False
-        self.answer_bytes = 0
+        self.crashes = self.answer_bytes = 0
         self.overflow: str | None = None
         self.written: asyncio.Task[None] | None = None
         self._accepted = time.monotonic()
