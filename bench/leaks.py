@@ -1,9 +1,8 @@
 """Looks for what a server keeps of requests that are over: descriptors, threads, memory, disk.
 
-The server runs the real model, with one set of folders and small budgets. It is looked at after a
-warm-up, and again after each third of many predictions, cancelled adaptations, and adaptations of
-every method. Memory is flat where no process has grown in the last third of a load by more than
-`FLAT_MEGABYTES`: caches are full by then, and what is kept of each request would go on growing.
+The server runs the real model, with one set of folders and small budgets. After a warm-up come many
+predictions, cancelled adaptations, and adaptations of every method. Memory is flat where no process
+has grown in the last third of a load by more than `FLAT_MEGABYTES`: caches are full by then.
 """
 
 import os
@@ -215,7 +214,7 @@ def _memory() -> dict[str, float]:
 
 
 def _processes() -> list[Path]:
-    """Return this process's descendants: the server, and those that it has started."""
+    """Return the server's process, and then those that it has started."""
     return [Path("/proc") / str(pid) for pid in _descendants(os.getpid())]
 
 

@@ -118,3 +118,8 @@ def _resolve(host: str, port: int, flags: int = 0) -> list[Address]:
         raise OSError(f"{host!r} is not a host name") from error
     addresses = [ipaddress.ip_address(answer[4][0]) for answer in found]
     return [getattr(each, "ipv4_mapped", None) or each for each in addresses]
+
+
+def without_value(error: Exception) -> str:
+    """Return what is wrong with a URL, without the part of it: there may be a secret in it."""
+    return str(error).partition(": '")[0]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import httpx2
 
-from cog_adapt.server.egress.addresses import AddressRules, EgressError
+from cog_adapt.server.egress.addresses import AddressRules, EgressError, without_value
 from cog_adapt.server.egress.connections import AsyncPinnedTransport, PinnedTransport, check_scheme
 from cog_adapt.server.egress.transfer import Transfer
 from cog_adapt.server.errors import InputError
@@ -140,7 +140,7 @@ class Egress:
         except httpx2.HTTPError as error:
             raise ConnectionError(f"{type(error).__name__}: {error}") from error
         except (httpx2.InvalidURL, UnicodeError) as error:
-            raise EgressError(f"{url!r} is not a URL: {_without_value(error)}") from error
+            raise EgressError(f"{url!r} is not a URL: {without_value(error)}") from error
 
     def find_fault(self, url: str) -> str | None:
         """Return why a URL can never be reached, or None if only an attempt can tell."""
@@ -148,10 +148,8 @@ class Egress:
             place = httpx2.URL(url)
             check_scheme(place)
             self._rules.check_number(place.host)
-        except (httpx2.InvalidURL, UnicodeError) as error:
-            return _without_value(error)
-        except EgressError as error:
-            return str(error)
+        except (httpx2.InvalidURL, UnicodeError, EgressError) as error:
+            return str(error) if isinstance(error, EgressError) else without_value(error)
         return None if place.host else f"{url!r} names no host"
 
     async def aclose(self) -> None:
@@ -185,11 +183,6 @@ def _translate_errors(url: str) -> Iterator[None]:
         raise DownloadError(f"{url} cannot be decompressed: {error}") from error
     except (httpx2.InvalidURL, UnicodeError) as error:
         raise DownloadError(f"{url!r} is not a URL: {error}") from error
-
-
-def _without_value(error: Exception) -> str:
-    """Return what is wrong with a URL, without the part of it: there may be a secret in it."""
-    return str(error).partition(": '")[0]
 
 
 @contextmanager

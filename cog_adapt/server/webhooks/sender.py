@@ -159,17 +159,18 @@ class Webhooks:
             queue.clear()
 
     async def _deliver(self, delivery: Delivery) -> None:
-        with self._freeing(delivery.owner, len(delivery.body)):
+        with _freeing(self._held, delivery.owner, len(delivery.body)):
             self._retries.note(await self._deliverer.deliver(delivery, self._delays))
 
     async def _announce_all(self, queue: WebhookQueue) -> None:
         while announcement := queue.take(time.monotonic()):
-            with self._freeing(announcement.owner, len(announcement.body)):
+            with _freeing(self._held, announcement.owner, len(announcement.body)):
                 await self._deliverer.announce(announcement)
 
-    @contextlib.contextmanager
-    def _freeing(self, owner: str, size: int) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self._held.free(owner, size)
+
+@contextlib.contextmanager
+def _freeing(held: Budget, owner: str, size: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        held.free(owner, size)
