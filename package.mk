@@ -33,6 +33,7 @@ contracts: $(ENV)
 bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; writes docs/results
 	@$(BIN)/python -m bench.accuracy --output docs/results/accuracy.json
 	@$(BIN)/python -m bench.adaptation --output docs/results/adaptation.json
+	@$(BIN)/python -m bench.adaptation_steps --output docs/results/adaptation-steps.json
 	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
 	@$(BIN)/python -m bench.serving --output docs/results/serving.json
 	@$(BIN)/python -m bench.health --output docs/results/health.json
@@ -45,6 +46,7 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
 	@$(BIN)/python -m bench.adaptation --quick
 	@$(BIN)/python -m bench.quality --quick
+	@$(BIN)/python -m bench.adaptation_steps --quick
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick

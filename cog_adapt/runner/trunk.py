@@ -3,7 +3,8 @@
 A step then starts from the kept outputs, with the same gradients: to the bit where a batch has the
 same shape, else to float32 rounding. Whether a model fits is found by trial on a replica of its
 own: the trunk must need no gradient and no random number, run once, and give the same losses from
-what is kept. Texts on a CPU, the last of 6 blocks trained: a step of 0.21 the time.
+what is kept. Texts on a CPU, the last of 6 blocks trained: a step of 0.34 the time;
+the head alone of an EfficientNet: 0.02.
 """
 
 import re
@@ -78,6 +79,7 @@ def keep_trunk(
         rows = examples.rows(chosen[:_CHECKED])
         with _watched(blocks[-1], KeptOutputs(), None, spare):
             expected = spare.losses(rows, _SEED)
+        yield None
         kept = yield from _filled(spare, blocks[-1], examples, chosen, most_bytes)
         recall(blocks, kept)
         _compare(expected, _recalled_losses(spare, rows), spare.precision.compute)

@@ -26,6 +26,7 @@ class Clothes(Task):
 
     method = "head"
     head = r"_fc\..*"
+    blocks = r"_conv_stem|_bn0|_blocks\.\d+|_conv_head|_bn1"
 
     def load(self) -> nn.Module:
         net: nn.Module = EfficientNet.from_name("efficientnet-lite0", num_classes=len(LABELS))

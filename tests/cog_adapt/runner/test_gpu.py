@@ -1,15 +1,22 @@
 """The promises on a CUDA device; skipped where there is none."""
 
+import dataclasses
 import gc
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from cog_adapt.runner.config import Precision, Recipe
+from cog_adapt.runner import methods
+from cog_adapt.runner.adaptation import adapt
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import AdaptationError
+from cog_adapt.runner.examples import Example
+from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modes import casting
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import SHAPES, Caching, Cancelled, Letters, examples, inputs, labels
+from tests.cog_adapt.texts import Texts
 
 pytestmark = [
     pytest.mark.gpu,
@@ -72,6 +79,67 @@ def test_checkpointing_changes_no_bit(gpu, shape):
         for on in (False, True)
     }
     assert len(ids) == 1
+
+
+TEXTS = [Example("abcdefghijklmnopqrst"[: 2 + n % 17], labels("letters")[n % 3]) for n in range(15)]
+LAST_BLOCK = Recipe("lora", max_steps=6, batch_size=6, hold_out=0.3, blocks=1, learning_rate=0.02)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_kept_trunk_repeats_and_is_the_whole_run(gpu, precision, side, monkeypatch):
+    runner = gpu(Texts(side), precision=precision)
+    one, same = (runner.adapt(TEXTS, LAST_BLOCK) for _ in range(2))
+    assert one.report.trunk == "2 frozen blocks ran once for each example"
+    assert one.adapter.id == same.adapter.id
+    monkeypatch.setattr(Texts, "blocks", "(?!)")
+    monkeypatch.setattr(methods, "last_blocks", lambda *_: ["blocks.2"])
+    whole = runner.adapt(TEXTS, LAST_BLOCK).adapter.tensors
+    limit = 1e-4 if precision == "fp32" else 0.05
+    for name, tensor in one.adapter.tensors.items():
+        assert torch.allclose(tensor, whole[name], rtol=limit, atol=limit), name
+
+
+class CopiesToHost(TorchDispatchMode):
+    """Counts what waits for the device."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        name, tensors = func.overloadpacket.__name__, [a for a in args if torch.is_tensor(a)]
+        if name == "_local_scalar_dense":
+            self.count += tensors[0].is_cuda
+        elif name in {"_to_copy", "copy_"}:
+            self.count += tensors[-1].is_cuda and not result.is_cuda
+        return result
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("recipe", [LAST_BLOCK, Recipe("all", max_steps=6, batch_size=6)])
+def test_a_step_waits_for_the_device_once(precision, recipe):
+    model = LoadedModel(Texts(), RunnerSettings(device="cuda", precision=precision))
+    ticks = adapt(model.start(TEXTS, dataclasses.replace(recipe, hold_out=0.0)))
+    counts = []
+    for _ in range(12):
+        with CopiesToHost() as copies:
+            taken = next(ticks, None)
+        counts += [copies.count - taken.skipped] if taken else []  # a voided attempt waits too
+    ticks.close()
+    assert counts[1:5] == [1] * 4  # the first step makes the optimizer's state
+
+
+def test_lengths_on_the_device_are_few(gpu, monkeypatch):
+    widths = set()
+    loss = Texts.loss
+
+    def watched(self, module, batch, targets):
+        widths.add(batch["ids"].shape[1])
+        return loss(self, module, batch, targets)
+
+    monkeypatch.setattr(Texts, "loss", watched)
+    gpu(Texts()).adapt(TEXTS, Recipe("all", max_steps=10, batch_size=2))
+    assert widths <= {16, 18}  # of 2 to 18 letters
 
 
 def test_the_cast_cache_is_off_on_the_device():

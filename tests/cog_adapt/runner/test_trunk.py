@@ -121,6 +121,47 @@ def test_gradients_are_equal_bit_for_bit_where_a_batch_has_the_same_shape(whole,
     assert [s.loss for s in report.steps] == [s.loss for s in plain_report.steps]
 
 
+class Stage(nn.Sequential):
+    """A convolution with BatchNorm that halves the picture, as an image network's stages do."""
+
+    def __init__(self, channels: int, more: int) -> None:
+        conv = nn.Conv2d(channels, more, 3, stride=2, padding=1)
+        super().__init__(conv, nn.BatchNorm2d(more), nn.ReLU())
+
+
+class StagedNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(1, 2, 3, padding=1)
+        self.stages = nn.Sequential(Stage(2, 4), Stage(4, 6), Stage(6, 8))
+        self.drop = nn.Dropout(0.2)
+        self.head = nn.Linear(8, len(LABELS))
+
+    def forward(self, x):
+        hidden = self.stages(self.stem(x.view(-1, 1, 2, 4).repeat_interleave(4, 2)))
+        return self.head(self.drop(hidden.mean((2, 3))))
+
+
+class Pictures(Labelled):
+    """Rows of numbers as small pictures."""
+
+    blocks = r"stem|stages\.\d"
+
+    def module(self) -> nn.Module:
+        return StagedNet()
+
+
+@pytest.mark.parametrize(("method", "frozen"), [("head", 4), ("all", 3), ("match:stages.1.*", 2)])
+def test_stages_of_pictures_run_once_too(whole, method, frozen):
+    model = loaded(Pictures())
+    recipe = dataclasses.replace(RECIPE, method=method, blocks=int(method == "all"))
+    rows = examples("images", 9)
+    tensors, report = adapted(model, recipe, rows)
+    assert report.trunk == f"{frozen} frozen blocks ran once for each example"
+    whole()
+    close(tensors, adapted(model, recipe, rows)[0])
+
+
 def test_a_frozen_block_computes_each_example_once_besides_the_trial():
     rows = []
     model = loaded(Texts())
@@ -189,7 +230,7 @@ def test_checkpointing_and_a_kept_trunk_go_together(whole):
 def test_the_trunk_runs_in_ticks_before_the_first_step():
     ticks = drained(adapt(loaded(Texts()).start(texts(), RECIPE)))[0]
     first = next(number for number, tick in enumerate(ticks) if tick is not None)
-    assert ticks[:first] == [None] * 5  # 2 full batches encoded, 3 through the trunk
+    assert ticks[:first] == [None] * 6  # 2 full batches encoded, the trial, 3 through the trunk
     assert None not in ticks[first:]
 
 
