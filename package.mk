@@ -35,6 +35,7 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.adaptation --output docs/results/adaptation.json
 	@$(BIN)/python -m bench.adaptation_steps --output docs/results/adaptation-steps.json
 	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
+	@$(BIN)/python -m bench.known --output docs/results/known.json
 	@$(BIN)/python -m bench.serving --output docs/results/serving.json
 	@$(BIN)/python -m bench.health --output docs/results/health.json
 	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
@@ -48,6 +49,7 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.quality --quick
 	@$(BIN)/python -m bench.adaptation_steps --quick
 	@$(BIN)/python -m bench.overhead --quick
+	@$(BIN)/python -m bench.known --quick
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick
 	@$(BIN)/python -m bench.recovery --quick

@@ -16,8 +16,9 @@ from cog_adapt.runner.examples import ExampleSet
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.learning import learn
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.planning import Plan, Wanted, plan
+from cog_adapt.runner.planning import Plan, Wanted, plan, plan_known
 from cog_adapt.runner.progress import Progress, Scope
+from cog_adapt.runner.recent_requests import Recent, request_digest
 from cog_adapt.runner.request import Request, begin_of, find_adapter, read_request_examples
 from cog_adapt.runner.request_labels import check_scores, settle_labels
 
@@ -113,12 +114,20 @@ async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _
 
 async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Asked:
     owner = asked.query.owner
-    return replace(asked, warnings=await warnings_about(runner, request, asked.examples, owner))
+    examples = await _with_cuts(runner, asked.examples, owner)
+    if asked.plan and asked.plan.key:
+        labels, recent = tuple(asked.query.labels), runner.knowledge.recent
+        read = Recent(asked.plan.key.whole, labels, examples.warnings)
+        recent.put(owner, request_digest(request), read)
+    return replace(asked, warnings=await _checked(runner, request, examples, owner))
 
 
 def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     if not request.inputs:
         raise InputError("no input: the request has nothing to answer. Send at least one.")
+    again = _read_again(runner, request, owner)
+    if again is not None:
+        return again
     task = runner.task
     named = find_adapter(request, runner.store, owner)
     examples = read_request_examples(request, task.example)
@@ -138,6 +147,20 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
         fresh=request.fresh,
     )
     return _Asked(query, plan(runner, wanted), examples)
+
+
+def _read_again(runner: ModelRunner, request: Request, owner: str) -> _Asked | None:
+    """Read a request that is known in every byte, and whose adaptation is."""
+    recent = runner.knowledge.recent.get(owner, request_digest(request))
+    if recent is None:
+        return None
+    known = plan_known(runner, owner, recent.key, request.recipe, request.fresh)
+    if known is None:
+        return None
+    check_scores(runner.task, request, recent.labels)
+    adapter = _fitting(runner.default, recent.labels)
+    query = Query(request.inputs, adapter, recent.labels, request.options, owner)
+    return _Asked(query, known, ExampleSet([], recent.warnings))
 
 
 async def _adapt(
@@ -171,12 +194,21 @@ async def warnings_about(
     Raises:
         InputError: the request is strict, and there is something to say.
     """
+    return await _checked(runner, request, await _with_cuts(runner, examples, owner), owner)
+
+
+async def _with_cuts(runner: ModelRunner, examples: ExampleSet, owner: str) -> ExampleSet:
+    """Add to a set's warnings that some of it is cut."""
     rows = [example.input for example in examples.examples]
-    warnings = (
-        *examples.warnings,
-        *_cut("examples", await runner.shortened_async(rows, owner)),
-        *_cut("inputs", await runner.shortened_async(request.inputs, owner)),
-    )
+    cut = _cut("examples", await runner.shortened_async(rows, owner)) if rows else ()
+    return replace(examples, warnings=(*examples.warnings, *cut))
+
+
+async def _checked(
+    runner: ModelRunner, request: Request, examples: ExampleSet, owner: str
+) -> tuple[str, ...]:
+    shortened = await runner.shortened_async(request.inputs, owner) if request.inputs else ()
+    warnings = (*examples.warnings, *_cut("inputs", shortened))
     if warnings and request.strict:
         raise InputError(
             f"{'; '.join(warnings)}. Mend this, or leave `strict` out to have it in the report."

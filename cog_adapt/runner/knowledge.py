@@ -11,6 +11,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.device import machine_memory
 from cog_adapt.runner.feature_cache import FeatureCache
 from cog_adapt.runner.receipt import Signer
+from cog_adapt.runner.recent_requests import RecentRequests
 from cog_adapt.runner.shared_runs import SharedRuns
 from cog_adapt.runner.storage.metadata import versions
 from cog_adapt.runner.storage.store import AdapterStore
@@ -31,6 +32,7 @@ class Knowledge:
     Attributes:
         runs: the adaptations that callers share.
         origin: digest of what every adaptation here depends on; None where the task has no source.
+        recent: the last requests that were read.
         signer: of receipts; None without RECEIPT_KEY.
         features: of recent examples.
 
@@ -43,11 +45,13 @@ class Knowledge:
     ) -> None:
         self.runs = SharedRuns()
         self.origin = origin_of(task, model, str(sorted(versions().items())))
+        self.recent = RecentRequests()
         self.signer = Signer(Path(settings.receipt_key)) if settings.receipt_key else None
         self.features = FeatureCache(settings.feature_bytes or machine_memory() // _MEMORY_SHARE)
         self.counts = {"adaptations_run": 0, "adaptations_known": 0}
         self._decisions = store.decisions
         store.watch(self._on_change)
+        store.decisions.watch(lambda owner, decision: self.recent.forget(owner, decision.key))
 
     def forget(self, owner: str, key: str | None = None) -> None:
         """Drop what was decided for a key of an owner's, and its features; None: all of them."""

@@ -109,6 +109,16 @@ def plan(runner: ModelRunner, wanted: Wanted) -> Plan:
     return Plan(wanted, key, None, begin, started_from, run, state)
 
 
+def plan_known(
+    runner: ModelRunner, owner: str, key: str, recipe: Recipe, fresh: bool
+) -> Plan | None:
+    """Return the plan for a key that was decided; None where it has to be looked at anew."""
+    decision = runner.store.decisions.recent(owner, key, fresh=fresh)
+    wanted = Wanted((), recipe, owner, fresh=fresh)
+    known = _open(runner, wanted, decision) if decision else None
+    return None if known is None else Plan(wanted, None, known, None, None, None, None)
+
+
 def decided_meanwhile(runner: ModelRunner, planned: Plan) -> Learned | None:
     """Return what another's run has given since this was planned."""
     wanted, key = planned.wanted, planned.key

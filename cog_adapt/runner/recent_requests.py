@@ -1,0 +1,73 @@
+"""Requests that were read before: what is sent again need not be parsed and digested again.
+
+Holds digests, labels and warnings, no examples. This module knows no store and no model.
+"""
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from cog_adapt.runner.request import Request
+
+_MOST = 1024
+
+
+@dataclass(frozen=True)
+class Recent:
+    """What reading a request gave.
+
+    Attributes:
+        key: of its adaptation (`AdaptationKey.whole`).
+        labels: of its examples.
+        warnings: about its examples.
+    """
+
+    key: str
+    labels: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def request_digest(request: Request) -> str | None:
+    """Digest what a request says of its adaptation; None for one whose parts lie elsewhere."""
+    if not request.examples or request.examples_file or request.adapter or request.weights:
+        return None
+    said = [request.examples, [*request.labels], repr(request.recipe), request.fresh]
+    try:
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    except (TypeError, ValueError):
+        return None
+
+
+class RecentRequests:
+    """The last requests of all owners; each goes with what was decided for it."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], Recent] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._known)
+
+    def get(self, owner: str, digest: str | None) -> Recent | None:
+        """Return what an owner's request gave."""
+        with self._lock:
+            return None if digest is None else self._known.get((owner, digest))
+
+    def put(self, owner: str, digest: str | None, recent: Recent) -> None:
+        """Note what an owner's request gave; the oldest goes."""
+        if digest is None:
+            return
+        with self._lock:
+            self._known[owner, digest] = recent
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+
+    def forget(self, owner: str, key: str) -> None:
+        """Drop the requests of an owner's for this key."""
+        with self._lock:
+            items = [*self._known.items()]
+            for each in (name for name, recent in items if (name[0], recent.key) == (owner, key)):
+                del self._known[each]
