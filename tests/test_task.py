@@ -1,8 +1,12 @@
 """Text classification on the real packaged weights."""
 
+import asyncio
 import hashlib
 import importlib.util
+import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +15,8 @@ from cog_adapt import (
     Example,
     InputError,
     ModelRunner,
+    Query,
+    Recipe,
     RunnerSettings,
     WeightsError,
     base_digest,
@@ -149,3 +155,31 @@ def test_labels_keep_their_order_of_appearance(task):
 def test_a_folder_without_an_encoder_is_a_weights_error(tmp_path):
     with pytest.raises(WeightsError, match="Set MODEL"):
         TextClassification(tmp_path)
+
+
+def test_adapters_share_forwards_of_the_packaged_model_and_answer_as_alone(task, tmp_path):
+    """Tens of mixes of eight adapters and the base, more texts than one length group holds."""
+    examples = read_examples(TICKETS, task.example).examples
+    texts = [example.input for example in examples]
+    settings = RunnerSettings(device="cpu", weights_dir=tmp_path)
+    draw = random.Random(0)
+    with ModelRunner(task, settings) as runner:
+        recipe = Recipe(max_steps=1, learning_rate=0.05)
+        adapters = [
+            runner.adapt(examples[:16], replace(recipe, seed=seed)).adapter for seed in range(4)
+        ]
+
+        async def ask(queries: list[Query]) -> list[list[dict[str, Any]]]:
+            return await asyncio.gather(*map(runner.predict_async, queries))
+
+        for _ in range(3):
+            queries = [
+                Query([draw.choice(texts)], adapter, () if adapter else ("payment", "delivery"))
+                for adapter in draw.choices([None, *adapters], k=8)
+            ]
+            together = asyncio.run(ask(queries))
+            alone = asyncio.run(ask([replace(query, deterministic=True) for query in queries]))
+            for shared, own in zip(together, alone, strict=True):
+                assert shared[0]["scores"] == pytest.approx(own[0]["scores"], abs=1e-4)
+        assert runner._model.predictions.shared._proven
+        assert not runner._model.predictions.shared._unfit

@@ -1,7 +1,10 @@
 """How much work a tick may hold, by the pace of those before it. This module knows no task."""
 
+import time
 from collections import deque
+from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from cog_adapt.runner.task import Batch
@@ -16,11 +19,15 @@ class Pace:
     """Measures what inference costs, in tokens a second.
 
     The best of the latest ticks counts: a tick that was disturbed, or too small to keep the cores
-    busy, says little about what a full one can do.
+    busy, says little about what a full one can do. On a CPU the thread's own time counts: beside
+    other load, smaller ticks would be slower still, since each reads all weights.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
         self._rates: deque[float] = deque(maxlen=_REMEMBERED)
+        self.clock: Callable[[], float] = (
+            time.thread_time if device.type == "cpu" else time.monotonic
+        )
 
     def record(self, tokens: int, seconds: float) -> None:
         """Remember a tick."""

@@ -5,7 +5,6 @@ forward. This module knows no thread.
 """
 
 import logging
-import time
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -105,9 +104,9 @@ class PredictionPart:
         rows, batch = self._encoded(
             self._chosen(((self, row) for row in self.waiting), self.ticks.batch_size)
         )
-        began = time.monotonic()
+        began = self.ticks.pace.clock()
         answers = predict_batch(self.ticks.phase, served, batch, self.options)
-        self._record(rows, time.monotonic() - began)
+        self._record(rows, self.ticks.pace.clock() - began)
         if len(rows) == len(self.answers):  # all at once: a task may give more answers than inputs
             self.answers, self.waiting = answers, []
         else:
@@ -119,9 +118,9 @@ class PredictionPart:
         for part, row in rows:
             inputs.setdefault(part, []).append(part.query.inputs[row])
         pieces = [Piece(some, part._served(), part.options) for part, some in inputs.items()]
-        began = time.monotonic()
+        began = self.ticks.pace.clock()
         answers = self.ticks.shared.answer(structure, pieces, batch)
-        self._record(rows, time.monotonic() - began)
+        self._record(rows, self.ticks.pace.clock() - began)
         _keep(rows, [answer for some in answers for answer in some])
         return rows
 

@@ -24,7 +24,9 @@ class Predictions:
         self.phase = Phase(task, base.precision, settings.serve_mode)
         self.modules = ReadyModules(self.phase, base, settings)
         self.shared = SharedForwards(base.template, self.phase)
-        self._ticks = Ticks(self.phase, self.modules, self.shared, Pace(), settings.batch_size)
+        self._ticks = Ticks(
+            self.phase, self.modules, self.shared, Pace(base.precision.device), settings.batch_size
+        )
 
     def part(self, query: Query) -> PredictionPart:
         """Return what answers a query, some inputs a tick, alone or with others.

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.batch_rows import holding
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.inference import Phase
-from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.modes import put_in_eval, run_inference
 from cog_adapt.runner.served_adapters import Served
 from cog_adapt.runner.stacked import StackedHead, Structure, stacked_replica, structure_of
 from cog_adapt.runner.task import Batch, on_device
@@ -129,7 +129,7 @@ class _StandIn(nn.Module):
 
     def __init__(self, shared: _SharedForward, holders: Sequence[Served], rows: slice) -> None:
         super().__init__()
-        self.eval()
+        put_in_eval(self)
         self.shared, self.holders, self.rows = shared, holders, rows
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401 - as the task calls it

@@ -1,5 +1,7 @@
 """The pace of earlier ticks says how much the next may hold."""
 
+import time
+
 import pytest
 import torch
 
@@ -7,17 +9,17 @@ from cog_adapt.runner.pace import TICK_SECONDS, Pace, costs_of, first_limit
 
 
 def test_no_limit_is_known_before_the_first_tick():
-    assert Pace().limit() is None
+    assert Pace(torch.device("cpu")).limit() is None
 
 
 def test_a_tick_holds_what_the_pace_allows():
-    pace = Pace()
+    pace = Pace(torch.device("cpu"))
     pace.record(1_000, 0.5)
     assert pace.limit() == int(2_000 * TICK_SECONDS)
 
 
 def test_small_and_disturbed_ticks_lower_no_limit_and_old_ones_are_forgotten():
-    pace = Pace()
+    pace = Pace(torch.device("cpu"))
     pace.record(1_000, 0.1)
     pace.record(5, 0.01)
     pace.record(1_000, 5.0)
@@ -29,7 +31,7 @@ def test_small_and_disturbed_ticks_lower_no_limit_and_old_ones_are_forgotten():
 
 @pytest.mark.parametrize(("tokens", "seconds"), [(0, 1.0), (1, 1e9), (1, 0.0)])
 def test_a_tick_always_holds_something(tokens, seconds):
-    pace = Pace()
+    pace = Pace(torch.device("cpu"))
     pace.record(tokens, seconds)
     limit = pace.limit()
     assert limit is not None
@@ -46,3 +48,8 @@ def test_the_cost_of_a_row_is_its_tokens_or_else_its_numbers():
 def test_the_first_tick_is_bounded_where_tokens_are_counted():
     assert first_limit({"attention_mask": torch.ones(2, 3)}) == 512
     assert first_limit({"x": torch.ones(2, 3)}) is None
+
+
+def test_a_cpu_is_timed_by_what_the_thread_did_and_another_device_by_the_clock():
+    assert Pace(torch.device("cpu")).clock is time.thread_time
+    assert Pace(torch.device("cuda")).clock is time.monotonic

@@ -56,7 +56,7 @@ def test_thousands_of_random_mixes_answer_as_each_would_alone():
     draw = random.Random(0)
     adapters = [adapter(model, n, labels=draw.randint(2, 6), rank=r) for n, r in enumerate(RANKS)]
     checked = shared = 0
-    for _ in range(1500):
+    for _ in range(600):
         queries = []
         for _ in range(draw.randint(2, 6)):
             texts = [word(draw) for _ in range(draw.randint(1, 4))]
@@ -73,8 +73,8 @@ def test_thousands_of_random_mixes_answer_as_each_would_alone():
         for part in parts:
             assert_like(finished(part.working()), alone(model, part.query))
             checked += 1
-    assert checked > 3_000
-    assert shared > 800
+    assert checked > 1_000
+    assert shared > 300
 
 
 RANKS = (2, 2, 2, 2, 3, 3, 0, 0)
