@@ -93,7 +93,7 @@ def test_a_loss_without_a_graph_is_no_error_of_backward() -> None:
 
 def test_a_replica_that_an_earlier_forward_froze_is_left_to_the_next_check() -> None:
     flow: Any = flow_of(tower())
-    flow.subject._thaw = lambda: None
+    flow.subject.thaw = lambda: None
     for parameter in flow.subject.parameters.values():
         parameter.requires_grad_(False)
     flow.run_forward()
