@@ -19,7 +19,7 @@ class FrozenParameters:
         self.exam = flow.exam
 
     def judge(self) -> Numbers:
-        """Warn of frozen parameters; check that the others get gradients beside them."""
+        """Name frozen parameters; check that the others get gradients beside them."""
         names = self.subject.names
         trains = self.flow.guard.requires_grad
         frozen = [n for n in names if not trains[n]] if self.subject.options.thaws else []
@@ -29,7 +29,8 @@ class FrozenParameters:
         )
         shown = [name for name in frozen if name not in few]  # a library's own: positions, say
         if shown:
-            self.exam.warn(
+            note = self.exam.note if free else self.exam.warn  # freezing a part is usual
+            note(
                 "frozen",
                 f"{count(shown)} of {len(names)} frozen in your module, and tested thawed: "
                 f"{some(shown)}. Call `requires_grad_(True)` on those to be trained, or select "
