@@ -14,6 +14,7 @@ from cog_adapt.runner.gradients.examination import Examination
 from cog_adapt.runner.gradients.probe_loss import required_arguments
 
 _OUTPUTS = re.compile(r"(in|out)puts?|out|logits?|(y_?)?(preds?|hat)|predictions?|scores?|y")
+_MODULES = ("module", "model", "net", "network", "m")
 _FORMS = "a loss is `(module, probe) -> losses` or `(output) -> losses`"
 
 
@@ -34,7 +35,8 @@ def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
     call = f"{name}({', '.join(names)})"
     if len(names) > 2:
         raise ConfigError(f"the loss {call} asks for {len(names)} arguments, but {_FORMS}.")
-    if isinstance(getattr(loss, "__self__", None), nn.Module) and len(names) == 2:
+    is_method = isinstance(getattr(loss, "__self__", None), nn.Module)
+    if is_method and len(names) == 2 and names[0] not in _MODULES:
         raise ConfigError(
             f"the loss {call} is a module's method, and its two arguments are taken for (module, "
             f"probe). Write `lambda module, batch: module.{name}(batch, 0)`."

@@ -9,9 +9,10 @@ from torch import Tensor
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
-from cog_adapt.runner.gradients.missing_gradients import OTHER_MODULE, MissingGradients
+from cog_adapt.runner.gradients.missing_gradients import MissingGradients
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.strangers import judge_strangers
+from cog_adapt.runner.gradients.unused_parameters import OTHER_MODULE
 from cog_adapt.runner.gradients.zero_gradients import ZeroGradients
 
 

@@ -21,6 +21,7 @@ from cog_adapt.runner.gradients.arguments import (
 )
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.audit import audit_module, find_uncopied
+from cog_adapt.runner.gradients.concurrency import Concurrency
 from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.entry import audit_entry
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
@@ -210,7 +211,7 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("blocks", slopes.judge_blocks, needs=("gradients",))
     exam.check("zero entries", ZeroEntries(flow).judge, needs=("gradients",))
     exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))
-    exam.check("concurrency", update.serve_meanwhile, needs=("served", "stepped"))
+    exam.check("concurrency", Concurrency(operation).judge, needs=("served", "stepped"))
     exam.check("release", traces.judge_release, needs=("loss",))
     exam.check("base", traces.judge_base)
 

@@ -1,11 +1,13 @@
 """Judges parameters that the caller's module freezes, and that the test has thawed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.ownership import in_minority
 from cog_adapt.runner.gradients.report import count, some
+from cog_adapt.runner.gradients.subject import Subject
 
 
 class FrozenParameters:
@@ -17,7 +19,7 @@ class FrozenParameters:
         self.exam = flow.exam
 
     def judge(self) -> Numbers:
-        """Warn of frozen parameters; check that the others get gradients beside them."""
+        """Name frozen parameters; check that the others get gradients beside them."""
         names = self.subject.names
         trains = self.flow.guard.requires_grad
         frozen = [n for n in names if not trains[n]] if self.subject.options.thaws else []
@@ -25,14 +27,15 @@ class FrozenParameters:
         few = (
             in_minority(self.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
         )
-        told = [name for name in frozen if name not in few]  # a library's own: positions, say
-        if told:
-            self.exam.warn(
+        shown = [name for name in frozen if name not in few]  # a library's own: positions, say
+        if shown:
+            note = self.exam.note if free else self.exam.warn  # freezing a part is usual
+            note(
                 "frozen",
-                f"{count(told)} of {len(names)} frozen in your module, and tested thawed: "
-                f"{some(told)}. Call `requires_grad_(True)` on those to be trained, or select "
+                f"{count(shown)} of {len(names)} frozen in your module, and tested thawed: "
+                f"{some(shown)}. Call `requires_grad_(True)` on those to be trained, or select "
                 "the others (`trainable`).",
-                told,
+                shown,
             )
         if frozen and free:
             self._judge_free(frozen, free)
@@ -41,7 +44,7 @@ class FrozenParameters:
     def _judge_free(self, frozen: Collection[str], free: Collection[str]) -> None:
         """Check that parameters that got a gradient get one beside the frozen ones too."""
         subject, norms = self.subject, self.flow.gradient_norms
-        with subject.freezing(frozen):
+        with _freezing(subject, frozen):
             error = self._error_of_a_step()
             lost = [n for n in free if norms.get(n) and subject.parameters[n].grad is None]
             if not lost:
@@ -64,3 +67,17 @@ class FrozenParameters:
         except Exception as error:  # noqa: BLE001 - the code under test may raise anything
             return f" ({describe(error)})"
         return ""
+
+
+@contextmanager
+def _freezing(subject: Subject, names: Collection[str]) -> Iterator[None]:
+    """Freeze these parameters, for a while; afterwards all gradients are as before."""
+    kept = {n: p.grad for n, p in subject.parameters.items()}
+    subject.frozen = frozenset(names)
+    try:
+        yield
+    finally:
+        subject.frozen = frozenset()
+        subject.thaw()
+        for name, gradient in kept.items():
+            subject.parameters[name].grad = gradient

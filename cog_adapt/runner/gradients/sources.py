@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from cog_adapt.runner.gradients.report import NOWHERE, Place
+from cog_adapt.runner.libraries import is_library_file
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _RUNNER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -47,6 +48,11 @@ def text_of(position: Position) -> str:
     relative = os.path.relpath(filename) if os.path.isabs(filename) else filename
     shown = filename if relative.startswith("..") else relative
     return f"{shown}:{number}: {linecache.getline(filename, number).strip()}"
+
+
+def is_in_library(line: str | None) -> bool:
+    """Return whether `file:line: code` is of an installed library."""
+    return line is not None and is_library_file(os.path.abspath(line.split(":")[0]))
 
 
 def definition(function: Callable[..., object]) -> str | None:

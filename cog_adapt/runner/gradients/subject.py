@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from cog_adapt.runner.checkpointing import recompute_blocks
 from cog_adapt.runner.config import Precision, ServeMode
 from cog_adapt.runner.gradient_step import GradientStep, MakeOptimizer
-from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.noise import add_noise, real, spread
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.modes import casting, run_adaptation, run_inference
@@ -30,7 +29,6 @@ from cog_adapt.runner.replicas import (
 )
 
 _PERTURBATION = 0.02
-_FAR = 1.0  # of the weights' spread
 _MOST_SCALINGS = 30
 _AFTERWARDS = "_post_accumulate_grad_hooks"
 
@@ -109,7 +107,7 @@ class Subject:
     def evaluate(self) -> Tensor:
         """Return the replica's losses in eval mode, with gradients on."""
         self.loss.seed = self.seed
-        self._thaw()
+        self.thaw()
         return run_adaptation(self._evaluate, self.replica, (), self.probe).double()
 
     def _evaluate(self, module: nn.Module, probe: Any) -> Tensor:  # noqa: ANN401 - any pytree
@@ -142,24 +140,12 @@ class Subject:
         """Undo the possible effects of an earlier forward: changed buffers, frozen parameters."""
         self.put_back_buffers()
         self.loss.seed = self.seed
-        self._thaw()
+        self.thaw()
 
-    def _thaw(self) -> None:
+    def thaw(self) -> None:
+        """Undo a freezing by the forward; `frozen` stay so."""
         for name, parameter in self.parameters.items():
             parameter.requires_grad_(name not in self.frozen)
-
-    @contextmanager
-    def freezing(self, names: Iterable[str]) -> Iterator[None]:
-        """Freeze these parameters, for a while; afterwards all gradients are as before."""
-        kept = {n: p.grad for n, p in self.parameters.items()}
-        self.frozen = frozenset(names)
-        try:
-            yield
-        finally:
-            self.frozen = frozenset()
-            self._thaw()
-            for name, gradient in kept.items():
-                self.parameters[name].grad = gradient
 
     def keep_buffers(self) -> None:
         """Remember the replica's buffers as they are now."""
@@ -185,20 +171,6 @@ class Subject:
             for name, (values, gradient) in kept.items():
                 self.parameters[name].detach().copy_(values)
                 self.parameters[name].grad = gradient
-
-    def reached_elsewhere(self, number: int) -> set[str]:
-        """Return the parameters in the graph of a forward of another seed, far from here."""
-        reached: dict[int, Tensor] = {}
-        kept, self.seed = self.seed, derive_seed(self.options.seed, "elsewhere", number)
-        self.loss.observer = lambda losses: reached.update(reached_leaves(losses))
-        try:
-            with self.moved(self.names, _FAR, number):
-                self.forward()
-        except Exception:  # noqa: BLE001 - the code under test may raise anything
-            reached.clear()
-        finally:
-            self.seed, self.loss.observer = kept, None
-        return {name for name, parameter in self.parameters.items() if id(parameter) in reached}
 
     def perturb(self, names: Iterable[str], fraction: float = _PERTURBATION, salt: int = 0) -> None:
         """Move parameters by a fraction of their spread, with noise that is always the same."""

@@ -1,7 +1,5 @@
-"""Steps 11 and 12: takes a step of the real optimizer, and another one during inferences."""
+"""Step 11: takes a step of the real optimizer, which the next forward must see."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -10,13 +8,12 @@ from torch import Tensor
 from cog_adapt.runner.gradients.arrivals import remedy
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.noise import real
-from cog_adapt.runner.gradients.operation import Operation, apart, close
+from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.shaking import Shaking
 from cog_adapt.runner.gradients.traces import keeper_of
 
 _SAMPLE = 65_536
-_REPEATS = 3
 
 
 class Update:
@@ -139,49 +136,6 @@ class Update:
                 f"the learning rate is 0 in {len(still)} of {len(groups)} groups"
                 + ("; a schedule may raise it." if warms_up else ". Set one above 0."),
             )
-
-    def serve_meanwhile(self) -> Numbers:
-        """Check that inferences in two threads during a step answer as before it.
-
-        Inferences that disturb each other, but not the training, are a warning: some libraries
-        change their modules while they run, and a process that serves runs one at a time.
-        """
-        trouble = self._trouble_of(2)
-        if not trouble:
-            return {}
-        if any(self._trouble_of(1) for _ in range(_REPEATS)):
-            self.exam.fail(
-                "race",
-                f"{trouble}. Training writes to what inference reads (a class attribute, a global, "
-                "a shared tensor).",
-            )
-        else:
-            self.exam.warn(
-                "race",
-                f"{trouble}, but none alone: two inferences at the same time disturb each other. "
-                "Let one thread serve this module.",
-            )
-        return {}
-
-    def _trouble_of(self, threads: int) -> str:
-        """Run inferences on some threads during a step; return what went wrong, as a phrase."""
-        subject = self.subject
-        calls: list[Callable[[], Tensor]] = [lambda: subject.serve(subject.base)] * 2
-        with ThreadPoolExecutor(threads) as pool:
-            answers = [pool.submit(lambda: [call() for call in calls]) for _ in range(threads)]
-            subject.put_back_buffers()
-            subject.step(subject.probe, subject.seed)
-            errors = [error for error in (future.exception() for future in answers) if error]
-        if errors:
-            return f"an inference during a step raised {describe(errors[0])}"
-        results = [answer for future in answers for answer in future.result()]
-        assert self.operation.served is not None
-        served, same = self.operation.served, self.operation.same
-        others = [answer for answer in results if not close(served, answer, same)]
-        if not others:
-            return ""
-        apart_by = apart(served, others[0])
-        return f"{len(others)} of {len(results)} inferences during a step differ: {apart_by}"
 
 
 def _largest(gradient: Tensor | None) -> int:

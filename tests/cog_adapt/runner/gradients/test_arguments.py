@@ -16,6 +16,9 @@ from tests.cog_adapt.runner.gradients.faults_users import tower
 
 
 class Lightning(nn.Module):
+    def loss_of(self, model: Any, batch: Any) -> Any:
+        return model(batch)
+
     def training_step(self, batch: Any, i: int) -> Any:
         return batch
 
@@ -40,6 +43,7 @@ def test_a_loss_of_another_form_is_refused_with_the_right_one(loss: Any, advice:
     "loss",
     [
         squares,
+        Lightning().loss_of,
         lambda module, probe: probe,
         lambda m, batch: batch,
         lambda net, x: x,

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.gradients import flow as module_under_test
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, ran, tower
@@ -93,7 +94,7 @@ def test_a_loss_without_a_graph_is_no_error_of_backward() -> None:
 
 def test_a_replica_that_an_earlier_forward_froze_is_left_to_the_next_check() -> None:
     flow: Any = flow_of(tower())
-    flow.subject._thaw = lambda: None
+    flow.subject.thaw = lambda: None
     for parameter in flow.subject.parameters.values():
         parameter.requires_grad_(False)
     flow.run_forward()
@@ -132,3 +133,13 @@ def test_the_gradients_of_strangers_are_remembered_those_of_the_replica_are_not(
     flow = ran(tower(), loss=lambda output: squares(output * scale))
     assert list(flow.guard.strangers) == [id(scale)]
     assert flow.guard.strangers[id(scale)][2] == 5.0
+
+
+@pytest.mark.parametrize(("library", "level"), [(True, "WARN"), (False, "FAIL")])
+def test_a_seed_that_a_library_sets_is_a_warning(monkeypatch, library: bool, level: str) -> None:
+    def seeding(self: Any, h: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return h
+
+    monkeypatch.setattr(module_under_test, "is_in_library", lambda line: library)
+    assert (level, "flags-changed") in found(ran(tower(seeding)))

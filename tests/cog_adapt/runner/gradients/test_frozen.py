@@ -31,7 +31,7 @@ def test_a_module_that_is_frozen_as_a_whole_is_a_warning() -> None:
     report = check_gradients(module, rows(3, 6), squares)
     assert report.passed
     (finding,) = report.findings
-    assert finding.code == "frozen"
+    assert (finding.level, finding.code) == ("WARN", "frozen")
     assert finding.message.startswith("4 parameters of 4 frozen in your module, and tested thawed")
 
 
@@ -48,4 +48,4 @@ def test_what_is_cut_off_by_frozen_inputs_fails_with_its_line() -> None:
     assert cut.parameters == ("second.weight", "second.bias")
     assert "checkpoint(self.second" in present(cut.line)
     report = check_gradients(Recomputed(reentrant=False), rows(3, 6), squares)
-    assert report.codes == ("frozen",)
+    assert [(finding.level, finding.code) for finding in report.findings] == [("NOTE", "frozen")]

@@ -30,7 +30,8 @@ def judged(module: nn.Module, **rest):
     return slopes, numbers
 
 
-def test_right_gradients_pass_parameter_by_parameter() -> None:
+def test_right_gradients_pass_parameter_by_parameter(monkeypatch) -> None:
+    monkeypatch.setattr(module_under_test, "_SECONDS", 60.0)  # the machine may be busy
     slopes, numbers = judged(tower())
     assert found(slopes.flow) == []
     assert set(slopes.verdicts) == {"(all)", *slopes.subject.names}

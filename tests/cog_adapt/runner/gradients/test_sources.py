@@ -256,3 +256,9 @@ def test_modules_are_named_by_path_and_class() -> None:
     assert names[id(module)] == "(root) (Tower)"
     assert names[id(module.blocks[0].linear)] == "blocks.0.linear (Linear)"
     assert len(names) == len(list(module.modules()))
+
+
+def test_a_line_of_a_library_is_known() -> None:
+    assert sources.is_in_library(f"{torch.__file__}:3: import torch")
+    assert not sources.is_in_library(f"{HERE}:3: import torch")
+    assert not sources.is_in_library(None)

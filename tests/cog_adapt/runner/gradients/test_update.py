@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.update import Update, _entries, _largest
-from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, sgd, tower
 
@@ -130,43 +129,6 @@ def test_a_second_backward_that_fails_names_what_keeps_the_graph() -> None:
     assert finding.code == "backward"
     assert "blocks.1.hidden keeps a graph" in finding.message
     assert finding.module == "blocks.1.hidden"
-
-
-def test_serving_during_a_step_answers_as_before() -> None:
-    update = update_of(tower())
-    update.serve_meanwhile()
-    assert found(update.flow) == []
-
-
-def test_serving_that_a_step_disturbs_is_a_race() -> None:
-    update = update_of(tower())
-    update.operation.served = present(update.operation.served) + 1
-    update.serve_meanwhile()
-    finding = only(update.flow)
-    assert (finding.code, finding.level) == ("race", "FAIL")
-    assert finding.message.startswith("4 of 4 inferences during a step differ")
-
-
-def test_inferences_that_disturb_only_each_other_are_a_warning(monkeypatch) -> None:
-    update = update_of(tower())
-    monkeypatch.setattr(update, "_trouble_of", lambda threads: "2 differ" if threads == 2 else "")
-    update.serve_meanwhile()
-    finding = only(update.flow)
-    assert (finding.code, finding.level) == ("race", "WARN")
-    assert "Let one thread serve" in finding.message
-
-
-def test_an_inference_that_raises_during_a_step_is_a_race(monkeypatch) -> None:
-    update = update_of(tower())
-
-    def serve(*_: Any) -> Tensor:
-        raise ValueError("no such thing")
-
-    monkeypatch.setattr(update.subject, "serve", serve)
-    update.serve_meanwhile()
-    finding = only(update.flow)
-    assert (finding.code, finding.level) == ("race", "FAIL")
-    assert "raised ValueError: no such thing" in finding.message
 
 
 def test_the_largest_entry_is_among_those_that_are_looked_at(monkeypatch) -> None:

@@ -1,0 +1,135 @@
+"""Step 9 for parameters that are not in the graph: forgotten, or left out by this draw."""
+
+from torch import Tensor
+
+from cog_adapt.runner.gradients.copies import Copies
+from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.graph import reached_leaves
+from cog_adapt.runner.gradients.ownership import in_minority
+from cog_adapt.runner.gradients.report import Place, count, some
+from cog_adapt.runner.gradients.subject import Subject
+from cog_adapt.runner.randomness import derive_seed
+
+_MOST_DRAWS = 12
+_FAR = 1.0  # of the weights' spread
+OTHER_MODULE = (
+    "the loss does not use the module that it is given: it computes with another one, so nothing "
+    "of its own can be trained. Take the argument `module`, not `self.model` or a global."
+)
+
+
+class UnusedParameters:
+    """Reports why the loss takes no notice of parameters of a flow."""
+
+    def __init__(self, flow: GradientFlow) -> None:
+        self.flow = flow
+        self.subject = flow.subject
+        self.exam = flow.exam
+        self.diagnosis = flow.diagnosis
+        self.copies = Copies(flow.diagnosis)
+
+    def judge(self, names: list[str]) -> None:
+        """Report parameters of which the loss takes no notice."""
+        self._report_unused(self._never_reached(names))
+
+    def _never_reached(self, names: list[str]) -> list[str]:
+        """Warn of names that other draws reach, or that are a library's; return the rest."""
+        if len(names) == len(self.subject.names):
+            return names
+        lasting = self._beyond_draws(names)
+        self._warn_unreached([name for name in names if name not in lasting])
+        others = [name for name in self.subject.names if name not in names]
+        library = in_minority(self.subject.replica, lasting, others)
+        if library:
+            self.exam.warn(
+                "unused",
+                f"{count(library)} of a library's model without effect on the loss as it is used "
+                f"here: {some(library)}. Name them in `unused`, or leave them out of `trainable`.",
+                library,
+                self.diagnosis.forward.owner(library),
+            )
+        return [name for name in lasting if name not in library]
+
+    def _beyond_draws(self, names: list[str]) -> list[str]:
+        """Return the parameters that no other seed, and no other values, bring into the graph."""
+        lasting = list(names)
+        for number in range(_MOST_DRAWS):
+            reached = _reached_elsewhere(self.subject, number) if lasting else set()
+            lasting = [name for name in lasting if name not in reached]
+        return lasting
+
+    def _warn_unreached(self, names: list[str]) -> None:
+        if names:
+            self.exam.warn(
+                "unreached",
+                f"this probe does not reach {count(names)}: {some(names)}. Other draws do (of "
+                "routes, of layers left out). They were not verified; give a larger probe.",
+                names,
+                self.diagnosis.forward.owner(names),
+            )
+
+    def _report_unused(self, names: list[str]) -> None:
+        """Report the first reason for which the loss can be shown to ignore parameters."""
+        if not names:
+            return
+        if len(names) == len(self.subject.names):
+            place = self.diagnosis.forward.other_module()
+            if place.line is not None:
+                self._report_other_module(names, place)
+                return
+        place = self.copies.uses_original()
+        if place.line is not None:
+            self._report_original(names, place)
+            return
+        place = self.copies.cached(names)
+        if place.line is not None:
+            self._report_cache(names, place)
+            return
+        copy, place = self.copies.kept(names)
+        self.exam.fail(
+            "unused",
+            f"{count(names)} without effect on the loss, even when moved by half the "
+            f"spread: {some(names)}.{copy} Train fewer (`trainable`), or name them in `unused`.",
+            names,
+            self.diagnosis.forward.owner(names),
+            place.line,
+        )
+
+    def _report_other_module(self, names: list[str], place: Place) -> None:
+        self.exam.fail("unused", OTHER_MODULE, names, place.module, place.line)
+
+    def _report_original(self, names: list[str], place: Place) -> None:
+        self.exam.fail(
+            "leak-to-base",
+            f"{count(names)} not used by the replica, which computes with the "
+            f"original's: {some(names)}. Something inside holds a reference to the original "
+            "(a closure, a lambda, a hook); take the module from `self` instead.",
+            names,
+            place.module,
+            place.line,
+        )
+
+    def _report_cache(self, names: list[str], place: Place) -> None:
+        self.exam.fail(
+            "stale-forward",
+            f"only the first forward uses {some(names)}: later ones, the training's too, take "
+            "a value that it kept. Keep nothing computed from weights between calls.",
+            names,
+            place.module,
+            place.line,
+        )
+
+
+def _reached_elsewhere(subject: Subject, number: int) -> set[str]:
+    """Return the parameters in the graph of a forward of another seed, far from here."""
+    reached: dict[int, Tensor] = {}
+    kept, subject.seed = subject.seed, derive_seed(subject.options.seed, "elsewhere", number)
+    subject.loss.observer = lambda losses: reached.update(reached_leaves(losses))
+    try:
+        with subject.moved(subject.names, _FAR, number):
+            subject.forward()
+    except Exception:  # noqa: BLE001 - the code under test may raise anything
+        reached.clear()
+    finally:
+        subject.seed, subject.loss.observer = kept, None
+    return {name for name, parameter in subject.parameters.items() if id(parameter) in reached}
