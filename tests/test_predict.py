@@ -109,10 +109,10 @@ def test_rows_text_and_files_give_the_same_adapter(server, adapted, sent):
     ("values", "reported"),
     [
         ({"method": "head"}, {"method": "head", "trained_parameters": 6 * 385}),
-        ({"rank": 2}, {"trained_parameters": 6 * 385 + 6 * 2 * 2 * 2 * 384}),
+        ({"rank": 2, "method": "lora"}, {"trained_parameters": 6 * 385 + 6 * 2 * 2 * 2 * 384}),
         ({"learning_rate": 0.01}, {"learning_rate": 0.01}),
         ({"seed": 3}, {"seed": 3}),
-        ({"hold_out": 0.2}, {"held_out_examples": 12, "examples": 36}),
+        ({"hold_out": 0.2, "method": "lora"}, {"held_out_examples": 12, "examples": 36}),
         ({"budget_seconds": 0.1, "steps": 2000}, {"stop_reason": "budget_seconds"}),
     ],
 )

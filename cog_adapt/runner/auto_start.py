@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cog_adapt.runner.closed_form import ClosedForm
 from cog_adapt.runner.decision import BASE, CLOSED, Decision
+from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.folds import folds
 from cog_adapt.runner.head import HeadNames
 from cog_adapt.runner.inference import Phase
@@ -134,10 +135,18 @@ def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) 
         phase: how inference runs.
         features: of the examples, (N, D); None where the task has none.
         began: when the adaptation began, by `time.monotonic`.
+
+    Raises:
+        InputError: some examples are to be held out.
     """
     names = None if features is None else HeadNames.of(_heads(start), features.shape[1])
     if features is None or names is None:
         return None
+    if start.recipe.hold_out:
+        raise InputError(
+            f"hold_out is {start.recipe.hold_out}, and method 'auto' answers every example by a "
+            "model that has not seen it. Leave hold_out out, or choose another method."
+        )
     targets = start.task.encode_targets([e.target for e in start.examples], start.labels)
     prior = names.read(start.tensors)
     if start.labels:
