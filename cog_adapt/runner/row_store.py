@@ -14,7 +14,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from cog_adapt.runner.task import Batch
 
-MOST_BYTES = 256 * 2**20  # of kept rows: 400 images of 224 x 224, or a million short texts
+MOST_BYTES = 256 * 2**20  # of kept rows: 400 images of 224 x 224, or 100,000 short texts
+_OF_A_TENSOR = 512  # bytes besides its values
 
 Encode = Callable[[Sequence[int]], Batch]
 
@@ -70,7 +71,7 @@ class RowStore:
         if position in self._rows:
             return self._rows[position]
         row = {name: tensor[0] for name, tensor in self.encode([position]).items()}
-        size = sum(tensor.nbytes for tensor in row.values())
+        size = sum(tensor.nbytes + _OF_A_TENSOR for tensor in row.values())
         if size <= self.free_bytes:
             self.free_bytes -= size
             self._rows[position] = row

@@ -69,7 +69,11 @@ class Task(ABC):
 
     @abstractmethod
     def encode(self, inputs: Sequence[Any]) -> Batch:
-        """Turn N inputs into CPU tensors with N rows each; refuse unusable ones (InputError)."""
+        """Turn N inputs into CPU tensors with N rows each; refuse unusable ones (InputError).
+
+        An adaptation calls it once for each example, and joins the rows, where they are padded as
+        it pads them; where that does not give what several at once do, for each batch.
+        """
 
     @abstractmethod
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
