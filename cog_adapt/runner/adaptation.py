@@ -32,7 +32,7 @@ from cog_adapt.runner.replicas import (
 )
 from cog_adapt.runner.report import AdaptationReport, HeldOut, Step
 from cog_adapt.runner.start import Start, adamw, weighted_loss
-from cog_adapt.runner.task import Batch
+from cog_adapt.runner.task import Batch, Task
 from cog_adapt.runner.training_state import TrainingState, optimizer_tensors, restore_optimizer
 from cog_adapt.runner.trunk import frozen_blocks, keep_trunk, trunk_positions
 
@@ -185,23 +185,12 @@ class _Run:
 
     def _score(self, chosen: Sequence[int]) -> Tensor:
         rows = self.examples.rows(chosen)
+        replica, precision = self.take_step.replica, self.start.precision
+        given = (self.start.task, rows.batch, rows.targets)
         with holding(rows.positions):
-            values = run_inference(
-                self._loss_and_score,
-                self.take_step.replica,
-                self.start.precision,
-                "no_grad",
-                rows.batch,
-                rows.targets,
-            )
+            values = run_inference(_loss_and_score, replica, precision, "no_grad", *given)
         each = 1.0 if rows.weights is None else rows.weights.double()
         return torch.stack([(value.double() * each).sum() for value in values]).cpu()
-
-    def _loss_and_score(
-        self, module: nn.Module, batch: Batch, targets: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        task = self.start.task
-        return task.loss(module, batch, targets), task.score(module, batch, targets)
 
     def _weight_of(self, chosen: Sequence[int]) -> float:
         weights = self.start.weights
@@ -220,6 +209,12 @@ class _Run:
             scores=tuple(self.scores),
             seconds=self.seconds,
         )
+
+
+def _loss_and_score(
+    module: nn.Module, task: Task, batch: Batch, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    return task.loss(module, batch, targets), task.score(module, batch, targets)
 
 
 def _gradient_step(start: Start) -> GradientStep:

@@ -55,14 +55,10 @@ def calibrate(logits: Tensor, targets: Tensor, weights: Tensor) -> Calibration:
     point = torch.zeros(logits.shape[1] + 1, dtype=torch.float64)
     loss = fit.loss(point)
     for _ in range(_MOST_STEPS):
-        step, gain = fit.step(point), 0.0
-        for _ in range(_MOST_HALVINGS):
-            if (gain := loss - fit.loss(point - step)) > 0:
-                break
-            step = step / 2
-        if gain <= _LEAST_GAIN:
+        moved = fit.better(point, loss)
+        if moved is None:
             break
-        point, loss = point - step, loss - gain
+        point, loss = moved
     return Calibration(float(point[0].exp()), point[1:])
 
 
@@ -79,6 +75,15 @@ class _Fit:
     def loss(self, point: Tensor) -> float:
         losses = F.cross_entropy(self._outputs(point), self.targets, reduction="none")
         return float((losses * self.shares).sum() + (self.doubts * point.square()).sum() / 2)
+
+    def better(self, point: Tensor, loss: float) -> tuple[Tensor, float] | None:
+        """Return a better point and its loss, halving the step; None where there is none."""
+        step = self.step(point)
+        for _ in range(_MOST_HALVINGS):
+            if (found := self.loss(point - step)) < loss - _LEAST_GAIN:
+                return point - step, found
+            step = step / 2
+        return None
 
     def step(self, point: Tensor) -> Tensor:
         """Return Newton's step, to be subtracted."""

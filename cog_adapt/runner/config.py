@@ -180,17 +180,13 @@ class Recipe:
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.
         learning_rate: None or 0 takes `adaptation.automatic_learning_rate`.
-        seed: draws batches, LoRA's A and dropout; the same seed repeats a run bit for bit on
-            the same device.
+        seed: draws batches, LoRA's A and dropout; the same repeats a run bit for bit on a device.
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
-        stop_after: steps after which the best so far is returned, while the learning rate falls as
-            for all of `max_steps`; None: `max_steps`.
-        hold_out: share of each label's examples kept for scoring (at least one where a label has
-            five or more), 0 to 0.5.
+        stop_after: steps after which the best is returned; the rate falls as for `max_steps`.
+        hold_out: share of each label's examples kept for scoring (at least one of five), 0 to 0.5.
         clip_norm: the gradient's norm is clipped to this.
         weight_decay: AdamW's.
-        blocks: how many of the model's last blocks (`Task.blocks`) are trained besides the head, 1
-            to 10,000; 0: the method's tensors wherever they are.
+        blocks: how many of the last blocks (`Task.blocks`) are trained besides the head; 0: all.
         checkpointing: recompute activations in backward (non-reentrant): less memory, more time.
     """
 

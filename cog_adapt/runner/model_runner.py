@@ -20,12 +20,10 @@ from cog_adapt.runner.loaded_model import Adaptation, LoadedModel
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.scheduler import Scheduler, once
 from cog_adapt.runner.selftest import SelfTestReport, run_self_test
-from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.known import Watcher
 from cog_adapt.runner.storage.peft_format import PeftFormat
-from cog_adapt.runner.storage.remote import Remote
-from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.runner.storage.store import AdapterStore, store_of
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.threads import share_cores
 from cog_adapt.runner.tickets import Ticket
@@ -58,13 +56,12 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.settings = settings or RunnerSettings()
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
-        self.store = _store_of(self.settings)
+        self.store = store_of(self.settings)
         self.checkpoints = folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
-        self._model = _load(task, self.settings, self._scheduler)
-        self.store.watch(_forgetting(self._scheduler, self._model))
+        self._model = _load(task, self.settings, self._scheduler, self.store)
         self.knowledge = Knowledge(task, f"{self.base} {self.precision}", self.settings, self.store)
 
     def __exit__(self, *error: object) -> None:
@@ -102,10 +99,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     @property
     def adapters(self) -> Adapters:
         """The adapters of all owners, for a server's routes."""
-        model, labels = self._model, tuple(self.task.labels(()))
-        peft = PeftFormat(model.template, model.digest, self.task.head, labels)
-        checked = model.predictions.modules.checked
-        return Adapters(self.store, checked, peft, self.knowledge.forget)
+        return _adapters_of(self)
 
     def kept_folders(self) -> tuple[Path, ...]:
         """Name the folder of stored adapters: a server that sends one leaves it there."""
@@ -149,8 +143,6 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     async def shortened_async(self, inputs: Sequence[Any], owner: str = "") -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
-        if not inputs:
-            return ()  # and no waiting for the running tick
         work = find_shortened(self.task, inputs, self.settings.batch_size)
         return await self._scheduler.submit_short(work, owner).wait_async()
 
@@ -193,6 +185,13 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         return await ticket.wait_async(_steps_only(on_step))
 
 
+def _adapters_of(runner: ModelRunner) -> Adapters:
+    model, labels = runner._model, tuple(runner.task.labels(()))
+    peft = PeftFormat(model.template, model.digest, runner.task.head, labels)
+    checked = model.predictions.modules.checked
+    return Adapters(runner.store, checked, peft, runner.knowledge.forget)
+
+
 def _asked(runner: ModelRunner, query: Query) -> Ticket[list[Any]]:
     part = runner._model.predictions.part(query)
     return runner._scheduler.submit_short(part.working(), query.owner, part)
@@ -215,11 +214,6 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
     return runner._scheduler.submit_long(work, owner=owner)
 
 
-def _store_of(settings: RunnerSettings) -> AdapterStore:
-    remote = Remote(settings.adapter_store) if settings.adapter_store else None
-    return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
-
-
 def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
     """Make a watcher that lets the device's copy of a removed adapter go."""
 
@@ -233,14 +227,18 @@ def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
     return forget
 
 
-def _load(task: Task, settings: RunnerSettings, scheduler: Scheduler) -> LoadedModel:
+def _load(
+    task: Task, settings: RunnerSettings, scheduler: Scheduler, store: AdapterStore
+) -> LoadedModel:
     """Load the model on the model thread; where that fails, the thread ends."""
     try:
         scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait()
-        return scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
+        model = scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
     except BaseException:
         scheduler.close()
         raise
+    store.watch(_forgetting(scheduler, model))
+    return model
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[object], None] | None:

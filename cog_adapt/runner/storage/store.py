@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
-from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.budgets import Budgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
@@ -184,3 +185,9 @@ def _old(index: Index, days: int) -> list[Key]:
         for key, known in index.items()
         if known.is_expired() or (not known.is_kept and known.used_at < oldest)
     ]
+
+
+def store_of(settings: RunnerSettings) -> AdapterStore:
+    """Open the store that the settings name."""
+    remote = Remote(settings.adapter_store) if settings.adapter_store else None
+    return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)

@@ -166,6 +166,8 @@ def test_more_blocks_than_there_are_are_refused():
 
 def test_an_adapter_to_go_on_with_says_itself_what_is_trained():
     model = LoadedModel(Texts(), RunnerSettings(device="cpu"))
-    adapter = finished(model.starting_adapter(model.task.labels(model.task.probe())))
+    adapter = finished(
+        model.predictions.modules.starting_adapter(model.task.labels(model.task.probe()))
+    )
     with pytest.raises(InputError, match=r"blocks is 2, but adapter .* Leave `blocks` out"):
         resolve(Recipe(blocks=2), model.task, adapter)
