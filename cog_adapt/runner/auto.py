@@ -26,10 +26,12 @@ from cog_adapt.runner.decision import (
     decide,
     unknown,
 )
-from cog_adapt.runner.replicas import Tensors
+from cog_adapt.runner.head import outputs_and_losses
+from cog_adapt.runner.replicas import Tensors, serving_replica
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.start import Start
 
+_FEW, _NEAR = 8, 0.05  # examples that a head is tried on, and what 16 bits may cost
 _HELD_OUT, _FEWEST_TO_HOLD_OUT = 0.1, 20  # for early stopping, without features
 
 
@@ -57,6 +59,9 @@ def adapt_automatically(given: Given) -> Automatic:
     Raises:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
     """
+    if not _is_linear(given):
+        return (yield from adapt_without_features(given.start))
+    yield None
     everything = torch.arange(len(given.features))
     form = given.objective.fit(given.features, everything)
     closed = given.names.write(form.head)
@@ -83,6 +88,20 @@ def adapt_automatically(given: Given) -> Automatic:
     return Outcome(tensors, replace(report, decision=decision, seconds=seconds))
 
 
+def _is_linear(given: Given) -> bool:
+    """Return whether the head is what the task says: linear in the features, and its loss usual."""
+    start, few = given.start, torch.arange(min(_FEW, len(given.features)))
+    replica = serving_replica(start.template, start.tensors, start.scales)
+    rows, targets = start.examples[: len(few)], given.objective.targets[few]
+    outputs, losses = outputs_and_losses(given.phase, replica, given.names.layer, rows, targets)
+    expected = given.objective.prior(given.features[few])
+    if outputs.shape != expected.shape:
+        return False
+    near = _NEAR * float(expected.abs().max())
+    is_head = torch.allclose(outputs, expected, rtol=0.0, atol=max(near, _NEAR))
+    return is_head and given.objective.explains(losses, outputs, few)
+
+
 def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome]:
     """Adapt by the task's own method, with early stopping where there are enough examples."""
     held_out = start.recipe.hold_out
@@ -90,7 +109,7 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome
         held_out = _HELD_OUT
     start = replace(start, recipe=replace(start.recipe, hold_out=held_out))
     tensors, report = yield from adapt(start)
-    why = f"{type(start.task).__name__} has no features, so gradient steps are all there is"
+    why = f"{type(start.task).__name__} has no features of a linear head: steps are all there is"
     return Outcome(tensors, replace(report, decision=Decision(GRADIENTS, why, "score")))
 
 

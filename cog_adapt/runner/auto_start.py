@@ -150,9 +150,9 @@ def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) 
     targets = start.task.encode_targets([e.target for e in start.examples], start.labels)
     prior = names.read(start.tensors)
     if start.labels:
-        is_row_each = len(prior.weight) == len(start.labels)
-        objective: Objective = Labels(targets, prior)
-        return Given(start, phase, names, objective, features, began) if is_row_each else None
+        labels = Labels(targets, prior)
+        fits = len(prior.weight) == len(start.labels) and labels.knows_all
+        return Given(start, phase, names, labels, features, began) if fits else None
     numbers = targets.reshape(len(targets), -1).float()
     if len(targets) < 2 or numbers.shape[1] != len(prior.weight):
         return None

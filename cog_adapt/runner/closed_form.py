@@ -82,8 +82,9 @@ def fit_classes(features: Tensor, targets: Tensor, prior: LinearHead) -> ClosedF
 
     Args:
         features: (N, D), of N examples.
-        targets: (N,), class numbers below K; every class has an example.
-        prior: the head before any example, K rows; rows of zeros say nothing.
+        targets: (N,), class numbers below K.
+        prior: the head before any example, K rows. A row of zeros says nothing: its class needs
+            an example.
     """
     space = _Space.of(features, targets, len(prior.weight))
     inside, rows = space.inside(features), space.rows(prior)
@@ -148,7 +149,9 @@ class _Space:
     def of(cls, features: Tensor, targets: Tensor, classes: int) -> "_Space":
         doubled = features.to(torch.float64)
         sums = _sums(doubled, targets, classes)
-        centre = (sums / torch.bincount(targets, minlength=classes)[:, None]).mean(0)
+        counts = torch.bincount(targets, minlength=classes)
+        seen = counts > 0  # a class without examples has its prior alone
+        centre = (sums[seen] / counts[seen, None]).mean(0)
         return cls(centre, (doubled - centre).norm(dim=1).mean().clamp_min(1e-12))
 
     def inside(self, features: Tensor) -> Tensor:

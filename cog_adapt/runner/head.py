@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.closed_form import LinearHead
-from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Phase
 from cog_adapt.runner.modes import run_inference
@@ -91,6 +91,7 @@ def _computed(
 
     Raises:
         InputError: the task gives other shapes.
+        AdaptationError: a value is not finite.
     """
     parts: list[Tensor] = []
     for first in range(0, len(inputs), size):
@@ -108,15 +109,19 @@ def _computed(
             )
         parts.append(part.float().cpu())
         yield None
-    return torch.cat(parts)
+    features = torch.cat(parts)
+    if not bool(torch.isfinite(features).all()):
+        raise AdaptationError(
+            f"{type(phase.task).__name__}.features gives values that are not finite. Look for a "
+            "division, logarithm or root of zero in the model, or choose another method."
+        )
+    return features
 
 
 def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
     phase: Phase, module: nn.Module, layer: str, rows: Sequence[Example], targets: Tensor, size: int
 ) -> Generator[None, None, Tensor]:
     """Compute what the head gives for examples, (N, K), a batch a tick.
-
-    The task's own loss runs the model; a hook on the head's layer reads what it gives.
 
     Args:
         phase: how inference runs.
@@ -127,21 +132,35 @@ def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
         size: how many make a batch.
     """
     parts: list[Tensor] = []
-    handle = module.get_submodule(layer).register_forward_hook(
-        lambda _layer, _inputs, outputs: parts.append(outputs.detach())
-    )
+    for first in range(0, len(rows), size):
+        some = slice(first, first + size)
+        outputs, _ = outputs_and_losses(phase, module, layer, rows[some], targets[some])
+        parts.append(outputs)
+        yield None
+    return torch.cat(parts)
+
+
+def outputs_and_losses(
+    phase: Phase, module: nn.Module, layer: str, rows: Sequence[Example], targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Compute what the head gives for a batch of examples, (N, K), and the losses, (N,).
+
+    The task's own loss runs the model; a hook on the head's layer reads what it gives.
+    """
+    parts: list[Tensor] = []
     device = phase.precision.device
+    batch = on_device(phase.task.encode([row.input for row in rows]), device)
+    handle = module.get_submodule(layer).register_forward_hook(
+        lambda _layer, _inputs, outputs: parts.append(outputs)
+    )
     try:
-        for first in range(0, len(rows), size):
-            some = [row.input for row in rows[first : first + size]]
-            batch = on_device(phase.task.encode(some), device)
-            wanted = targets[first : first + size].to(device)
-            how = (phase.precision, phase.serve_mode)
-            run_inference(_loss, module, *how, phase.task, batch, wanted)
-            yield None
+        how = (phase.precision, phase.serve_mode)
+        losses = run_inference(_loss, module, *how, phase.task, batch, targets.to(device))
     finally:
         handle.remove()
-    return torch.cat([part.float().cpu().clone() for part in parts])
+    if len(parts) != 1 or len(parts[0]) != len(rows):
+        return torch.zeros(0, 0), losses.float().cpu()
+    return parts[0].float().cpu().clone(), losses.float().cpu()
 
 
 def _features(module: nn.Module, task: Task, batch: Batch) -> Tensor | None:

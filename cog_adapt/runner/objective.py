@@ -19,6 +19,7 @@ from cog_adapt.runner.closed_form import (
 )
 
 _LEAST_TRUST = 0.1
+_NEAR = 0.05  # of losses, in 16 bits too
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class Labels:
     def groups(self) -> list[int]:
         """What examples are spread over folds by: the class."""
         return [int(target) for target in self.targets]
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether each class has an example, or a prior."""
+        counts = torch.bincount(self.targets, minlength=len(self.prior.weight))
+        return bool(((counts > 0) | self.prior.weight.any(1)).all())
+
+    def explains(self, losses: Tensor, outputs: Tensor, chosen: Tensor) -> bool:
+        """Return whether a task's losses (N,) are the cross-entropy of its head's outputs."""
+        own = self.losses(outputs, chosen).float()
+        return torch.allclose(losses, own, rtol=_NEAR, atol=_NEAR)
 
     def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
         """Fit a head to the chosen examples."""
@@ -95,6 +107,10 @@ class Numbers:
     def groups(self) -> list[int]:
         """What examples are spread over folds by: nothing."""
         return [0] * len(self.targets)
+
+    def explains(self, losses: Tensor, outputs: Tensor, chosen: Tensor) -> bool:
+        """Return True: squares, their halves and others all rise with the error."""
+        return True
 
     def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
         """Fit a head to the chosen examples."""
