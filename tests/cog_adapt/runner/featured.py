@@ -1,6 +1,7 @@
 """Tiny tasks with features: a frozen trunk, and a head that closed forms know."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -52,14 +53,32 @@ class Unnamed(Featured):
         return {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
 
 
+class LineNet(nn.Module):
+    """A layer, and a number from what it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(WIDTH, WIDTH)
+        self.out = nn.Linear(WIDTH, 1)
+
+    def trunk(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.fc(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.trunk(x)).squeeze(-1)
+
+
 class Measured(Regression):
     """Rows in, a number out."""
 
     lora_targets = "fc"
     head = r"out\.(weight|bias)"
 
+    def module(self) -> nn.Module:
+        return LineNet()
+
     def features(self, module: Any, batch: Any) -> Tensor | None:
-        return nn.functional.gelu(module.norm(module.fc(batch["x"])))
+        return module.trunk(**batch)
 
 
 def separated(count: int, noise: float = 0.3, seed: int = 0) -> list[Example]:
@@ -86,6 +105,7 @@ def given(
     model: LoadedModel, examples: list[Example], recipe: Recipe, began: float
 ) -> Given | None:
     """Gather what `auto` begins with."""
+    recipe = replace(recipe, method=model.task.method)
     start = finished(model.starting(examples, recipe))
     inputs, phase = [example.input for example in examples], model.predictions.phase
     features = finished(features_of(phase, model.base, inputs, model.batch_size))
