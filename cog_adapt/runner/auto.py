@@ -68,16 +68,17 @@ def adapt_automatically(given: Given) -> Automatic:
     first = _without_steps(given, form, everything)
     yield Early(closed, tuple(given.start.labels), first)
     if given.is_over:
-        return given.outcome(closed, first, "budget_seconds")
+        return _out_of_time(given, closed, first)
     if not given.folds:
         return (yield from _unestimated(given, first))
     answered = yield from cross_answers(given)
     decision = _decide(given, answered, first)
     if decision.chosen == BASE:
         return given.outcome(None, decision, "decided")
-    if decision.chosen == CLOSED or given.is_over:
-        reason = "budget_seconds" if given.is_over else "decided"
-        return given.outcome(closed, decision, reason)
+    if given.is_over:
+        return _out_of_time(given, closed, first)
+    if decision.chosen == CLOSED:
+        return given.outcome(closed, decision, "decided")
     run = given.beginning(everything, form, given.steps)
     tensors, report = yield from adapt(run)
     if decision.chosen == MIDDLE:
@@ -111,6 +112,11 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome
     tensors, report = yield from adapt(start)
     why = f"{type(start.task).__name__} has no features of a linear head: steps are all there is"
     return Outcome(tensors, replace(report, decision=Decision(GRADIENTS, why, "score")))
+
+
+def _out_of_time(given: Given, closed: Tensors, first: Decision) -> Outcome:
+    """Return what answers best without a step: its estimate is that of `first`."""
+    return given.outcome(None if first.chosen == BASE else closed, first, "budget_seconds")
 
 
 def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, Outcome]:

@@ -102,7 +102,8 @@ class Given:
         """Make the outcome of no step on all examples."""
         recipe = self.start.recipe
         if reason == "budget_seconds":
-            decision = replace(decision, chosen=CLOSED, why="the time was over before any step")
+            chosen = CLOSED if tensors else BASE
+            decision = replace(decision, chosen=chosen, why="the time was over before any step")
         report = AdaptationReport(
             method="head" if tensors else BASE,
             trained_parameters=sum(tensor.numel() for tensor in (tensors or {}).values()),

@@ -3,6 +3,7 @@
 This module knows no model: a candidate is what its answers to unseen examples were worth.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -107,4 +108,4 @@ def _rounded(candidate: Candidate | None) -> dict[str, float] | None:
 
 
 def _short(value: float) -> str:
-    return f"{value:.2f}".replace("0.", ".", 1)
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}")
