@@ -1,13 +1,14 @@
 """Tiny tasks with features: a frozen trunk, and a head that closed forms know."""
 
 import random
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.auto_start import Given, given_of
+from cog_adapt.runner.auto_start import given_of
 from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.head import features_of
@@ -101,12 +102,20 @@ def loaded(task: Labelled) -> LoadedModel:
     return LoadedModel(task, RunnerSettings(device="cpu"))
 
 
-def given(
-    model: LoadedModel, examples: list[Example], recipe: Recipe, began: float
-) -> Given | None:
-    """Gather what `auto` begins with."""
+def given(model: LoadedModel, examples: list[Example], recipe: Recipe, began: float) -> Any:
+    """Gather what `auto` begins with: a `Given`, or None."""
     recipe = replace(recipe, method=model.task.method)
     start = finished(model.starting(examples, recipe))
     inputs, phase = [example.input for example in examples], model.predictions.phase
     features = finished(features_of(phase, model.base, inputs, model.batch_size))
     return given_of(start, phase, features, began)
+
+
+def drained(ticks: Generator[Any, None, Any]) -> tuple[list[Any], Any]:
+    """Return what a generator yields but None, and what it returns."""
+    progress = []
+    while True:
+        try:
+            progress.append(next(ticks))
+        except StopIteration as stop:
+            return [each for each in progress if each is not None], stop.value

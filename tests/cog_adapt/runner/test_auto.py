@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cog_adapt.runner import auto
+from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.auto import Early, adapt_automatically, adapt_without_features
 from cog_adapt.runner.closed_form import LinearHead
 from cog_adapt.runner.config import AUTO, Recipe
@@ -18,7 +19,9 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.replicas import Tensors
 from cog_adapt.runner.report import Step
+from cog_adapt.runner.start import Start
 from tests.cog_adapt.models import LABELS, Images
 from tests.cog_adapt.models import examples as examples_of
 from tests.cog_adapt.runner.featured import (
@@ -26,6 +29,7 @@ from tests.cog_adapt.runner.featured import (
     Featured,
     Measured,
     Unnamed,
+    drained,
     given,
     guessed,
     loaded,
@@ -38,16 +42,6 @@ CLEAR = separated(12)
 @pytest.fixture(scope="module")
 def model():
     return loaded(Featured())
-
-
-def drained(ticks):
-    """What a generator yields but None, and what it returns."""
-    progress = []
-    while True:
-        try:
-            progress.append(next(ticks))
-        except StopIteration as stop:
-            return [each for each in progress if each is not None], stop.value
 
 
 def run(model, examples=CLEAR, recipe=FEW_STEPS):
@@ -122,14 +116,14 @@ def test_gradients_answer_calibrated_on_what_they_had_not_seen(model, monkeypatc
     chosen_by(monkeypatch, name)
     found = given(model, CLEAR, FEW_STEPS, 0.0)
     answered = finished(cross_answers(found))
-    runs = []
+    runs: list[tuple[Start, Tensors]] = []
 
     def noted(start):
         tensors, report = yield from real(start)
         runs.append((start, tensors))
         return tensors, report
 
-    real = auto.adapt
+    real = adapt
     monkeypatch.setattr(auto, "adapt", noted)
     _, outcome = drained(adapt_automatically(found))
     ((start, tensors),) = runs
@@ -217,7 +211,7 @@ def test_without_an_estimate_steps_begin_where_the_names_say_something(
         starts.append(start)
         return real(start)
 
-    real = auto.adapt
+    real = adapt
     monkeypatch.setattr(auto, "adapt", noted)
     drained(adapt_automatically(found))
     everything = torch.arange(3)
@@ -304,7 +298,7 @@ def test_a_wrong_label_counts_less_in_the_steps(model, monkeypatch):
         starts.append(start)
         return real(start)
 
-    real = auto.adapt
+    real = adapt
     monkeypatch.setattr(auto, "adapt", noted)
     drained(adapt_automatically(found))
     weights = starts[0].weights

@@ -70,9 +70,10 @@ def test_a_second_example_of_a_label_gives_offsets():
 
 
 def test_few_examples_move_less_than_many():
+    drawn = [answers(count, 8.0) for count in (8, 400)]
     few, many = (
-        calibrate(*answers(count, 8.0), torch.ones(count, dtype=torch.float64))
-        for count in (8, 400)
+        calibrate(logits, targets, torch.ones(len(targets), dtype=torch.float64))
+        for logits, targets in drawn
     )
     assert 1 > few.scale > 2 * many.scale
     right = torch.eye(2).repeat(2, 1)

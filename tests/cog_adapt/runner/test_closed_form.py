@@ -20,7 +20,6 @@ from cog_adapt.runner.closed_form import (
 
 CLASSES = 3
 TARGETS = torch.tensor([0] * 7 + [1] * 3 + [2] * 2)
-EXACT = {"rtol": 0, "atol": 1e-8}
 NARROW, WIDE = 4, 20  # fewer and more columns than examples
 
 
@@ -28,10 +27,18 @@ def drawn(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def assert_exact(found, wanted):
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-8)
+
+
 def separated(width, targets=TARGETS, apart=1.5, seed=1):
     """Features around a mean for each class, far from the origin."""
     means = drawn(CLASSES, width, seed=seed) * apart
     return means[targets] + drawn(len(targets), width, seed=seed + 1) + 5
+
+
+def separated_means(width=WIDE):
+    return drawn(CLASSES, width, seed=1)
 
 
 def prior_of(width, seed=7):
@@ -63,7 +70,7 @@ def test_centroids_leave_out_as_a_fit_without_the_example(width, count):
     inside, rows = parts(width)
     found = _centroids("", inside, TARGETS, rows, count).left_out
     wanted = [centroids_without(i, inside, TARGETS, rows, count) for i in range(len(TARGETS))]
-    torch.testing.assert_close(found, torch.stack(wanted), **EXACT)
+    assert_exact(found, torch.stack(wanted))
 
 
 def test_the_only_example_of_a_class_is_answered_by_its_prior():
@@ -72,7 +79,7 @@ def test_the_only_example_of_a_class_is_answered_by_its_prior():
     fitted = _centroids("", inside, targets, rows, 2.0)
     assert fitted.left_out[5, 2] == pytest.approx(float(inside[5] @ rows[2]), abs=1e-12)
     heads = fitted.head.weight[:2] @ inside[5]
-    torch.testing.assert_close(fitted.left_out[5, :2], heads, **EXACT)
+    assert_exact(fitted.left_out[5, :2], heads)
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
@@ -83,9 +90,9 @@ def test_ridge_leaves_out_as_a_fit_without_the_example(width, penalty):
     wanted = F.one_hot(TARGETS, CLASSES).double()
     found = _ridge("", inside, wanted, rows, weights, penalty)
     for position in range(len(TARGETS)):
-        others = without(position, inside, wanted, weights)
-        head = _ridge("", *others[:2], rows, others[2], penalty).head
-        torch.testing.assert_close(found.left_out[position], head(inside[position]), **EXACT)
+        others, targets, left = without(position, inside, wanted, weights)
+        head = _ridge("", others, targets, rows, left, penalty).head
+        assert_exact(found.left_out[position], head(inside[position]))
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
@@ -132,10 +139,6 @@ def test_the_heads_that_leave_out_best_have_the_largest_shares():
     assert shares["centroids, prior 2"] > 1.1 * shares["centroids, prior 4"]
 
 
-def separated_means(width=WIDE):
-    return drawn(CLASSES, width, seed=1)
-
-
 def test_a_head_answers_examples_that_it_has_not_seen():
     targets = torch.arange(30) % CLASSES
     form = fit_classes(separated(WIDE, targets), targets, prior_of(WIDE))
@@ -166,7 +169,7 @@ def test_a_label_weighs_the_same_whatever_its_number_of_examples():
     one, other = (
         _Space.of(some, labels, CLASSES) for some, labels in ((features, few), (repeated, many))
     )
-    torch.testing.assert_close(one.centre, other.centre, **EXACT)
+    assert_exact(one.centre, other.centre)
     heads = [
         _ridge(
             "",
@@ -178,7 +181,7 @@ def test_a_label_weighs_the_same_whatever_its_number_of_examples():
         ).head
         for some, labels in ((features, few), (repeated, many))
     ]
-    torch.testing.assert_close(heads[0].weight, heads[1].weight, **EXACT)
+    assert_exact(heads[0].weight, heads[1].weight)
 
 
 def test_labels_with_one_example_each_lean_on_their_prior():
@@ -227,16 +230,16 @@ def numbers(count, width, noise):
     return features, features @ slopes + noise * drawn(count, 2, seed=8) + 100
 
 
-@pytest.mark.parametrize("shape", [(30, NARROW), (12, WIDE)])
-def test_numbers_leave_out_as_a_fit_without_the_example(shape):
-    features, targets = numbers(*shape, noise=0.5)
+@pytest.mark.parametrize(("count", "width"), [(30, NARROW), (12, WIDE)])
+def test_numbers_leave_out_as_a_fit_without_the_example(count, width):
+    features, targets = numbers(count, width, noise=0.5)
     form = fit_numbers(features, targets)
     ((name, share),) = form.shares.items()
     penalty = float(name.removeprefix("ridge "))
     assert share == 1
     space = _Space.of(features, torch.zeros(len(features), dtype=torch.int64), 1)
     inside, middle, spread = space.inside(features), targets.mean(0), targets.std(0)
-    rows = torch.zeros(2, shape[1], dtype=torch.float64)
+    rows = torch.zeros(2, width, dtype=torch.float64)
     for position in range(len(features)):
         others, wanted = without(position, inside, (targets - middle) / spread)
         ones = torch.ones(len(others), dtype=torch.float64)

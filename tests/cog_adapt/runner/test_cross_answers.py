@@ -15,7 +15,7 @@ from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.lora import SCALE
 from cog_adapt.runner.replicas import serving_replica
 from tests.cog_adapt.models import LABELS
-from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, given, loaded, separated
+from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, drained, given, loaded, separated
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_gradients_answer_what_their_fold_did_not_train_on(found, answered):
     """Half of the steps, from the fold's own head, on the fold's own examples."""
     train, others = found.folds[1]
     run = found.beginning(train, found.objective.fit(found.features, train), 3)
-    tensors, _ = finished(adapt(run))
+    _, (tensors, _) = drained(adapt(run))
     rows = torch.tensor([found.start.examples[i].input for i in others.tolist()])
     for name, chosen in ((GRADIENTS, tensors), (MIDDLE, middle(run.tensors, tensors))):
         expected = serving_replica(found.start.template, chosen)(rows)

@@ -68,6 +68,7 @@ def test_no_matrix_of_that_width_or_several_is_no_head(tensors):
 def test_a_head_is_read_and_written_by_its_names():
     tensors = {"head.weight": torch.ones(3, 8).double(), "head.bias": torch.arange(3.0)}
     names = HeadNames.of(tensors, 8)
+    assert names is not None
     head = names.read(tensors)
     assert head.weight.dtype is torch.float32
     assert names.write(head).keys() == tensors.keys()
