@@ -40,12 +40,14 @@ def main() -> None:
     console.print("Starting Cog's server: load the model, run the gradient self-test …")
     write_schema(ROOT, predict=PREDICTOR)
     with cog_server(ROOT, predict=PREDICTOR) as server:
-        base = ask(server, {"texts": texts, "labels": labels})
+        unchanged = {"texts": texts, "labels": labels, "deterministic": True}
+        base = ask(server, unchanged)
         done = adapt(
             server,
             {"texts": texts, "examples_file": as_file(chosen.examples), "steps": chosen.steps},
         )
-        again = ask(server, {"texts": texts, "labels": labels})
+        again = ask(server, unchanged)
+    done["before"] = done["before"] or base["predictions"]  # none where the examples were known
     show_predictions(held_out, done)
     show_report(held_out, done)
     if again["predictions"] != base["predictions"]:
@@ -82,7 +84,8 @@ def progress(event: str, data: dict[str, Any]) -> dict[str, Any]:
     if event != "log" or not data["data"].startswith("step "):
         return {}
     _, count, _, loss = data["data"].split()[:4]
-    return {"completed": int(count.split("/")[0]), "loss": f"loss {loss}"}
+    done, total = map(int, count.split("/"))
+    return {"completed": done, "total": total, "loss": f"loss {loss}"}
 
 
 def finished(prediction: dict[str, Any]) -> dict[str, Any]:
@@ -124,16 +127,21 @@ def show_report(held_out: Sequence[Example], done: dict[str, Any]) -> None:
     report = done["report"]
     before, after = (accuracy(held_out, done[key]) for key in ("before", "predictions"))
     table = Table("report", "", title="Adaptation", show_header=False)
-    table.add_row("adapter", done["adapter"])
+    table.add_row("adapter", done["adapter"] or "none: the base answers best")
     table.add_row("accuracy", f"{before:.0%} before, {after:.0%} after ({len(held_out)} texts)")
     table.add_row("examples", str(report["examples"]))
     table.add_row("method", f"{report['method']}, {report['trained_parameters']:,} parameters")
     table.add_row("steps", f"{report['steps']} ({report['stop_reason']})")
     table.add_row("learning rate", f"{report['learning_rate']:g}")
-    table.add_row("loss", f"{report['losses'][0]:.3f} to {report['losses'][-1]:.3f}")
-    norms = report["gradient_norms"]
-    table.add_row("gradient norm", f"{min(norms):.3f} to {max(norms):.3f}")
-    table.add_row("seconds", f"{report['seconds']:.1f} on {report['precision']}")
+    if report["decision"]:
+        table.add_row("chosen", report["decision"]["why"])
+        table.add_row("said before", report["decision"]["expected"])
+    if losses := report["losses"]:
+        table.add_row("loss", f"{losses[0]:.3f} to {losses[-1]:.3f}")
+    if norms := report["gradient_norms"]:
+        table.add_row("gradient norm", f"{min(norms):.3f} to {max(norms):.3f}")
+    known = ", known from before" if report["known"] else ""
+    table.add_row("seconds", f"{report['seconds']:.1f}{known} on {report['precision']}")
     console.print(table)
 
 
