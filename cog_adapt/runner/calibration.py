@@ -55,7 +55,11 @@ def calibrate(logits: Tensor, targets: Tensor, weights: Tensor) -> Calibration:
     point = torch.zeros(logits.shape[1] + 1, dtype=torch.float64)
     loss = fit.loss(point)
     for _ in range(_MOST_STEPS):
-        step, gain = fit.gaining_step(point, loss)
+        step, gain = fit.step(point), 0.0
+        for _ in range(_MOST_HALVINGS):
+            if (gain := loss - fit.loss(point - step)) > 0:
+                break
+            step = step / 2
         if gain <= _LEAST_GAIN:
             break
         point, loss = point - step, loss - gain
@@ -75,16 +79,6 @@ class _Fit:
     def loss(self, point: Tensor) -> float:
         losses = F.cross_entropy(self._outputs(point), self.targets, reduction="none")
         return float((losses * self.shares).sum() + (self.doubts * point.square()).sum() / 2)
-
-    def gaining_step(self, point: Tensor, loss: float) -> tuple[Tensor, float]:
-        """Return Newton's step, halved until it gains, and how much less than `loss` is left."""
-        step = self.step(point)
-        for _ in range(_MOST_HALVINGS):
-            gain = loss - self.loss(point - step)
-            if gain > 0:
-                return step, gain
-            step = step / 2
-        return step, 0.0
 
     def step(self, point: Tensor) -> Tensor:
         """Return Newton's step, to be subtracted."""
