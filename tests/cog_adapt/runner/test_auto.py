@@ -221,6 +221,22 @@ def test_without_an_estimate_steps_begin_where_the_names_say_something(
     assert torch.equal(starts[0].tensors["head.weight"], begun.weight)
 
 
+def test_without_an_estimate_the_steps_have_what_is_left_of_the_budget(model, monkeypatch):
+    recipe = replace(FEW_STEPS, budget_seconds=1000.0)
+    found = given(model, separated(3), recipe, time.monotonic() - 500)
+    starts: list[Start] = []
+
+    def noted(start):
+        starts.append(start)
+        return adapt(start)
+
+    monkeypatch.setattr(auto, "adapt", noted)
+    drained(adapt_automatically(found))
+    left = starts[0].recipe.budget_seconds
+    assert left is not None
+    assert 400 < left <= 500
+
+
 def test_no_more_steps_are_taken_than_asked_for(model, monkeypatch):
     chosen_by(monkeypatch, GRADIENTS)
     for steps in (1, 5):

@@ -199,6 +199,15 @@ def test_a_prior_of_zeros_says_nothing():
     assert (form.head(separated(WIDE).float()).argmax(1) == TARGETS).all()
 
 
+def test_what_all_names_have_in_common_says_nothing():
+    features, common = separated(NARROW), torch.tensor([0.0, 0.0, 0.0, 3.0])
+    heads = [
+        fit_classes(features, TARGETS, LinearHead(weight, torch.zeros(CLASSES))).head
+        for weight in (torch.eye(CLASSES, NARROW), torch.eye(CLASSES, NARROW) + common)
+    ]
+    torch.testing.assert_close(heads[0].weight, heads[1].weight)
+
+
 def test_equal_features_give_finite_numbers():
     features = torch.ones(12, NARROW)
     form = fit_classes(features, TARGETS, prior_of(NARROW))
