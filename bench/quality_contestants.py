@@ -174,6 +174,6 @@ def reasons(found: Mapping[str, Contestant]) -> dict[str, str]:
     """Say why a contestant is missing."""
     known = {
         "auto": "the runner has no method auto",
-        "setfit": "SetFit is not installed (pip install -r requirements-peers.txt)",
+        "setfit": "SetFit is not installed (pip install -r bench/requirements-peers.txt)",
     }
     return {name: reason for name, reason in known.items() if name not in found}

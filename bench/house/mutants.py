@@ -54,10 +54,10 @@ MUTANTS = (
     Mutant(
         "predict drops the file of weights",
         "predict.py",
-        "adapter, weights, recipe",
-        "adapter, None, recipe",
+        "adapter, weights)",
+        "adapter, None)",
     ),
-    Mutant("predict drops strict", "predict.py", "recipe, strict\n", "recipe, False\n"),
+    Mutant("predict drops strict", "predict.py", "recipe, strict, fresh", "recipe, False, fresh"),
     Mutant("predict drops the seed", "predict.py", "learning_rate, seed,", "learning_rate, 0,"),
     Mutant("train holds nothing out", "train.py", "hold_out=hold_out", "hold_out=0.0"),
     Mutant(
@@ -92,8 +92,8 @@ MUTANTS = (
     ),
     Mutant(
         "adapters are not kept",
-        f"{_RUNNER}/few_shot.py",
-        "runner.store.put(adapter, owner, made)",
+        f"{_RUNNER}/learning.py",
+        "runner.store.put(done.adapter, wanted.owner, made)",
         "pass",
     ),
     Mutant(
@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "a killed training begins anew",
-        f"{_RUNNER}/model_runner.py",
+        f"{_RUNNER}/checkpoint_folder.py",
         "load=lambda: load_state(file)",
         "load=lambda: None",
     ),

@@ -61,6 +61,12 @@ class CheckpointFolder:
             self._removed.popitem(last=False)
         path.unlink(missing_ok=True)
 
+    def take_over(self, earlier: str, path: Path) -> None:
+        """Go on with a state that was kept under another name, where `path` has none."""
+        kept = self._folder / f"{earlier}.safetensors"
+        if kept.exists() and not path.exists():
+            kept.replace(path)
+
     def drop(self, key: str) -> None:
         """Remove the state of this key, where there is one."""
         if key:

@@ -37,6 +37,8 @@ from cog_adapt.runner.start import Start
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.training_state import TrainingState
 
+_BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
+
 
 @dataclass(frozen=True)
 class Adaptation:
@@ -155,7 +157,8 @@ class LoadedModel:
     ) -> Generator[Step | Early | None, None, Adaptation]:
         """Let `auto` choose; a task without features gets its own method, and early stopping."""
         began, phase = time.monotonic(), self.predictions.phase
-        start = yield from self.starting(examples, replace(recipe, method=self.task.method))
+        own = self.task.method if self.task.method != AUTO else _BY_GRADIENTS
+        start = yield from self.starting(examples, replace(recipe, method=own))
         inputs = [example.input for example in examples]
         features = yield from features_of(phase, self.base, inputs, self.batch_size, kept)
         given = given_of(start, phase, features, began)

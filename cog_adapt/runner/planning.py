@@ -5,9 +5,10 @@ what a budget cut short from its state. This module knows no transport, and take
 """
 
 import hashlib
+import json
 import logging
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.receipt import Receipt
 from cog_adapt.runner.storage.decisions import Decision
 
+_LATER_FIELDS = ("blocks", "stop_after")  # of a recipe
 logger = logging.getLogger(__name__)
 
 
@@ -106,6 +108,8 @@ def plan(runner: ModelRunner, wanted: Wanted) -> Plan:
     run = (wanted.owner, key.whole, started_from)
     name = hashlib.sha256(repr(run).encode()).hexdigest()[:16]
     state = runner.checkpoints.begin(name, wanted.owner)
+    if wanted.survives and begin is None:
+        runner.checkpoints.take_over(_earlier_name(runner, wanted, recipe), state)
     return Plan(wanted, key, None, begin, started_from, run, state)
 
 
@@ -151,6 +155,18 @@ def _smaller(
     if adapter is None or adapter.method != recipe.method:
         return None
     return adapter
+
+
+def _earlier_name(runner: ModelRunner, wanted: Wanted, recipe: Recipe) -> str:
+    """Name a training as versions before 0.2 did, whose states are taken over."""
+    content = [
+        runner.base,
+        str(runner.precision),
+        [(e.input, e.target) for e in wanted.examples],
+        {name: value for name, value in asdict(recipe).items() if name not in _LATER_FIELDS},
+        *([wanted.owner] if wanted.owner else []),
+    ]
+    return hashlib.sha256(json.dumps(content, default=repr).encode()).hexdigest()[:16]
 
 
 def _name_of_begin(wanted: Wanted) -> str | None:

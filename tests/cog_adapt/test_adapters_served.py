@@ -84,7 +84,7 @@ def test_what_a_prediction_made_goes_with_it(start):
 
 
 def test_it_is_named_used_by_its_name_and_its_owners_alone(made):
-    assert (made.found["owner"], made.found["recipe"]["method"]) == ("ada", "lora")
+    assert (made.found["owner"], made.found["recipe"]["method"]) == ("ada", "auto")
     assert (made.found["examples"] > 0, "refund" in made.found["labels"]) == (True, True)
     assert (made.named["name"], made.named["version"]) == ("support", 1)
     assert made.by_name["predictions"] == made.predictions

@@ -40,7 +40,8 @@ def ask(server, **values):
 
 def test_concurrent_requests_with_different_examples_each_get_their_own_answer(server):
     requests = [
-        {"texts": TEXTS, "steps": 4, "seed": seed, "examples": TICKETS.read_text()}
+        {"texts": TEXTS, "steps": 4, "seed": seed, "method": "lora"}
+        | {"examples": TICKETS.read_text()}
         for seed in range(3)
     ] + [BASE]
     alone = [ask(server, **values) for values in requests]
@@ -53,7 +54,8 @@ def test_concurrent_requests_with_different_examples_each_get_their_own_answer(s
 
 
 def test_held_out_examples_are_scored_before_and_after(server):
-    output = ask(server, text=TEXTS[0], examples=TICKETS.read_text(), steps=6, hold_out=0.2)
+    values = {"text": TEXTS[0], "examples": TICKETS.read_text(), "method": "lora"}
+    output = ask(server, **values, steps=6, hold_out=0.2)
     report = output["report"]
     assert report["held_out_examples"] == 12
     assert report["examples"] == 36

@@ -325,3 +325,40 @@ def test_auto_is_what_the_recipe_used(model):
     _, done = run(model, recipe=replace(FEW_STEPS, learning_rate=None))
     assert done.recipe.method == AUTO
     assert done.recipe.learning_rate is None
+
+
+class OtherFeatures(Featured):
+    """Gives features that its head never sees."""
+
+    def features(self, module, batch):
+        return module.trunk(**batch) + 1.0
+
+
+class Squared(Featured):
+    """Has another loss than the cross-entropy of its head's outputs."""
+
+    def loss(self, module, batch, targets):
+        return super().loss(module, batch, targets).square()
+
+
+@pytest.mark.parametrize("task", [OtherFeatures, Squared])
+def test_a_head_that_is_not_what_the_task_says_is_not_fitted(task):
+    progress, done = run(loaded(task()))
+    assert Early not in kinds(progress)
+    assert "no features of a linear head" in done.report.decision.why
+
+
+def test_a_label_without_examples_has_its_prior_alone(model):
+    some = [each for each in CLEAR if each.target != LABELS[-1]]
+    found = given(model, some, FEW_STEPS, 0.0)
+    assert found is not None
+    form = found.objective.fit(found.features, torch.arange(len(found.features)))
+    assert bool(torch.isfinite(form.head.weight).all())
+
+
+def test_a_task_whose_own_method_is_auto_takes_steps_by_lora():
+    class Own(Images):
+        method = AUTO
+
+    _, done = run(loaded(Own()), examples_of("images", 6), replace(FEW_STEPS, method=""))
+    assert done.report.method == "lora"

@@ -109,3 +109,16 @@ def test_what_is_written_after_its_training_has_ended_goes_too(put, tmp_path):
 def test_a_runners_folder_lies_beside_its_adapters(tmp_path):
     settings = RunnerSettings(weights_dir=tmp_path, checkpoint_days=3, checkpoint_bytes=7)
     assert vars(folder_of(settings)) == vars(CheckpointFolder(tmp_path / "checkpoints", 3, 7))
+
+
+def test_a_state_of_another_name_is_taken_over_where_there_is_none(tmp_path):
+    folder = CheckpointFolder(tmp_path, 7)
+    (tmp_path / "earlier.safetensors").write_bytes(b"1")
+    own = folder.begin("own", "ann")
+    folder.take_over("earlier", own)
+    assert own.read_bytes() == b"1"
+    assert not (tmp_path / "earlier.safetensors").exists()
+    (tmp_path / "earlier.safetensors").write_bytes(b"2")
+    folder.take_over("earlier", own)
+    folder.take_over("absent", own)
+    assert own.read_bytes() == b"1"

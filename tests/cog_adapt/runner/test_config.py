@@ -30,9 +30,9 @@ def test_settings_are_read_from_the_environment():
         "CHECKPOINT_OWNER_BYTES": "4",
     }
     settings = RunnerSettings.from_environment(environment)
-    adapters = (10, 11, 12, 13, 14, "s3://bucket/folder", 15, 4)
+    adapters = (10, 11, 12, 13, 14, "s3://bucket/folder", 15)
     assert settings == RunnerSettings(
-        "cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"), 2, 9, *adapters
+        "cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"), 2, 9, *adapters, checkpoint_owner_bytes=4
     )
 
 
@@ -75,7 +75,7 @@ def test_every_method_makes_a_recipe(method):
 
 @pytest.mark.parametrize("method", ["full", "LORA", "match", "matches:.*"])
 def test_an_unknown_method_is_refused(method):
-    with pytest.raises(InputError, match=rf"method is '{method}'; allowed: lora, head"):
+    with pytest.raises(InputError, match=rf"method is '{method}'; allowed: auto, lora, head"):
         Recipe(method)
 
 

@@ -22,6 +22,7 @@ _VARIES = re.compile(
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{16}\b|-?\d+(?:\.\d+)+(?:e-?\d+)?"
 )
 _LONG = (
+    (re.compile(r'"receipt":\{.*?\},"step":'), '"receipt":{…},"step":'),
     (re.compile(r"(?<=\[)-?[\d.]+(?:,-?[\d.]+)+(?=\])"), "…"),
     (re.compile(r'(?<=,")best_step".*?(?="method")'), "…"),
     (re.compile(r'(?<="logs":")[^"]{60,}(?=")'), "…"),

@@ -185,7 +185,7 @@ OPERATIONS_BEYOND_COG = {
     ),
     "GET /adapters": (
         "200 404 422 503",
-        ("limit", "cursor", "name", "method", "owner", "shared"),
+        ("limit", "cursor", "name", "method", "owner", "shared", "label"),
     ),
     "POST /adapters": ("201 404 408 413 422 429 500 503 504 507", ()),
     "GET /adapters/{reference}": ("200 400 404 422 503", ("reference", "owner")),

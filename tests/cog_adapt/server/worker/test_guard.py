@@ -63,8 +63,14 @@ def start():
         present(each.stdout).close()
 
 
-def guards_of(worker):
-    """Processes with the command line of the worker that are not in its session."""
+def guard_of(worker):
+    """The process with the command line of the worker that leads another session."""
+    wait_until(lambda: _guards_of(worker))  # it makes its session when both have gone on
+    [found] = _guards_of(worker)
+    return found
+
+
+def _guards_of(worker):
     own = Path(f"/proc/{worker}/cmdline").read_bytes()
     found = []
     for each in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
@@ -110,7 +116,7 @@ def test_the_guard_alone_ends_the_worker_too(start):
 
 def test_the_guard_leaves_with_the_worker_while_the_front_lives(start):
     front, [worker, *started] = start()
-    [its] = guards_of(worker)
+    its = guard_of(worker)
     os.kill(worker, signal.SIGKILL)
     wait_until(lambda: not is_alive(its))
     assert front.poll() is None
@@ -121,7 +127,7 @@ def test_the_guard_leaves_with_the_worker_while_the_front_lives(start):
 
 def test_the_guard_is_no_child_of_either(start):
     front, [worker, *started] = start()
-    [its] = guards_of(worker)
+    its = guard_of(worker)
     children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
     assert sorted(map(int, children)) == sorted(started)
     assert Path(f"/proc/{front.pid}/task/{front.pid}/children").read_text().split() == [str(worker)]
