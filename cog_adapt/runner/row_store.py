@@ -2,7 +2,7 @@
 
 Rows are kept at their own lengths, without padding. How a task pads is learned by comparison: the
 first batch, and the first one of unequal lengths, are encoded both ways, and where the two are not
-equal every batch is encoded anew. A step of 32 texts: 0.4 ms instead of 11 ms.
+equal every batch is encoded anew. To encode 32 texts takes 11 ms, in each step without this.
 """
 
 from collections.abc import Callable, Sequence
