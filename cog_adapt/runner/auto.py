@@ -110,7 +110,7 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome
         held_out = _HELD_OUT
     start = replace(start, recipe=replace(start.recipe, hold_out=held_out))
     tensors, report = yield from adapt(start)
-    why = f"{type(start.task).__name__} has no features of a linear head: steps are all there is"
+    why = f"{type(start.task).__name__} has no head that can be fitted: steps are all there is"
     return Outcome(tensors, replace(report, decision=Decision(GRADIENTS, why, "score")))
 
 

@@ -23,6 +23,8 @@ _FEWEST_STEPS, _MOST_EXTRA_STEPS = 20, 40
 _EXAMPLES_SEEN = 640
 _EXAMPLES_A_STEP = 8
 _LEAST_SECONDS = 0.001
+# A fit is one tick, of a few seconds at these: its cost rises with powers of them.
+_MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,12 @@ class Given:
         return left is not None and left <= _LEAST_SECONDS
 
 
+def is_too_much(start: Start) -> bool:
+    """Return whether a head of these labels takes too long to be fitted to these examples."""
+    count, labels = len(start.examples), max(1, len(start.labels))
+    return count > _MOST_EXAMPLES or count * labels > _MOST_OUTPUTS
+
+
 def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) -> Given | None:
     """Gather what `auto` begins with; None where a head cannot be fitted in closed form.
 
@@ -141,7 +149,7 @@ def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) 
         InputError: some examples are to be held out.
     """
     names = None if features is None else HeadNames.of(_heads(start), features.shape[1])
-    if features is None or names is None:
+    if features is None or names is None or min(features.shape) > _MOST_WIDTH:
         return None
     if start.recipe.hold_out:
         raise InputError(

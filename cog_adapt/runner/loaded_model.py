@@ -20,7 +20,7 @@ from cog_adapt.runner.auto import (
     adapt_automatically,
     adapt_without_features,
 )
-from cog_adapt.runner.auto_start import given_of
+from cog_adapt.runner.auto_start import given_of, is_too_much
 from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example
@@ -160,7 +160,9 @@ class LoadedModel:
         own = self.task.method if self.task.method != AUTO else _BY_GRADIENTS
         start = yield from self.starting(examples, replace(recipe, method=own))
         inputs = [example.input for example in examples]
-        features = yield from features_of(phase, self.base, inputs, self.batch_size, kept)
+        features = None
+        if not is_too_much(start):
+            features = yield from features_of(phase, self.base, inputs, self.batch_size, kept)
         given = given_of(start, phase, features, began)
         if given is None:
             outcome = yield from adapt_without_features(start)

@@ -288,7 +288,7 @@ def test_a_task_without_features_has_its_own_method_and_the_reason():
     progress, done = run(loaded(Images()), examples_of("images", 6))
     assert kinds(progress) == [Step] * 6
     assert done.report.method == done.adapter.method == "lora"
-    assert "Images has no features" in done.report.decision.why
+    assert "Images has no head that can be fitted" in done.report.decision.why
     assert done.report.decision.sentence.startswith("no estimate")
 
 
@@ -345,7 +345,7 @@ class Squared(Featured):
 def test_a_head_that_is_not_what_the_task_says_is_not_fitted(task):
     progress, done = run(loaded(task()))
     assert Early not in kinds(progress)
-    assert "no features of a linear head" in done.report.decision.why
+    assert "has no head that can be fitted" in done.report.decision.why
 
 
 def test_a_label_without_examples_has_its_prior_alone(model):

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from cog_adapt.runner.auto_start import given_of
+from cog_adapt.runner.auto_start import given_of, is_too_much
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.decision import BASE, CLOSED, unknown
 from cog_adapt.runner.errors import InputError
@@ -149,3 +149,15 @@ def test_one_number_or_several_for_one_output_are_no_regression():
     assert given(model, [Example(rows[0], 1.0)], Recipe(AUTO), NOW) is None
     pairs = [Example(row, [1.0, 2.0]) for row in rows]
     assert given(model, pairs, Recipe(AUTO), NOW) is None
+
+
+def test_a_head_that_takes_too_long_to_fit_is_not_fitted():
+    """A fit is one tick, in which nobody else is answered."""
+    found = begun(loaded(Featured()))
+    one = found.start.examples[0]
+    for count, labels in ((10_001, ("low", "high")), (500, tuple(map(str, range(401))))):
+        many = dataclasses.replace(found.start, examples=[one] * count, labels=labels)
+        assert is_too_much(many)
+    assert not is_too_much(found.start)
+    wide = torch.zeros(1_600, 1_600)
+    assert given_of(found.start, found.phase, wide, NOW) is None
