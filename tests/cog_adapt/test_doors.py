@@ -41,9 +41,9 @@ def ask(server, **values):
 def test_concurrent_requests_with_different_examples_each_get_their_own_answer(server):
     requests = [
         {"texts": TEXTS, "steps": 4, "seed": seed, "method": "lora"}
-        | {"examples": TICKETS.read_text()}
+        | {"examples": TICKETS.read_text(), "deterministic": True}
         for seed in range(3)
-    ] + [BASE]
+    ] + [BASE | {"deterministic": True}]
     alone = [ask(server, **values) for values in requests]
     with ThreadPoolExecutor(len(requests)) as pool:
         together = list(pool.map(lambda values: ask(server, **values), requests))
