@@ -134,8 +134,7 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     labels = settle_labels(task, request, examples, named)
     adapter = named or _fitting(runner.default, labels)
     check_scores(task, request, adapter.labels if adapter else labels)
-    alone = request.deterministic
-    query = Query(request.inputs, adapter, labels, request.options, owner, alone)
+    query = _query(request, adapter, labels, owner)
     if not examples.examples:
         return _Asked(query, None, examples)
     wanted = Wanted(
@@ -159,8 +158,13 @@ def _read_again(runner: ModelRunner, request: Request, owner: str) -> _Asked | N
         return None
     check_scores(runner.task, request, recent.labels)
     adapter = _fitting(runner.default, recent.labels)
-    query = Query(request.inputs, adapter, recent.labels, request.options, owner)
+    query = _query(request, adapter, recent.labels, owner)
     return _Asked(query, known, ExampleSet([], recent.warnings))
+
+
+def _query(request: Request, adapter: Adapter | None, labels: Sequence[str], owner: str) -> Query:
+    alone = request.deterministic
+    return Query(request.inputs, adapter, labels, request.options, owner, alone)
 
 
 async def _adapt(

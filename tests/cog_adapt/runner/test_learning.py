@@ -482,3 +482,19 @@ def test_the_receipt_says_what_was_done(runner, asker):
     assert receipt["started_from"] is None
     assert receipt["versions"]["torch"] == torch.__version__
     assert "signature" not in receipt
+
+
+def test_a_known_request_is_answered_as_it_asks_to_be(make_runner, monkeypatch):
+    runner = make_runner(Counting())
+    asked, predict = [], runner.predict_async
+    asker = Asker(runner)
+    asker.now(deterministic=True)
+
+    async def noted(query):
+        asked.append(query)
+        return await predict(query)
+
+    monkeypatch.setattr(runner, "predict_async", noted)
+    assert asker.now(deterministic=True).report["known"]
+    assert asker.now().report["known"]
+    assert [query.deterministic for query in asked] == [True, False]
