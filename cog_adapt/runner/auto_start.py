@@ -19,8 +19,7 @@ from cog_adapt.runner.report import AdaptationReport
 from cog_adapt.runner.start import Start
 
 _RATE = 2.0  # times the usual one: the steps are few, and begin near their goal
-_FEWEST_STEPS, _MOST_EXTRA_STEPS = 20, 40
-_EXAMPLES_SEEN = 640
+_FEWEST_STEPS = 20
 _EXAMPLES_A_STEP = 8
 _LEAST_SECONDS = 0.001
 # A fit is one tick, of a few seconds at these: its cost rises with powers of them.
@@ -67,9 +66,8 @@ class Given:
     @property
     def steps(self) -> int:
         """Steps on all examples: some for each of them, and no more than were asked for."""
-        recipe, count = self.start.recipe, len(self.features)
-        small = min(_MOST_EXTRA_STEPS, _EXAMPLES_SEEN // min(recipe.batch_size, count))
-        return min(recipe.max_steps, max(_FEWEST_STEPS, small, count // _EXAMPLES_A_STEP))
+        most = self.start.recipe.max_steps
+        return min(most, max(_FEWEST_STEPS, len(self.features) // _EXAMPLES_A_STEP))
 
     @property
     def rate(self) -> float:

@@ -49,10 +49,10 @@ def test_numbers_are_rows():
 @pytest.mark.parametrize(
     ("count", "recipe", "steps"),
     [
-        (6, {}, 40),
-        (30, {}, 21),
+        (6, {}, 20),
+        (30, {}, 20),
         (60, {}, 20),
-        (60, {"batch_size": 8}, 40),
+        (60, {"batch_size": 8}, 20),
         (240, {}, 30),
         (240, {"max_steps": 25}, 25),
         (6, {"max_steps": 3}, 3),
