@@ -31,6 +31,7 @@ _NUMBER_PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _INTERCEPT = 0.3  # the constant column's value: a smaller one is shrunk more
 _COSINE_SCALE = 10.0  # the scale that no example speaks for
 _RESIDUAL_SCALE = 5.0
+_LEAST_SPREAD = 1e-3  # of the features' length
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,10 @@ class _Space:
         counts = torch.bincount(targets, minlength=classes)
         seen = counts > 0  # a class without examples has its prior alone
         centre = (sums[seen] / counts[seen, None]).mean(0)
-        return cls(centre, (doubled - centre).norm(dim=1).mean().clamp_min(1e-12))
+        length, whole = (doubled - centre).norm(dim=1).mean(), doubled.norm(dim=1).mean()
+        if length < _LEAST_SPREAD * whole:  # what differs is rounding, not to be enlarged
+            length = whole
+        return cls(centre, length.clamp_min(1e-12))
 
     def inside(self, features: Tensor) -> Tensor:
         return (features.to(torch.float64) - self.centre) / self.length

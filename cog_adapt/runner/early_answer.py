@@ -45,6 +45,7 @@ class EarlyAnswer:
         finally:
             if self._answer is not None:
                 self._answer.cancel()
+                self._answer.add_done_callback(_seen)
 
     async def _answer_by(self, early: Early) -> None:
         query = self._query
@@ -53,3 +54,9 @@ class EarlyAnswer:
             query = replace(query, adapter=adapter, labels=())
         predictions = await self._runner.predict_async(query)
         self._progress.show_early(predictions, early.decision.sentence)
+
+
+def _seen(answer: asyncio.Task[None]) -> None:
+    """Take note of an error, lest asyncio log it: the adaptation's own is the caller's to see."""
+    if not answer.cancelled():
+        answer.exception()

@@ -62,6 +62,18 @@ def chosen_by(monkeypatch, name):
     monkeypatch.setattr(auto, "decide", decided)
 
 
+def noted_starts(monkeypatch):
+    """What each adaptation on all examples begins with."""
+    starts = []
+
+    def noted(start):
+        starts.append(start)
+        return adapt(start)
+
+    monkeypatch.setattr(auto, "adapt", noted)
+    return starts
+
+
 def accuracy(model, adapter, examples):
     query = Query([each.input for each in examples], adapter, () if adapter else LABELS)
     rows = finished(model.predicting(query))
@@ -205,14 +217,7 @@ def test_without_an_estimate_steps_begin_where_the_names_say_something(
     task, begins_closed, monkeypatch
 ):
     found = given(loaded(task), separated(3), FEW_STEPS, 0.0)
-    starts = []
-
-    def noted(start):
-        starts.append(start)
-        return real(start)
-
-    real = adapt
-    monkeypatch.setattr(auto, "adapt", noted)
+    starts = noted_starts(monkeypatch)
     drained(adapt_automatically(found))
     everything = torch.arange(3)
     form = found.objective.fit(found.features, everything)
@@ -308,14 +313,7 @@ def test_a_wrong_label_counts_less_in_the_steps(model, monkeypatch):
     chosen_by(monkeypatch, GRADIENTS)
     spoiled = [Example(CLEAR[0].input, "high"), *separated(24)[1:]]
     found = given(model, spoiled, FEW_STEPS, 0.0)
-    starts = []
-
-    def noted(start):
-        starts.append(start)
-        return real(start)
-
-    real = adapt
-    monkeypatch.setattr(auto, "adapt", noted)
+    starts = noted_starts(monkeypatch)
     drained(adapt_automatically(found))
     weights = starts[0].weights
     assert weights[0] < 0.3 * min(weights[1:])

@@ -268,3 +268,13 @@ def test_numbers_are_found_in_their_own_units():
     found = fit_numbers(features, targets).head(features.float())
     torch.testing.assert_close(found, targets.float(), rtol=0, atol=0.5)
     assert torch.isfinite(fit_numbers(features, torch.ones(60, 1)).head(features.float())).all()
+
+
+def test_features_that_do_not_differ_are_not_enlarged():
+    """The same text under both labels says nothing, of other texts neither."""
+    row = F.normalize(drawn(1, 6), dim=1).float()
+    prior = LinearHead(F.normalize(drawn(2, 6, seed=1), dim=1) * 10, torch.zeros(2))
+    form = fit_classes(row.repeat(12, 1), torch.arange(12) % 2, prior)
+    assert form.head(row).softmax(1)[0].tolist() == pytest.approx([0.5, 0.5], abs=0.01)
+    others = form.head(F.normalize(drawn(50, 6, seed=2), dim=1).float()).softmax(1)
+    assert float(others.max()) < 0.9999
