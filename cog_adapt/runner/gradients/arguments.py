@@ -1,8 +1,10 @@
 """Refuses a wrong use of `check_gradients`: what was assumed, and what to write, in a sentence."""
 
 import difflib
+import inspect
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 import torch
@@ -10,7 +12,8 @@ from torch import nn
 
 from cog_adapt.runner.config import PRECISIONS, Precision, ServeMode
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.runner.gradients.examination import Examination
+from cog_adapt.runner.gradient_step import MakeOptimizer
+from cog_adapt.runner.gradients.examination import Examination, describe
 from cog_adapt.runner.gradients.probe_loss import required_arguments
 
 _OUTPUTS = re.compile(r"(in|out)puts?|out|logits?|(y_?)?(preds?|hat)|predictions?|scores?|y")
@@ -33,6 +36,8 @@ def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
         return
     name = getattr(loss, "__name__", type(loss).__name__)
     call = f"{name}({', '.join(names)})"
+    if not names and not _takes_any(loss):
+        raise ConfigError(f"the loss {call} takes no argument, but {_FORMS}.")
     if len(names) > 2:
         raise ConfigError(f"the loss {call} asks for {len(names)} arguments, but {_FORMS}.")
     is_method = isinstance(getattr(loss, "__self__", None), nn.Module)
@@ -47,6 +52,56 @@ def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
             f"and targets in the probe write "
             f"`lambda module, batch: {name}(module(batch[0]), batch[1])`."
         )
+
+
+def _takes_any(function: Callable[..., Any]) -> bool:
+    """Return whether a function takes a positional argument that it does not require."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters)
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether a function can be called with two arguments, as far as is known."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # built-in functions have no signature
+        return True
+    return True
+
+
+def check_probe(probe: object) -> None:
+    """Refuse what gives batches, and is none."""
+    if isinstance(probe, torch.utils.data.DataLoader | torch.utils.data.Dataset | Iterator):
+        raise ConfigError(
+            f"probe is a {type(probe).__name__}. Pass one small batch: `next(iter(loader))`."
+        )
+
+
+def check_rate(rate: object) -> None:
+    """Refuse what is no learning rate."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+        raise ConfigError(f"learning_rate is {rate!r}. Pass a number above 0, such as 1e-3.")
+
+
+def checked_maker(make: MakeOptimizer) -> MakeOptimizer:
+    """Return a maker that refuses what makes no optimizer of the replica's parameters."""
+
+    def made(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        try:
+            optimizer = make(parameters)
+        except Exception as error:
+            raise ConfigError(
+                f"make_optimizer raised {describe(error)}; it is given the trained parameters. "
+                "Pass `lambda parameters: torch.optim.SGD(parameters, lr=0.1)`, say."
+            ) from error
+        if not hasattr(optimizer, "step") or not hasattr(optimizer, "param_groups"):
+            kind = type(optimizer).__name__
+            raise ConfigError(f"make_optimizer returned a {kind}. Let it return an optimizer.")
+        return optimizer
+
+    return made
 
 
 def check_options(  # noqa: PLR0913 - the options of `check_gradients`
@@ -66,6 +121,11 @@ def check_options(  # noqa: PLR0913 - the options of `check_gradients`
         raise ConfigError(
             f"trainable is a {type(trainable).__name__}. Pass a regex that is searched in "
             "parameter names, or a predicate of name and parameter."
+        )
+    if callable(trainable) and not _takes_two(trainable):
+        raise ConfigError(
+            f"trainable{inspect.signature(trainable)} is given two arguments. Pass `lambda name, "
+            "parameter: ...`."
         )
     for name, patterns in {"unused": unused, "stop_gradients": stop_gradients}.items():
         _check_patterns(name, patterns)

@@ -9,6 +9,7 @@ from torch import Tensor
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.kept_graphs import remedy, report_later_backward
 from cog_adapt.runner.gradients.missing_gradients import MissingGradients
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.strangers import judge_strangers
@@ -37,28 +38,69 @@ class GradientArrivals:
         leaked = self.guard.leaked_gradients()
         if leaked:
             self._report_leak(leaked)
-        gradients = self._measure()
+        try:
+            nonfinite, empty = self._measure()
+        except RuntimeError as error:  # of the backward that a further portion needs
+            report_later_backward(self.flow, error)
+            return {}
+        norms = self.flow.gradient_norms
         judge_strangers(self.flow)
         judged = [n for n in self.subject.names if n not in frozen and n not in self.flow.unused]
-        missing = [name for name in judged if name not in gradients]
+        missing = [name for name in judged if name not in norms]
         MissingGradients(self.flow).judge(missing, leaked=bool(leaked))
-        self._judge_nonfinite(gradients)
-        zero = [name for name, norm in self.flow.gradient_norms.items() if norm == 0]
-        ZeroGradients(self.flow).judge([n for n in zero if n in judged and not gradients[n].any()])
-        return {"missing": len(self.subject.parameters) - len(gradients), "zero": len(zero)}
+        self._judge_nonfinite(nonfinite)
+        ZeroGradients(self.flow).judge([name for name in empty if name in judged])
+        zero = [name for name, norm in norms.items() if norm == 0]
+        return {"missing": len(self.subject.parameters) - len(norms), "zero": len(zero)}
 
-    def _measure(self) -> dict[str, Tensor]:
-        """Return the gradients that exist; note their norms, and the grounds for later checks."""
-        found = {name: p.grad for name, p in self.subject.parameters.items()}
-        gradients = {name: g.to_dense() for name, g in found.items() if g is not None}
-        norms = torch._foreach_norm(list(gradients.values())) if gradients else []
-        self.flow.gradient_norms = dict(zip(gradients, map(float, norms), strict=True))
-        sizes = self.flow.gradient_norms.values()
+    def _measure(self) -> tuple[list[str], list[str]]:
+        """Note norms, and the grounds for later checks; return what is not finite, and what is 0.
+
+        A norm may overflow although every value is finite, or round to 0 although one is not 0.
+        """
+        self.flow.gradient_norms = {}
+        nonfinite: list[str] = []
+        empty: list[str] = []
+        for names in self.subject.held_first() if self.flow.has_graph else ():
+            self.subject.hold(names)
+            norms = self._norms_of(names)
+            suspects = [name for name, norm in norms.items() if not math.isfinite(norm)]
+            nonfinite += [name for name in suspects if not self._is_finite(name)]
+            empty += [name for name, norm in norms.items() if norm == 0 and self._is_empty(name)]
+            self.flow.partly_zero |= {name for name in norms if self._has_zeros(name)}
+            self.flow.gradient_norms |= norms
+        self._note_grounds(list(self.flow.gradient_norms.values()))
+        return nonfinite, empty
+
+    def _norms_of(self, names: Collection[str]) -> dict[str, float]:
+        """Return the norms of the gradients that exist."""
+        found = {n: g for n in names if (g := self._gradient_of(n)) is not None}
+        norms = torch._foreach_norm(list(found.values())) if found else []
+        return dict(zip(found, map(float, norms), strict=True))
+
+    def _gradient_of(self, name: str) -> Tensor | None:
+        gradient = self.subject.parameters[name].grad
+        return None if gradient is None else gradient.to_dense()
+
+    def _is_finite(self, name: str) -> bool:
+        gradient = self._gradient_of(name)
+        return gradient is None or bool(torch.isfinite(gradient).all())
+
+    def _has_zeros(self, name: str) -> bool:
+        gradient = self._gradient_of(name)
+        return gradient is not None and int(torch.count_nonzero(gradient)) < gradient.numel()
+
+    def _is_empty(self, name: str) -> bool:
+        gradient = self._gradient_of(name)
+        if gradient is not None and gradient.numel() == 0:
+            return False  # of a parameter without values there is nothing to get
+        return gradient is None or not bool(gradient.any())
+
+    def _note_grounds(self, sizes: list[float]) -> None:
         if any(norm > 0 and math.isfinite(norm) for norm in sizes):
             self.exam.grounds.add("gradients")
         if all(math.isfinite(norm) for norm in sizes):
             self.exam.grounds.add("finite gradients")
-        return gradients
 
     def _report_error(self, error: Exception) -> None:
         place = self.diagnosis.backward_raised(error)
@@ -98,11 +140,8 @@ class GradientArrivals:
             place.line,
         )
 
-    def _judge_nonfinite(self, gradients: dict[str, Tensor]) -> None:
-        """Report values that are not finite; a norm may overflow although every value is finite."""
-        norms = self.flow.gradient_norms
-        suspects = [name for name, norm in norms.items() if not math.isfinite(norm)]
-        names = [name for name in suspects if not bool(torch.isfinite(gradients[name]).all())]
+    def _judge_nonfinite(self, names: list[str]) -> None:
+        """Report values that are not finite."""
         if not names or not math.isfinite(self.flow.loss):
             return
         place = self.diagnosis.spoilt(names, nonfinite=True)
@@ -114,12 +153,3 @@ class GradientArrivals:
             place.module,
             place.line,
         )
-
-
-def remedy(text: str) -> str:
-    """Return the advice for an error of backward."""
-    if "number of gradients" in text or "invalid gradient" in text:
-        return "Return one gradient for each input of forward, of its shape, or None."
-    if "second time" in text:
-        return "Leave backward to the training step, and keep no graph for a second forward."
-    return "Tensors that the graph saved must not be written to."

@@ -123,7 +123,8 @@ def _is_unhealthy(value: object) -> bool:
 
 
 def _total(tensor: Tensor) -> Tensor:
-    return tensor.sum() if tensor.is_complex() else tensor.sum(dtype=torch.float64)
+    """Return the sum, which is not finite where a value is not; it may overflow besides."""
+    return tensor.sum(dtype=torch.float32) if tensor.dtype in _SIXTEEN_BIT else tensor.sum()
 
 
 def _named(code: str, names: list[str], rest: str) -> Finding:

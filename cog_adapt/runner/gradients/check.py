@@ -10,12 +10,16 @@ import torch
 from torch import nn
 
 from cog_adapt.runner.config import Precision, ServeMode
+from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.arguments import (
     check_loss,
     check_module,
     check_options,
+    check_probe,
+    check_rate,
+    checked_maker,
     chosen_precision,
     warn_of_misspelt,
 )
@@ -34,6 +38,7 @@ from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.gradients.report import GradientReport
 from cog_adapt.runner.gradients.selection import Selection, select
 from cog_adapt.runner.gradients.slopes import GradientSlopes
+from cog_adapt.runner.gradients.starting_point import StartingPoint
 from cog_adapt.runner.gradients.subject import Options, Subject
 from cog_adapt.runner.gradients.traces import Traces
 from cog_adapt.runner.gradients.update import Update
@@ -42,7 +47,7 @@ from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
 _ORDER = ("FAIL", "WARN", "NOTE")
 _STEPS = (
-    "inference", "replica", "perturbation", "forward", "backward", "magnitudes", "frozen",
+    "inference", "replica", "perturbation", "forward", "backward", "start", "magnitudes", "frozen",
     "repeatability", "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer",
     "concurrency", "release", "base",
 )  # fmt: skip
@@ -107,12 +112,14 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         ConfigError: an argument is not what it is taken for.
     """
     check_module(module)
+    check_probe(probe)
     check_loss(loss)
+    check_rate(learning_rate)
     check_options(trainable, unused, stop_gradients, serve_mode, entry, make_optimizer)
     options = Options(
         chosen_precision(precision, module),
         serve_mode,
-        make_optimizer or _adamw(learning_rate),
+        checked_maker(make_optimizer or _adamw(learning_rate)),
         checkpointing,
         seed,
         thaws=trainable is None,
@@ -133,7 +140,7 @@ def _examine(  # noqa: PLR0913
 ) -> GradientReport:
     began = time.perf_counter()
     exam = Examination()
-    exam.check("modes", lambda: _check_modes(exam, entry))
+    exam.check("modes", lambda: check_modes(exam, entry))
     names = select(module, trainable)
     norms: dict[str, float] = {}
     if exam.check("tensors", lambda: _audit(exam, module, names, allowed.unused)):
@@ -147,7 +154,7 @@ def _examine(  # noqa: PLR0913
     return GradientReport(findings, tuple(exam.checks), norms, str(options.precision), seconds)
 
 
-def _check_modes(exam: Examination, entry: Callable[..., object] | None) -> Numbers:
+def check_modes(exam: Examination, entry: Callable[..., object] | None) -> Numbers:
     """Check that the phases allow gradients on this thread, whatever mode surrounds the call."""
     wanted = ThreadModes(grad=True, inference=False, autocast=False)
     found = run_adaptation(lambda _: ThreadModes.current(), nn.PReLU(), ())
@@ -179,6 +186,9 @@ def _run(  # noqa: PLR0913
     guard = Guard(module, options.precision.device)
     try:
         subject = Subject(module, probe, loss, names, options)
+    except ConfigError:
+        guard.restore({})
+        raise
     except Exception as error:  # noqa: BLE001 - copying runs the module's code
         _report_uncopied(exam, module, error)
         guard.restore({})
@@ -198,18 +208,21 @@ def _run(  # noqa: PLR0913
 
 def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> None:
     slopes, update, traces = GradientSlopes(flow), Update(operation), Traces(operation)
+    zeros = ZeroEntries(flow)
+    slopes.while_held = zeros.look
     exam.check("inference", operation.serve_first)
     exam.check("replica", operation.compare_replica, needs=("served",))
     exam.check("perturbation", operation.perturb)
     exam.check("forward", flow.run_forward)
     exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss",))
+    exam.check("start", StartingPoint(flow).judge, needs=("gradients",))
     exam.check("magnitudes", lambda: judge_magnitudes(flow), needs=("gradients",))
     exam.check("frozen", FrozenParameters(flow).judge, needs=("gradients",))
     exam.check("repeatability", slopes.judge_repeatability, needs=("gradients",))
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
     exam.check("blocks", slopes.judge_blocks, needs=("gradients",))
-    exam.check("zero entries", ZeroEntries(flow).judge, needs=("gradients",))
+    exam.check("zero entries", zeros.judge, needs=("gradients",))
     exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))
     exam.check("concurrency", Concurrency(operation).judge, needs=("served", "stepped"))
     exam.check("release", traces.judge_release, needs=("loss",))

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from torch import Tensor
 
 from cog_adapt.runner.gradients.examination import Numbers, describe
+from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.operation import Operation, apart, close
 
 _REPEATS = 3
@@ -25,7 +26,11 @@ class Concurrency:
         Inferences that disturb each other, but not the training, are a warning: some libraries
         change their modules while they run, and a process that serves runs one at a time.
         """
-        trouble = self._trouble_of(2)
+        try:
+            trouble = self._trouble_of(2)
+        except RuntimeError as error:  # of the step; those of inferences are caught
+            report_later_backward(self.operation.flow, error)
+            return {}
         if not trouble:
             return {}
         if any(self._trouble_of(1) for _ in range(_REPEATS)):
@@ -49,7 +54,7 @@ class Concurrency:
         with ThreadPoolExecutor(threads) as pool:
             answers = [pool.submit(lambda: [call() for call in calls]) for _ in range(threads)]
             subject.put_back_buffers()
-            subject.step(subject.probe, subject.seed)
+            subject.take_step()
             errors = [error for error in (future.exception() for future in answers) if error]
         if errors:
             return f"an inference during a step raised {describe(errors[0])}"

@@ -48,8 +48,9 @@ class Copies:
     def _copy_of(self, weight: Tensor) -> str | None:
         """Return the path of a tensor with the same values in other memory."""
         for path, tensor in kept_tensors(self.module):
-            same = tensor.shape == weight.shape and tensor.data_ptr() != weight.data_ptr()
-            if same and weight.numel() > 1 and torch.equal(tensor, weight):
+            alike = tensor.shape == weight.shape and tensor.device == weight.device
+            is_other = alike and tensor.data_ptr() != weight.data_ptr()
+            if is_other and weight.numel() > 1 and torch.equal(tensor, weight):
                 return path
         return None
 
@@ -58,7 +59,7 @@ class Copies:
         subject = self.subject
         if _uses(self.diagnosis.forward.record()[0], {id(subject.parameters[n]) for n in names}):
             return NOWHERE
-        with _fresh(subject):
+        with fresh_replica(subject):
             recorder, _ = self.diagnosis.forward.record()
             used = _uses(recorder, {id(subject.parameters[n]) for n in names})
             return used[0].place(module_names(subject.replica)) if used else NOWHERE
@@ -79,7 +80,7 @@ class Copies:
 
 
 @contextmanager
-def _fresh(subject: Subject) -> Iterator[None]:
+def fresh_replica(subject: Subject) -> Iterator[None]:
     """Replace the subject's replica, for a while, by one of the same values that never ran."""
     kept = subject.replica, subject.parameters
     values = {name: p.detach() for name, p in subject.parameters.items()}

@@ -22,7 +22,8 @@ class DeclaredStops:
     def admits(self, place: Place) -> bool:
         """Return whether a stop at this place is declared; if so it counts as found."""
         path = (place.module or "").split(" (")[0]
-        hits = {p for p in self.patterns if path and _is(p, path) or p in (place.line or "")}
+        lines = f"{place.line or ''}\n{place.inside or ''}"
+        hits = {p for p in self.patterns if path and _is(p, path) or p in lines}
         self.found |= hits
         return bool(hits)
 

@@ -2,19 +2,17 @@
 
 The step size follows from the loss, not from the weights: the predicted change is 1e-3 of the
 loss, then a quarter of that, then 1e-2. A gradient counts as wrong only if every step disagrees
-with it and the first two agree with each other: the error of a kink or of curvature shrinks with
-the step, whereas a wrong gradient is wrong by the same factor at each. A rough loss proves
-nothing.
+with it and the first two agree with each other. A rough loss proves nothing.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-import torch
 from torch import Tensor
 
-from cog_adapt.runner.gradients.noise import noise, spread, tiled
+from cog_adapt.runner.gradients.directions import Direction, bend, dot, move, norm, rows_of, scaling
+from cog_adapt.runner.gradients.noise import spread, tiled
 
 Forward = Callable[[], float]
 
@@ -28,6 +26,8 @@ class Limits:
         block: relative error allowed for the parameters of one block.
         noise: relative noise of one loss.
         rough: step sizes may disagree with each other up to this relative error.
+        changes: relative changes of the loss that are predicted, each for a step size.
+        tried: the order in which they are tried, until one agrees.
     """
 
     whole: float
@@ -35,6 +35,7 @@ class Limits:
     noise: float
     rough: float
     changes: tuple[float, ...] = (1e-3, 2.5e-4, 1e-2)
+    tried: tuple[int, ...] = (0, 1, 2)
 
 
 FLOAT32 = Limits(whole=0.003, block=0.003, noise=3e-7, rough=0.05)
@@ -42,8 +43,6 @@ SIXTEEN_BIT = Limits(whole=0.10, block=0.30, noise=2e-3, rough=0.5, changes=(1e-
 
 _MOST_MOVE = 0.05  # of the weights' norm, at the largest change
 _AGREEMENT = 0.25  # of their distance from the gradient
-_MANY_ENTRIES = 4_194_304
-_FEW_ENTRIES = 65_536
 _MOST_ENTRIES = 262_144  # of one tensor, when zero entries are moved
 
 
@@ -87,6 +86,7 @@ class Verdict:
         ratio: measured over predicted change, if the gradient is wrong.
         predicted: the predicted change that agreed with the measured one.
         noise: how far noise may have moved the two apart.
+        shares: each tensor's part of the predicted slope.
     """
 
     error: float
@@ -95,6 +95,7 @@ class Verdict:
     ratio: float = 1.0
     predicted: float = 0.0
     noise: float = 0.0
+    shares: tuple[float, ...] = field(default=(), compare=False)
 
 
 def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may be
@@ -106,6 +107,7 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
     *,
     loss: float,
     bent: bool = False,
+    scaled: bool = False,
 ) -> Verdict:
     """Move `tensors` along their gradients, both ways, and compare the loss's change.
 
@@ -118,20 +120,62 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
         loss: the loss at the start.
         bent: move along sign(g) sqrt|g| instead of g. A gradient that lost a part orthogonal to
             the rest is right along itself, and wrong along this direction.
+        scaled: if nothing is wrong so, scale the tensors too. A gradient that takes a norm of
+            theirs for a constant is nearly right along itself, and wrong along the values.
     """
-    directions = [_bend(g) for g in gradients] if bent else list(gradients)
-    slope = sum(_dot(g, d) for g, d in zip(gradients, directions, strict=True))
+    rows = [rows_of(g) for g in gradients]
+    kept = [g if r is None else g.index_select(0, r) for g, r in zip(gradients, rows, strict=True)]
+
+    def along(directions: Sequence[Direction]) -> Verdict:
+        placed = [d._replace(rows=r) for d, r in zip(directions, rows, strict=True)]
+        return _along(forward, tensors, kept, placed, limit, limits, loss)
+
+    verdict = along([bend(g) if bent else Direction(g) for g in kept])
+    if not scaled or verdict.wrong or verdict.rough:
+        return verdict
+    values = [t if r is None else t.index_select(0, r) for t, r in zip(tensors, rows, strict=True)]
+    by_scale = along(scaling(values, kept))
+    return by_scale if by_scale.wrong else verdict
+
+
+def _along(  # noqa: PLR0913 - what `compare` is given, and the directions
+    forward: Forward,
+    tensors: Sequence[Tensor],
+    gradients: Sequence[Tensor],
+    directions: Sequence[Direction],
+    limit: float,
+    limits: Limits,
+    loss: float,
+) -> Verdict:
+    pairs = zip(gradients, directions, strict=True)
+    shares = tuple(dot(g, d.tensor) * d.factor for g, d in pairs)
+    slope = sum(shares)
     if slope <= 0 or not math.isfinite(slope):
-        return Verdict(0.0)  # nothing to measure
-    reach = _norm(tensors) / _norm(directions)
-    slopes: list[Slope] = []
-    for change in limits.changes:
+        return Verdict(0.0, shares=shares)  # nothing to measure
+    verdict = _measured(forward, tensors, directions, slope, limit, limits, loss)
+    return replace(verdict, shares=shares)
+
+
+def _measured(  # noqa: PLR0913 - what `_along` is given, and the slope
+    forward: Forward,
+    tensors: Sequence[Tensor],
+    directions: Sequence[Direction],
+    slope: float,
+    limit: float,
+    limits: Limits,
+    loss: float,
+) -> Verdict:
+    reach = norm(tensors) / norm([d.tensor for d in directions], [d.factor for d in directions])
+    found: dict[int, Slope] = {}
+    for number in limits.tried:
+        change = limits.changes[number]
         largest = _MOST_MOVE * change / max(limits.changes) * reach
         size = min(change * max(abs(loss), 1e-30) / slope, largest or math.inf)
         measured = central_change(forward, tensors, directions, size)
-        slopes.append(Slope(2 * size * slope, measured, 4 * limits.noise * abs(loss)))
-        if slopes[-1].fits(limit) and not slopes[-1].is_noise:
-            return _agreement(slopes[-1], limit)
+        found[number] = Slope(2 * size * slope, measured, 4 * limits.noise * abs(loss))
+        if found[number].fits(limit) and not found[number].is_noise:
+            return _agreement(found[number], limit)
+    slopes = [found[number] for number in sorted(found)]
     if any(each.fits(limit) for each in slopes):
         return _agreement(max(slopes, key=lambda s: s.predicted if s.fits(limit) else 0.0), limit)
     best = min(slopes, key=lambda s: s.error)
@@ -157,7 +201,7 @@ def _agree(one: Slope, other: Slope) -> bool:
 
 
 def central_change(
-    forward: Forward, tensors: Sequence[Tensor], directions: Sequence[Tensor], size: float
+    forward: Forward, tensors: Sequence[Tensor], directions: Sequence[Direction], size: float
 ) -> float:
     """Return loss(w + size d) - loss(w - size d), and move the tensors back."""
     move(tensors, directions, size)
@@ -168,14 +212,9 @@ def central_change(
     return above - below
 
 
-def move(tensors: Sequence[Tensor], directions: Sequence[Tensor], size: float) -> None:
-    """Add `size` times the directions in place."""
-    torch._foreach_add_(list(tensors), list(directions), alpha=size)
-
-
 def zero_entries(
     tensors: Sequence[Tensor], gradients: Sequence[Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
+) -> tuple[list[Tensor], list[Direction]]:
     """Return views of the tensors, and a direction that moves just the entries without gradient.
 
     In a large tensor, the direction moves a sample of rows.
@@ -188,50 +227,19 @@ def zero_entries(
         if not bool(zeros.any()):
             continue
         views.append(view)
-        directions.append(tiled(view, number) * spread(view) * zeros)
+        directions.append(Direction(tiled(view, number).mul_(zeros), spread(view)))
     return views, directions
 
 
 def depends_linearly(
     forward: Forward,
     tensors: Sequence[Tensor],
-    directions: Sequence[Tensor],
+    directions: Sequence[Direction],
     noise_level: float,
 ) -> bool:
-    """Return whether the loss changes along the directions in proportion to the step.
-
-    The effect of a kink that a step crosses by chance, or of mere curvature, grows faster.
-    """
+    """Return whether the loss changes in proportion to the step; that of a kink grows faster."""
     small = central_change(forward, tensors, directions, 2e-3)
     if abs(small) <= 30 * noise_level:
         return False
     large = central_change(forward, tensors, directions, 8e-3)
     return 2.8 <= large / small <= 5.6
-
-
-def _bend(gradient: Tensor) -> Tensor:
-    """Return sign(g) sqrt|g|; in a small tensor, add as much noise of one sign where g is not 0.
-
-    The sign is that of the sum, which reveals a gradient that lost its mean.
-    """
-    if gradient.numel() > _MANY_ENTRIES:  # too slow, and what is lost in one shows in its block
-        return gradient / gradient.abs().max().sqrt()
-    bent = gradient.sign() * gradient.abs().sqrt()
-    if 1 < gradient.numel() <= _FEW_ENTRIES:
-        row = noise(gradient.numel(), 7, gradient).abs().view(gradient.shape)
-        sign = -1.0 if float(gradient.sum()) < 0 else 1.0
-        bent += row * sign * bent.square().mean().sqrt() * (gradient != 0)
-    return bent
-
-
-def share(gradient: Tensor) -> float:
-    """Return the part of a tensor in the slope along the bent gradients."""
-    return abs(_dot(gradient, _bend(gradient)))
-
-
-def _dot(one: Tensor, other: Tensor) -> float:
-    return float(torch.dot(one.reshape(-1), other.reshape(-1)))
-
-
-def _norm(tensors: Sequence[Tensor]) -> float:
-    return float(torch.stack(torch._foreach_norm(list(tensors))).double().norm())

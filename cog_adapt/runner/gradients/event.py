@@ -5,7 +5,7 @@ from torch import Tensor
 
 from cog_adapt.runner.gradients.graph import leaf_of, nodes
 from cog_adapt.runner.gradients.report import Place
-from cog_adapt.runner.gradients.sources import Stack, above, text_of
+from cog_adapt.runner.gradients.sources import Stack, above, text_of, within
 
 Cuts = frozenset["Event"]
 
@@ -49,11 +49,16 @@ class Event:
             position = self.stack.checkpoint() or self.stack.grad_off() or position
         if self.name == "rewrap" and position:
             position = above(
-                position, r"Parameter\(|Variable\(|from_numpy|Tensor\(|dlpack|frombuffer"
+                position,
+                r"Parameter\(|Variable\(|from_numpy|Tensor\(|dlpack|frombuffer|\.data\s*=[^=]",
             )
+        if self.is_cut and position and self.stack.in_custom_function:
+            position = within(position, "mark_non_differentiable")
         owners = self.stack.owners_at_position if self.name == "rewrap" else self.stack.owners
         module = next((names[owner] for owner in owners if owner in names), None)
-        return Place(module, text_of(position) if position else None)
+        inner = self.stack.position
+        inside = text_of(inner) if inner and inner != position else None
+        return Place(module, text_of(position) if position else None, inside)
 
 
 def _writes(name: str) -> bool:

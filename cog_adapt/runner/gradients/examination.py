@@ -89,8 +89,10 @@ class Examination:
 
 
 def describe(error: BaseException) -> str:
-    """Return the class and the first line of an exception's text."""
+    """Return the class and the first line of an exception's text; of a list the first lines."""
     first = str(error).strip().splitlines()
+    if first and first[0].endswith(":"):
+        first = [" ".join(line.strip() for line in first)]
     return f"{type(error).__name__}: {_brief(first[0])}" if first else type(error).__name__
 
 

@@ -11,6 +11,7 @@ from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
+from cog_adapt.runner.gradients.kept_values import maker_of_inference_tensor
 from cog_adapt.runner.gradients.probe_loss import LossShapeError
 from cog_adapt.runner.gradients.report import Place
 from cog_adapt.runner.gradients.sources import is_in_library
@@ -22,6 +23,7 @@ class GradientFlow:
 
     Attributes:
         declared: the caller's own stop-gradients.
+        partly_zero: the parameters some of whose gradient's entries are 0.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class GradientFlow:
         self.reached: dict[int, Tensor] = {}
         self.backward_error: Exception | None = None
         self.gradient_norms: dict[str, float] = {}
+        self.partly_zero: set[str] = set()
 
     def run_forward(self) -> Numbers:
         """Run a forward and a backward as a step does; judge the forward."""
@@ -56,11 +59,14 @@ class GradientFlow:
             )
             return {}
         except Exception as error:  # noqa: BLE001 - the code under test may raise anything
+            finished = subject.loss.finished  # a diagnosis runs other forwards
             self._judge_error(error)
+        else:
+            finished = subject.loss.finished
         self._judge_tampering()
-        if subject.loss.finished:
+        if finished:
             self._judge_loss()
-        if subject.loss.finished and math.isfinite(self.loss):
+        if finished and math.isfinite(self.loss):
             exam.grounds.add("loss")
         return {"loss": self.loss}
 
@@ -102,7 +108,8 @@ class GradientFlow:
             f"{self.diagnosis.forward.kept_tensors()}: keep none, or serve under no_grad "
             "(serve_mode, or SERVE_MODE in the environment)."
         )
-        return hint, user
+        maker = maker_of_inference_tensor(self.diagnosis.forward)
+        return (f"{hint} The named call makes it.", maker) if maker.line else (hint, user)
 
     def _judge_tampering(self) -> None:
         for name, text in self.subject.loss.tampering.items():

@@ -3,8 +3,10 @@
 Runs only after a failure, which the checks have found.
 """
 
+import sys
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +41,7 @@ class ForwardDiagnosis:
         self.subject.loss.recorder = recorder
         self.subject.loss.observer = kept.append
         try:
-            with suppress(Exception):
+            with suppress(Exception), _uncompiled():
                 self.subject.forward() if training else self.subject.evaluate()
         finally:
             self.subject.loss.recorder = self.subject.loss.observer = None
@@ -137,6 +139,12 @@ class ForwardDiagnosis:
         """Return the module that holds the first of these parameters."""
         path = next(iter(names)).rpartition(".")[0]
         return self.names.get(id(self.subject.replica.get_submodule(path)))
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    """Let compiled code run as it is written, call by call, where a recorder sees its lines."""
+    dynamo = sys.modules.get("torch._dynamo")  # imported where something was compiled
+    return nullcontext() if dynamo is None else dynamo.set_stance("force_eager")
 
 
 def _sound(tensors: Collection[Tensor]) -> bool:

@@ -23,6 +23,8 @@ class FrozenParameters:
         names = self.subject.names
         trains = self.flow.guard.requires_grad
         frozen = [n for n in names if not trains[n]] if self.subject.options.thaws else []
+        if not frozen:
+            return {"frozen": 0}
         free = [name for name in names if name not in frozen]
         few = (
             in_minority(self.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
@@ -37,7 +39,7 @@ class FrozenParameters:
                 "the others (`trainable`).",
                 shown,
             )
-        if frozen and free:
+        if free:
             self._judge_free(frozen, free)
         return {"frozen": len(frozen)}
 
@@ -46,7 +48,7 @@ class FrozenParameters:
         subject, norms = self.subject, self.flow.gradient_norms
         with _freezing(subject, frozen):
             error = self._error_of_a_step()
-            lost = [n for n in free if norms.get(n) and subject.parameters[n].grad is None]
+            lost = [n for n in free if norms.get(n) and n not in subject.held.arrived]
             if not lost:
                 return
             place = self.flow.diagnosis.missing(lost)
@@ -72,10 +74,11 @@ class FrozenParameters:
 @contextmanager
 def _freezing(subject: Subject, names: Collection[str]) -> Iterator[None]:
     """Freeze these parameters, for a while; afterwards all gradients are as before."""
-    kept = {n: p.grad for n, p in subject.parameters.items()}
+    kept = {n: p.grad for n, p in subject.parameters.items() if not subject.is_large}
     subject.frozen = frozenset(names)
     try:
-        yield
+        with subject.held.keeping(()):
+            yield
     finally:
         subject.frozen = frozenset()
         subject.thaw()

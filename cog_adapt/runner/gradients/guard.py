@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as module_globals
 
 from cog_adapt.runner.census import checksums, process_flags
+from cog_adapt.runner.float32 import Float32
 
 
 class Guard:
@@ -30,7 +31,7 @@ class Guard:
         self.grad_copies = {n: g.clone() for n, g in self.grads.items() if g is not None}
         self.attributes = {part: _attributes(part) for part in module.modules()}
         self.strangers: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
-        self.flags = process_flags()
+        self.flags, self.float32 = process_flags(), Float32.current()
         self.hooks = {name: dict(table) for name, table in _global_hooks().items()}
         self.streams = _streams(device)
 
@@ -71,11 +72,14 @@ class Guard:
                 changes.append(f"an attribute of {type(part).__name__} was replaced")
         return changes
 
-    def _written(self) -> list[str]:
-        """Return the names of tensors whose bits changed, read once, at the end of the test."""
+    def bits_at_end(self) -> dict[str, int]:
+        """Return the checksums of the module's tensors, read once, at the end of the test."""
         if self._bits_now is None:
             self._bits_now = checksums(self.tensors)
-        return [n for n, bits in self._bits_now.items() if bits != self.bits[n]]
+        return self._bits_now
+
+    def _written(self) -> list[str]:
+        return [n for n, bits in self.bits_at_end().items() if bits != self.bits[n]]
 
     def process_changes(self) -> list[str]:
         """Return the changes to the process's flags, a phrase each."""
@@ -105,9 +109,8 @@ class Guard:
 
     def _restore_process(self) -> None:
         if self.process_changes():
-            dtype, precision = self.flags["default dtype"], self.flags["float32 matmul precision"]
-            torch.set_default_dtype(dtype)  # type: ignore[arg-type]
-            torch.set_float32_matmul_precision(str(precision))
+            torch.set_default_dtype(self.flags["default dtype"])  # type: ignore[arg-type]
+            self.float32.put_back()
             torch.set_anomaly_enabled(bool(self.flags["anomaly detection"]))
             torch.use_deterministic_algorithms(bool(self.flags["deterministic algorithms"]))
             torch.set_num_threads(self.flags["threads"])  # type: ignore[arg-type]

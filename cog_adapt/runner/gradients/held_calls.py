@@ -65,7 +65,7 @@ class HeldCalls(TorchFunctionMode):
         if index in self.constant:
             if index not in self.kept:
                 self.kept[index] = _copied(func(*args, **kwargs))
-            return _copied(self.kept[index])
+            return _given_again(self.kept[index], kwargs.get("out"))
         if index in self.linear:
             return self._gone_on(index, func, args, kwargs)
         if index in self.soft and kwargs.get("hard"):
@@ -141,6 +141,13 @@ def is_step(apply: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     if not isinstance(before, Tensor) or before.numel() == 0:
         return False
     return float((before == after).float().mean()) >= _MOSTLY
+
+
+def _given_again(result: Any, out: Any) -> Any:  # noqa: ANN401
+    """Return a copy of a kept result, in the tensor that the call writes to if there is one."""
+    if isinstance(out, Tensor):
+        return out.copy_(result)
+    return _copied(result)
 
 
 def _copied(result: Any) -> Any:  # noqa: ANN401

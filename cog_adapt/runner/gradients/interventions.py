@@ -46,17 +46,21 @@ class Interventions:
     def cure(self, names: Collection[str]) -> Place:
         """Return the place of the first suspect without which these gradients are right."""
         own = self.subject.parameters
-        kept = {n: p.grad for n, p in own.items()}
+        kept = {n: p.grad for n, p in own.items() if not self.subject.is_large}
         try:
-            return self._first_cure(names)
+            with self.subject.held.keeping(names):
+                return self._first_cure(names)
         finally:
             for name, parameter in own.items():
-                parameter.grad = kept[name]
+                parameter.grad = kept.get(name)
 
     def _first_cure(self, names: Collection[str]) -> Place:
+        hooks: dict[str, list[tuple[Place, _Remove]]] = {}
         for place, remove in self._hooks():
-            if self._is_cured_without(remove, names):
-                return place
+            hooks.setdefault(place.line or str(len(hooks)), []).append((place, remove))
+        for group in hooks.values():  # one definition may be set on many parameters
+            if self._is_cured_without([remove for _, remove in group], names):
+                return group[0][0]
         for events in self._suspects():
             if self._is_cured(names, [event.index for event in events]):
                 return events[0].place(self.modules)
@@ -91,12 +95,13 @@ class Interventions:
                 hooks = getattr(parameter, table, None) or {}
                 yield from _removable(hooks, self.modules.get(id(part)))
 
-    def _is_cured_without(self, remove: _Remove, names: Collection[str]) -> bool:
-        put_back = remove()
+    def _is_cured_without(self, removes: list[_Remove], names: Collection[str]) -> bool:
+        put_back = [remove() for remove in removes]
         try:
             return self._is_cured(names, ())
         finally:
-            put_back()
+            for each in reversed(put_back):
+                each()
 
     def _is_cured(self, names: Collection[str], skip: Collection[int]) -> bool:
         loss = self._run(Recorder(skip) if skip else None)
@@ -119,6 +124,7 @@ class Interventions:
                 limits,
                 loss=loss,
                 bent=True,
+                scaled=True,
             )
             if verdict.wrong or verdict.rough:
                 return False

@@ -120,7 +120,14 @@ class _LocalCheck:
         if self.subject.options.precision.autocasts:
             limits = differences.SIXTEEN_BIT
         verdict = differences.compare(
-            self._forward, tensors, gradients, limits.block, limits, loss=self.scale, bent=True
+            self._forward,
+            tensors,
+            gradients,
+            limits.block,
+            limits,
+            loss=self.scale,
+            bent=True,
+            scaled=True,
         )
         if verdict.wrong:
             return True

@@ -3,6 +3,7 @@
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.report import Place, count, some
 from cog_adapt.runner.gradients.shaking import Shaking
+from cog_adapt.runner.gradients.sources import is_in_library
 from cog_adapt.runner.gradients.unused_parameters import UnusedParameters
 
 
@@ -24,7 +25,7 @@ class MissingGradients:
         """
         if not missing:
             return
-        missing = self._not_declared(missing)
+        missing = self._not_frozen(self._not_declared(missing))
         dependent = Shaking.of(self.flow).dependent(missing)
         silent = [name for name in missing if name not in dependent]
         hidden = [name for name in silent if self.diagnosis.is_cut(name)]
@@ -50,6 +51,30 @@ class MissingGradients:
         noted = {name for names in groups.values() for name in names}
         return [name for name in missing if name not in noted]
 
+    def _not_frozen(self, missing: list[str]) -> list[str]:
+        """Tell what is frozen and stopped alike, which is meant; return the other names."""
+        trains = self.flow.guard.requires_grad
+        thawed = [n for n in missing if not trains[n]] if self.subject.options.thaws else []
+        if len(thawed) == len(self.subject.names):
+            return missing
+        stopped = {name: self.diagnosis.cuts(name) for name in thawed}
+        stopped = {name: places for name, places in stopped.items() if places}
+        for of_library in (True, False):
+            names = [n for n, ps in stopped.items() if _are_a_librarys(ps) is of_library]
+            if names:
+                self._tell_frozen(names, stopped[names[0]][0], is_librarys=of_library)
+        return [name for name in missing if name not in stopped]
+
+    def _tell_frozen(self, names: list[str], place: Place, *, is_librarys: bool) -> None:
+        (self.exam.note if is_librarys else self.exam.warn)(
+            "frozen",
+            f"{count(names)} frozen in your module, and kept from the gradient besides: "
+            f"{some(names)}. To train them, take out the stop that is named too.",
+            names,
+            place.module,
+            place.line,
+        )
+
     def _report_cut(self, names: list[str]) -> None:
         code, what = self._kind_of_cut(names)
         place = self.diagnosis.missing(names)
@@ -70,3 +95,7 @@ class MissingGradients:
         if all_missing and self.flow.has_graph:
             return "no-gradient", "without a gradient: the loss's graph begins elsewhere"
         return "graph-cut", "without a gradient although the loss depends on it"
+
+
+def _are_a_librarys(places: list[Place]) -> bool:
+    return all(is_in_library(place.line) for place in places)

@@ -1,9 +1,11 @@
 """Steps 4 and 5: checks that the base serves, and that a replica serves as its base does."""
 
-import torch
-from torch import Tensor
+from collections.abc import Mapping
 
-from cog_adapt.runner.census import Census, count_hooks
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.census import NO_SUMS, Census, count_hooks
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
@@ -29,7 +31,8 @@ class Operation:
         self.flow = flow
         self.limits = limits
         self.same = _SAME if limits.noise < _SAME else _SAME_16_BIT
-        self.census = Census.of(subject.base)
+        self.census = _census_of(self.subject.base, self.guard)
+        self.early_changes: list[str] = []
         self.served: Tensor | None = None
 
     def serve_first(self) -> Numbers:
@@ -91,9 +94,35 @@ class Operation:
 
     def perturb(self) -> Numbers:
         """Move the replica off the base's values: zeros among them (LoRA's B) would hide faults."""
+        self._lend_weights()
         self.subject.perturb(self.subject.names)
         self.subject.keep_buffers()
         return {}
+
+    def _lend_weights(self) -> None:
+        """Let a large base lie in the module's memory, if the first inferences wrote to nothing."""
+        subject = self.subject
+        if subject.weights is None:
+            return
+        self.early_changes = self.changes()
+        if self.early_changes:
+            subject.weights.copy()
+        else:
+            subject.weights.lend()
+        self.census = _census_of(self.subject.base, self.guard)
+
+    def changes_at_end(self) -> list[str]:
+        """Return all changes to the base; what lies in the caller's memory is read once."""
+        theirs = self.guard.tensors
+        own = dict(self.subject.base.named_parameters(remove_duplicate=False))
+        lent = [n for n, p in own.items() if p.numel() and p.data_ptr() == theirs[n].data_ptr()]
+        known = self.guard.bits_at_end() if lent else {}
+        return self.changes({name: known[name] for name in lent})
+
+    def changes(self, known: Mapping[str, int] = NO_SUMS) -> list[str]:
+        """Return how the base differs from the census, a phrase each; `known` as for a census."""
+        changes = self.census.changes(self.subject.base, known)
+        return self.early_changes + [c for c in changes if not c.startswith("process flag")]
 
     def compare_serving(self) -> Numbers:
         """Check that inference and an eval forward with gradients compute the same."""
@@ -138,6 +167,12 @@ class Operation:
             place.module or self.flow.diagnosis.forward.owner(names),
             place.line,
         )
+
+
+def _census_of(base: nn.Module, guard: Guard) -> Census:
+    """Take the base's census; its parameters have the bits of the caller's."""
+    own = dict(base.named_parameters(remove_duplicate=False))
+    return Census.of(base, {name: bits for name, bits in guard.bits.items() if name in own})
 
 
 def close(one: Tensor, other: Tensor, tolerance: float) -> bool:

@@ -5,11 +5,26 @@ from torch import Tensor, nn
 
 def ignoring_padding(module: nn.Module, name: str, gradient: Tensor) -> Tensor:
     """Return a parameter's gradient, with ones in the padding row if it is an embedding's."""
-    gradient = gradient.to_dense()
-    owner = module.get_submodule(name.rpartition(".")[0])
-    padding = getattr(owner, "padding_idx", None)
-    if not isinstance(owner, nn.Embedding | nn.EmbeddingBag) or padding is None:
+    gradient, padding = gradient.to_dense(), _padding_row(module, name)
+    if padding is None:
         return gradient
     gradient = gradient.clone()
     gradient[padding] = 1.0
     return gradient
+
+
+def drop_padding(module: nn.Module, name: str, gradient: Tensor) -> Tensor:
+    """Return a parameter's gradient, with zeros in the padding row if it is an embedding's.
+
+    The row has a gradient where the embedding is the head too, but only the head's; texts may hold
+    its token (SmolLM2 pads with the one that ends a message). Zeros are written in place.
+    """
+    gradient, padding = gradient.to_dense(), _padding_row(module, name)
+    if padding is not None:
+        gradient[padding] = 0.0
+    return gradient
+
+
+def _padding_row(module: nn.Module, name: str) -> int | None:
+    owner = module.get_submodule(name.rpartition(".")[0])
+    return owner.padding_idx if isinstance(owner, nn.Embedding | nn.EmbeddingBag) else None

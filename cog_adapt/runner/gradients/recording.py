@@ -45,6 +45,7 @@ class Recorder(TorchFunctionMode):
         self.storages: dict[int, Tensor] = {}
         self.makers: dict[Any, Event] = {}
         self.made: dict[int, Event] = {}
+        self.hidden: dict[int, Cuts] = {}
 
     def __torch_function__(
         self,
@@ -58,11 +59,13 @@ class Recorder(TorchFunctionMode):
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         event = Event(_name_of(func), stack_here(), inputs, len(self.events))
         self.events.append(event)
+        for tensor in inputs:
+            self._note_undifferentiated(event, tensor)
         came_in = frozenset().union(*(self.cuts_of(t) for t in inputs)) if inputs else _NONE
         if event.index in self.skip:
             return _left_out(args)
         result = func(*args, **kwargs)
-        event.sources = came_in | self._returned(event, args, kwargs)
+        event.sources = came_in | _returned(self, event, args, kwargs)
         self._note(event, args, kwargs, result)
         return result
 
@@ -80,13 +83,26 @@ class Recorder(TorchFunctionMode):
 
     def _note_output(self, event: Event, tensor: Tensor) -> None:
         loses = bool(event.leaves or event.roots) and not tensor.requires_grad
-        loses = loses and not event.stack.in_custom_function
+        if event.stack.in_custom_function:  # its results may have a gradient yet
+            came = (self.hidden.get(id(t), _NONE) for t in event.inputs)
+            self.hidden[id(tensor)] = frozenset([event]) if loses else _NONE.union(*came)
+            loses = False
         if loses and event.name not in _READS_NO_VALUES and tensor.numel():
             event.is_cut = True
             self._know(tensor, frozenset([event]), event)
         else:
             carried = _NONE if event.name in _READS_NO_VALUES else event.sources
             self._know(tensor, carried, event)
+
+    def _note_undifferentiated(self, event: Event, tensor: Tensor) -> None:
+        """Note as cut what a custom function computed from its inputs and gave no gradient."""
+        if event.stack.in_custom_function or tensor.requires_grad:
+            return
+        hidden = self.hidden.pop(id(tensor), _NONE)
+        if hidden and tensor.is_floating_point():
+            for inner in hidden:
+                inner.is_cut = True
+            self.cuts[id(tensor)] = self.cuts_of(tensor) | hidden
 
     def _note_written(self, event: Event, tensor: Tensor) -> None:
         before = self.cuts_of(tensor)
@@ -163,19 +179,6 @@ class Recorder(TorchFunctionMode):
         self.known[id(tensor)], self.cuts[id(tensor)] = tensor, cuts
         return cuts
 
-    def _returned(self, event: Event, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401
-        """Return the cuts of escaped values that this call brings back."""
-        if not self.escapes:
-            return _NONE
-        if event.name in _MAKERS:
-            return frozenset().union(*(cuts for _, cuts, _ in self.escapes))
-        values = [v for v in tree_leaves((args, kwargs)) if not isinstance(v, Tensor)]
-        strangers = any(
-            id(t) not in self.known and t.is_leaf and not t.requires_grad for t in event.inputs
-        )
-        came = [c for _, c, value in self.escapes if strangers or _contains(values, value)]
-        return frozenset().union(*came) if came else _NONE
-
 
 def _name_of(func: Any) -> str:  # noqa: ANN401
     name: str = getattr(func, "__name__", str(func))
@@ -187,6 +190,20 @@ def _name_of(func: Any) -> str:  # noqa: ANN401
 def _left_out(args: tuple[Any, ...]) -> Any:  # noqa: ANN401
     """Return the tensor itself, in place of its detached copy or of a hook's handle."""
     return args[0]
+
+
+def _returned(recorder: Recorder, event: Event, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401
+    """Return the cuts of escaped values that this call brings back."""
+    if not recorder.escapes:
+        return _NONE
+    if event.name in _MAKERS:
+        return frozenset().union(*(cuts for _, cuts, _ in recorder.escapes))
+    values = [v for v in tree_leaves((args, kwargs)) if not isinstance(v, Tensor)]
+    strangers = any(
+        id(t) not in recorder.known and t.is_leaf and not t.requires_grad for t in event.inputs
+    )
+    came = [c for _, c, value in recorder.escapes if strangers or _contains(values, value)]
+    return frozenset().union(*came) if came else _NONE
 
 
 def _storage(tensor: Tensor) -> int:

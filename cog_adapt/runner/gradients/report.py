@@ -13,10 +13,17 @@ _MOST_NAMES = 4
 
 @dataclass(frozen=True)
 class Place:
-    """The position of a fault: a module's path (with its class), and `file:line: code`."""
+    """The position of a fault.
+
+    Attributes:
+        module: path and class.
+        line: `file:line: code`; of a block without gradients, its head.
+        inside: the line in that block, if there is one.
+    """
 
     module: str | None = None
     line: str | None = None
+    inside: str | None = field(default=None, compare=False)
 
 
 NOWHERE = Place()

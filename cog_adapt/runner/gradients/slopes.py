@@ -1,23 +1,26 @@
 """Step 10: checks by central differences that the gradients are the slopes of the loss."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from cog_adapt.runner.gradients import differences
-from cog_adapt.runner.gradients.differences import Verdict
+from cog_adapt.runner.gradients.differences import Limits, Verdict
 from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.noise import real
+from cog_adapt.runner.gradients.padding import drop_padding
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.selection import group_by_block
+from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
 _MOST_BLOCKS = 16
 _SECONDS = 0.3  # the longest that testing each parameter on its own may take
 _POINTS = 2
+_LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights at once are mostly rounded off
 _FAR = 0.5  # of the weights' spread
 _ROUNDING = 1e-6  # of numbers around 1, in float32
 
@@ -32,8 +35,12 @@ class GradientSlopes:
         self.limits = flow.limits
         self.diagnosis = flow.diagnosis
         self.verdicts: dict[str, Verdict] = {}
+        self.shares: dict[str, dict[str, float]] = {}
+        self.wholes: dict[str, list[str]] = {}
         self.groups: dict[str, list[str]] = {}
         self.forward_seconds = 0.0
+        self.by_scale = True  # whether to move along the values too
+        self.while_held: Callable[[list[str]], None] = lambda names: None
 
     def judge_repeatability(self) -> Numbers:
         """Check that the same seed gives the same loss; else differences would measure noise."""
@@ -50,25 +57,42 @@ class GradientSlopes:
         return {"spread": relative}
 
     def judge_whole(self) -> Numbers:
-        """Compare central differences along the gradient of all parameters together."""
-        named = self._with_gradient(self.subject.names)
-        verdict = self._compare(named, self.limits.whole, bent=False)
-        self.verdicts["(all)"] = verdict
-        return {"error": verdict.error}
+        """Compare central differences along the gradient of all parameters together.
+
+        In a large module, of each portion whose gradients are kept at a time.
+        """
+        portions = self.subject.held_first()
+        for number, names in enumerate(portions, 1):
+            name = "(all)" if len(portions) == 1 else f"(all, {number} of {len(portions)})"
+            self.wholes[name] = names
+            self.by_scale = True
+            self.verdicts[name] = self._compare(names, self.limits.whole, bent=False)
+            self._group()
+            if self.subject.is_large:  # while the portion's gradients are there
+                self._compare_blocks(names)
+                self.while_held(names)
+        return {"error": max(self.verdicts[name].error for name in self.wholes)}
+
+    def _group(self) -> None:
+        """Group what is not grouped yet; move along the values too where that is needed."""
+        self.groups = self.groups or grouped(self.subject, self.limits, self.forward_seconds)
+        is_wrong = any(self.verdicts[name].wrong for name in self.wholes)
+        self.by_scale = is_wrong or len(self.groups) == len(self.subject.names)
 
     def judge_blocks(self) -> Numbers:
         """Compare central differences by block, or by parameter if that is quick."""
-        self.groups = self._grouped()
-        for block, names in self.groups.items():
-            named = self._with_gradient(names)
-            if named:
-                self.verdicts[block] = self._compare(named, self.limits.block, bent=True)
+        self._group()
+        self._compare_blocks(self.subject.names)
+        order = {block: number for number, block in enumerate((*self.wholes, *self.groups))}
+        ordered = sorted(self.verdicts, key=lambda block: order.get(block, 0))
+        self.verdicts = {block: self.verdicts[block] for block in ordered}
         wrong = self._confirmed([b for b, verdict in self.verdicts.items() if verdict.wrong])
         rough = [block for block, verdict in self.verdicts.items() if verdict.rough]
         if wrong or rough:
-            report = WrongGradients(self.flow, self.groups, self.verdicts).report
+            groups = self.groups | {n: own for n, own in self.wholes.items() if n != "(all)"}
+            report = WrongGradients(self.flow, groups, self.verdicts).report
             wrong, rough = report(wrong, rough, self._compare_block)
-        if rough and not wrong and len(rough) == len(self.verdicts) and self._is_noise():
+        if rough and not wrong and len(rough) == len(self.verdicts) and _is_noise(self.flow):
             self.exam.fail(
                 "flat",
                 f"the loss is {self.flow.loss:.1e} wherever the parameters are, which is rounding "
@@ -81,7 +105,11 @@ class GradientSlopes:
                 f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
                 "prove nothing there (rounding, a straight-through estimator, sampling?).",
             )
-        unseen = self._unverified() if not self.exam.has("gradient-wrong", "flat") else []
+        unseen = (
+            _unverified(self.verdicts, self.shares)
+            if not self.exam.has("gradient-wrong", "flat")
+            else []
+        )
         if unseen:
             self.exam.note(
                 "unverified",
@@ -92,23 +120,15 @@ class GradientSlopes:
         errors = [verdict.error for verdict in self.verdicts.values()]
         return {"worst error": max(errors, default=0.0), "unverified": len(unseen)}
 
-    def _unverified(self) -> list[str]:
-        """Return the parameters whose own share of the predicted change is below the noise."""
-        found = []
-        for block, verdict in self.verdicts.items():
-            if block == "(all)" or verdict.rough or verdict.wrong:
+    def _compare_blocks(self, names: Collection[str]) -> None:
+        """Compare the blocks that lie within these parameters, once each."""
+        within = set(names)
+        for block, own in self.groups.items():
+            if block in self.verdicts or not within.issuperset(own) or not self._with_gradient(own):
                 continue
-            named = self._with_gradient(self.groups.get(block, ()))
-            gradients = {n: p.grad for n, p in named.items() if p.grad is not None}
-            shares = {n: differences.share(real(g.to_dense())) for n, g in gradients.items()}
-            least = 2 * verdict.noise * sum(shares.values())
-            found += [n for n, own in shares.items() if own * verdict.predicted < least]
-        return found
-
-    def _is_noise(self) -> bool:
-        """Return whether the loss stays at rounding noise even when all parameters move far."""
-        with self.subject.moved(self.subject.names, _FAR):
-            return max(abs(self.flow.loss), abs(self.subject.forward())) < _ROUNDING
+            self.verdicts[block] = verdict = self._compare(own, self.limits.block, bent=True)
+            held = [n for n, p in self._with_gradient(own).items() if p.grad is not None]
+            self.shares[block] = dict(zip(held, map(abs, verdict.shares), strict=True))
 
     def _confirmed(self, wrong: list[str]) -> list[str]:
         """Return the blocks that are wrong at other points near by as well.
@@ -119,7 +139,7 @@ class GradientSlopes:
         for number in range(1, _POINTS + 1):
             if not wrong:
                 break
-            with self.subject.elsewhere(number) as loss:
+            with self.subject.elsewhere(number, self._names_of(wrong)) as loss:
                 wrong = [block for block in wrong if self._is_wrong(block, loss)]
         return wrong
 
@@ -127,37 +147,73 @@ class GradientSlopes:
         return self._compare_block(block, loss).wrong
 
     def _compare_block(self, block: str, loss: float | None = None) -> Verdict:
-        named = self._with_gradient(self.groups.get(block, self.subject.names))
-        is_whole = block == "(all)"
+        is_whole = block in self.wholes
         limit = self.limits.whole if is_whole else self.limits.block
-        return self._compare(named, limit, bent=not is_whole, loss=loss)
+        return self._compare(self._names_of([block]), limit, bent=not is_whole, loss=loss)
 
-    def _grouped(self) -> dict[str, list[str]]:
-        names = self.subject.names
-        seconds = 2 * len(names) * self.forward_seconds
-        if self.limits is differences.FLOAT32 and seconds < _SECONDS:
-            return {name: [name] for name in names}
-        return _merged(group_by_block(self.subject.replica, names))
+    def _names_of(self, blocks: Collection[str]) -> list[str]:
+        groups = self.groups | self.wholes
+        return [name for block in blocks for name in groups.get(block, self.subject.names)]
 
     def _with_gradient(self, names: Collection[str]) -> dict[str, nn.Parameter]:
         own = self.subject.parameters
         return {n: own[n] for n in names if self.flow.gradient_norms.get(n, 0.0) > 0}
 
     def _compare(
-        self, named: dict[str, nn.Parameter], limit: float, *, bent: bool, loss: float | None = None
+        self, names: Collection[str], limit: float, *, bent: bool, loss: float | None = None
     ) -> Verdict:
+        self.subject.hold(names)
+        named = self._with_gradient(names)
         loss = self.flow.loss if loss is None else loss
         noise = self.limits.noise + self.flow.spread / max(abs(loss), 1e-30)
-        limits = replace(self.limits, noise=noise)
+        tried = _LARGEST_FIRST if self.subject.is_large and not bent else self.limits.tried
+        limits = replace(self.limits, noise=noise, tried=tried)
         tensors = [real(p.detach()) for p in named.values()]
-        gradients = [real(p.grad.to_dense()) for p in named.values() if p.grad is not None]
-        forward = self.subject.forward
-        return differences.compare(forward, tensors, gradients, limit, limits, loss=loss, bent=bent)
+        gradients = [real(g) for g in _gradients_of(self.subject.replica, named)]
+        given = (self.subject.forward, tensors, gradients, limit, limits)
+        return differences.compare(*given, loss=loss, bent=bent, scaled=self.by_scale)
 
 
-def _merged(groups: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Merge neighbouring groups, so that a deep model has at most sixteen."""
-    size = -(-len(groups) // _MOST_BLOCKS)
+def _gradients_of(replica: nn.Module, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
+    grads = {name: parameter.grad for name, parameter in named.items()}
+    return [drop_padding(replica, n, g) for n, g in grads.items() if g is not None]
+
+
+def _unverified(
+    verdicts: Mapping[str, Verdict], shares: Mapping[str, Mapping[str, float]]
+) -> list[str]:
+    """Return the parameters whose own share of the predicted change is below the noise."""
+    found = []
+    for block, own in shares.items():
+        verdict = verdicts[block]
+        least = 2 * verdict.noise * sum(own.values())
+        if not (verdict.rough or verdict.wrong):
+            found += [n for n, each in own.items() if each * verdict.predicted < least]
+    return found
+
+
+def _is_noise(flow: GradientFlow) -> bool:
+    """Return whether the loss stays at rounding noise even when all parameters move far."""
+    with flow.subject.moved(flow.subject.names, _FAR):
+        return max(abs(flow.loss), abs(flow.subject.forward())) < _ROUNDING
+
+
+def grouped(subject: Subject, limits: Limits, forward_seconds: float) -> dict[str, list[str]]:
+    """Group the parameters by block within portions, or one by one if that is quick."""
+    portions = subject.held_first()
+    if limits is differences.FLOAT32 and 2 * len(subject.names) * forward_seconds < _SECONDS:
+        return {name: [name] for portion in portions for name in portion}
+    groups: dict[str, list[str]] = {}
+    for portion in portions:
+        own = _merged(group_by_block(subject.replica, portion), _MOST_BLOCKS // len(portions))
+        for block, names in own.items():
+            groups.setdefault(block, []).extend(names)
+    return groups
+
+
+def _merged(groups: dict[str, list[str]], most: int) -> dict[str, list[str]]:
+    """Merge neighbouring groups, so that a deep model has at most so many."""
+    size = -(-len(groups) // most)
     names = list(groups)
     chunks = (names[first : first + size] for first in range(0, len(names), size))
     return {

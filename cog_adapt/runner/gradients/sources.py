@@ -4,7 +4,6 @@ A frame counts as the caller's unless it belongs to PyTorch or to the self-test.
 """
 
 import ast
-import contextlib
 import functools
 import linecache
 import os
@@ -28,6 +27,7 @@ _OWN = (
 _HELPERS = tuple(
     os.path.join(_RUNNER, name) for name in ("lora.py", "start.py", "checkpointing.py")
 )  # these call the code under test, or are called by it
+_STANDARD = os.path.dirname(os.__file__) + os.sep
 _CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
 _FUNCTION = os.path.join("torch", "autograd", "function.py")
 _GRAD_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
@@ -38,8 +38,9 @@ _SCOPES = ast.With | _FUNCTIONS
 
 def is_callers(filename: str) -> bool:
     """Return whether a file belongs to the code under test."""
-    hidden = (_TORCH, *_OWN, *_HELPERS, contextlib.__file__, "<frozen", "<string>")
-    return not filename.startswith(hidden)
+    if filename.startswith(_STANDARD) and not is_library_file(filename):
+        return False
+    return not filename.startswith((_TORCH, *_OWN, *_HELPERS, "<frozen", "<string>"))
 
 
 def text_of(position: Position) -> str:
@@ -143,12 +144,32 @@ def stack_here() -> Stack:
 
 
 def above(position: Position, pattern: str, reach: int = 12) -> Position:
-    """Return the nearest matching line at or above a position, else the position itself."""
+    """Return the nearest matching line at or above a position in its function, else itself."""
     filename, number = position
-    for candidate in range(number, max(number - reach, 0), -1):
+    first, _ = _function_around(position)
+    for candidate in range(number, max(number - reach, first - 1), -1):
         if re.search(pattern, linecache.getline(filename, candidate)):
             return filename, candidate
     return position
+
+
+def within(position: Position, pattern: str) -> Position:
+    """Return the first matching line of a position's function, else the position itself."""
+    filename, _ = position
+    first, last = _function_around(position)
+    for candidate in range(first, last + 1):
+        if re.search(pattern, linecache.getline(filename, candidate)):
+            return filename, candidate
+    return position
+
+
+def _function_around(position: Position) -> tuple[int, int]:
+    """Return the first and the last line of the function that a position is in."""
+    filename, number = position
+    tree = _parsed(filename)
+    scopes = [n for n in ast.walk(tree) if isinstance(n, _FUNCTIONS)] if tree else []
+    around = [(n.lineno, n.end_lineno or number) for n in scopes if _surrounds(n, number)]
+    return max(around, default=(1, number))
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.culprits import (
     is_hard_sample,
@@ -30,6 +30,10 @@ from cog_adapt.runner.libraries import is_library_file
 
 _STOPS = ("detach", "data.__get__")
 _HARD = "gumbel_softmax"
+_TORCHS_STOPS = tuple(
+    os.path.join(os.path.dirname(nn.__file__), "utils", name)
+    for name in ("spectral_norm.py", "parametrizations.py")
+)
 
 
 @dataclass
@@ -125,6 +129,8 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
 
 def _is_a_librarys(event: Event) -> bool:
     position = event.stack.position
+    if not event.grad_enabled and event.stack.frames[0][0].co_filename.startswith(_TORCHS_STOPS):
+        return True
     if not event.grad_enabled:
         position = event.stack.grad_off() or position
     elif event.name not in _STOPS:

@@ -4,7 +4,7 @@ They are made by the functions that serving and adaptation use. This module runs
 nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.checkpointing import recompute_blocks
 from cog_adapt.runner.config import Precision, ServeMode
-from cog_adapt.runner.gradient_step import GradientStep, MakeOptimizer
-from cog_adapt.runner.gradients.noise import add_noise, real, spread
+from cog_adapt.runner.gradient_step import GradientStep, MakeOptimizer, StepResult
+from cog_adapt.runner.gradients.lent_weights import SMALL_BYTES, LentWeights
+from cog_adapt.runner.gradients.moving_replica import MovingReplica
+from cog_adapt.runner.gradients.portions import HeldGradients
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.modes import casting, run_adaptation, run_inference
 from cog_adapt.runner.randomness import derive_seed, seeded
@@ -24,11 +26,10 @@ from cog_adapt.runner.replicas import (
     make_template,
     modules_in_training,
     serving_replica,
-    trained_tensors,
     training_replica,
 )
+from cog_adapt.runner.room import has_room
 
-_PERTURBATION = 0.02
 _MOST_SCALINGS = 30
 _AFTERWARDS = "_post_accumulate_grad_hooks"
 
@@ -45,7 +46,7 @@ class Options:
     thaws: bool = False  # the selection is the default: it takes no account of `requires_grad`
 
 
-class Subject:
+class Subject(MovingReplica):
     """The objects under test, and the ways to run them.
 
     Attributes:
@@ -68,14 +69,19 @@ class Subject:
         self.loss = loss
         self.options = options
         self.names = names
+        self.noise_seed = options.seed
         self.seed = derive_seed(options.seed, "gradients")
-        copied = {n: p.detach().clone() for n, p in module.named_parameters()}
+        own = dict(module.named_parameters())
+        self.is_large = sum(p.nbytes for p in own.values()) > SMALL_BYTES
+        copied = {} if self.is_large else {n: p.detach().clone() for n, p in own.items()}
         self.base = serving_replica(module, copied)
         self.template = make_template(self.base)
         own = dict(self.template.named_parameters())
         self.replica = training_replica(self.template, {name: own[name] for name in names})
         trained = dict(self.replica.named_parameters())
         self.parameters = {name: trained[name] for name in names}
+        self.held = HeldGradients(self.parameters)
+        self.weights = self._lent_weights(module) if self.is_large else None
         self.training = modules_in_training(self.replica)
         if options.checkpointing:
             recompute_blocks(self.replica)
@@ -85,6 +91,14 @@ class Subject:
         self.buffers: dict[str, Tensor] = {}
         self.frozen: frozenset[str] = frozenset()
         _carry_hooks(module, self.replica, names)
+
+    def _lent_weights(self, module: nn.Module) -> LentWeights:
+        self.held.kept = self.portions()[0] if self.names else None
+        users = (self.base, self.template)
+        weights = LentWeights(module, users, self.parameters)
+        if has_room(self.options.precision.device, weights.private_bytes):
+            weights.keep_private()
+        return weights
 
     def serve(
         self, module: nn.Module, seed: int | None = None, mode: ServeMode | None = None
@@ -100,7 +114,8 @@ class Subject:
 
     def serve_adapted(self) -> Tensor:
         """Return the losses of the replica's values, served from a replica as an adapter is."""
-        tensors = trained_tensors(self.replica) | changed_buffers(self.replica, self.template)
+        trained = {n: p.detach() for n, p in self.replica.named_parameters() if p.requires_grad}
+        tensors = trained | changed_buffers(self.replica, self.template)
         adapted = serving_replica(self.template, tensors)
         return self.serve(adapted, self.seed)
 
@@ -131,10 +146,23 @@ class Subject:
     def _gradients_in_range(self) -> float:
         for _ in range(_MOST_SCALINGS):
             self._ready()
-            loss = float(self.step.gradients(self.probe, self.seed))
+            with self.held.dropping():
+                loss = float(self.step.gradients(self.probe, self.seed))
             if not _lowers_scale(self.step.scaler):
                 break
         return loss
+
+    def hold(self, names: Collection[str]) -> None:
+        """Take these parameters' gradients again where they were let go, and their neighbours'."""
+        if not self.held.has(names):
+            around = (each for each in self.portions() if set(names) <= set(each))
+            self.held.keep(next(around, names))
+            self.gradients()
+
+    def take_step(self) -> StepResult:
+        """Take a step of the optimizer with the gradients that are kept."""
+        with self.held.dropping():
+            return self.step(self.probe, self.seed)
 
     def _ready(self) -> None:
         """Undo the possible effects of an earlier forward: changed buffers, frozen parameters."""
@@ -147,50 +175,30 @@ class Subject:
         for name, parameter in self.parameters.items():
             parameter.requires_grad_(name not in self.frozen)
 
-    def keep_buffers(self) -> None:
-        """Remember the replica's buffers as they are now."""
-        self.buffers = {n: b.detach().clone() for n, b in self.replica.named_buffers()}
-
-    def put_back_buffers(self) -> None:
-        """Undo the forwards' changes to the buffers (running statistics, power iterations)."""
-        for name, buffer in self.replica.named_buffers():
-            kept = self.buffers.get(name)
-            if kept is not None and kept.shape == buffer.shape:
-                buffer.detach().copy_(kept)
-
     @contextmanager
-    def elsewhere(self, number: int) -> Iterator[float]:
-        """Move the replica, for a while, to a point near by, with gradients; yield its loss."""
-        kept = {n: (p.detach().clone(), p.grad) for n, p in self.parameters.items()}
-        try:
-            self.perturb(self.names, salt=number)
-            for parameter in self.parameters.values():
-                parameter.grad = None
+    def elsewhere(self, number: int, names: Collection[str] = ()) -> Iterator[float]:
+        """Move the replica, for a while, to a point near by; yield its loss there.
+
+        Gradients are there too: all of a small module, else those of `names`.
+        """
+        with (
+            self.moved(self.names, salt=number),
+            self.held.keeping(names),
+            _put_by(self),
+        ):
             yield self.gradients()
-        finally:
-            for name, (values, gradient) in kept.items():
-                self.parameters[name].detach().copy_(values)
-                self.parameters[name].grad = gradient
 
-    def perturb(self, names: Iterable[str], fraction: float = _PERTURBATION, salt: int = 0) -> None:
-        """Move parameters by a fraction of their spread, with noise that is always the same."""
-        own = self.parameters
-        for number, name in enumerate(names):
-            tensor = real(own[name].detach())
-            add_noise(
-                tensor, fraction * spread(tensor), derive_seed(self.options.seed, salt, number)
-            )
 
-    @contextmanager
-    def moved(self, names: Iterable[str], fraction: float, salt: int = 0) -> Iterator[None]:
-        """Move these parameters, for a while, by a fraction of their spread."""
-        kept = {name: self.parameters[name].detach().clone() for name in names}
-        try:
-            self.perturb(kept, fraction, salt)
-            yield
-        finally:
-            for name, values in kept.items():
-                self.parameters[name].detach().copy_(values)
+@contextmanager
+def _put_by(subject: Subject) -> Iterator[None]:
+    """Put the gradients aside, for a while; those of a large module are taken again later."""
+    before = {n: p.grad for n, p in subject.parameters.items() if not subject.is_large}
+    try:
+        subject.held.clear()
+        yield
+    finally:
+        for name, gradient in before.items():
+            subject.parameters[name].grad = gradient
 
 
 def _lowers_scale(scaler: torch.amp.GradScaler) -> bool:

@@ -3,12 +3,13 @@
 import gc
 import weakref
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.graph import leaf_of, nodes
+from cog_adapt.runner.gradients.kept_graphs import is_torchs_own, keeper_of, maker_of_kept
 from cog_adapt.runner.gradients.operation import Operation, apart, close
-from cog_adapt.runner.gradients.report import some
+from cog_adapt.runner.gradients.report import NOWHERE, some
 
 
 class Traces:
@@ -26,8 +27,19 @@ class Traces:
         if any(reference() is not None for _, reference in marks):
             gc.collect()
         alive = [name for name, reference in marks if reference() is not None]
-        if alive:
-            keeper = keeper_of(self.subject.replica)
+        place = maker_of_kept(self.operation.flow) if alive else NOWHERE
+        if place.line:
+            self.exam.fail(
+                "stale-forward",
+                f"a forward computes with what an earlier one kept, with its graph ({some(alive)}"
+                "): backward would go through freed or overwritten values. Keep it `.detach()`ed.",
+                module=place.module,
+                line=place.line,
+            )
+        keeper = keeper_of(self.subject.replica) if alive else None
+        if keeper and is_torchs_own(keeper, self.subject.replica):
+            return {"kept nodes": len(alive)}
+        if alive and not place.line:
             self.exam.warn(
                 "leak",
                 f"{len(alive)} nodes of a forward's graph ({some(alive)}) stay in memory after it"
@@ -74,8 +86,7 @@ class Traces:
             )
 
     def _judge_writes(self) -> None:
-        changes = self.operation.census.changes(self.subject.base)
-        changes = [c for c in changes if not c.startswith("process flag")]
+        changes = self.operation.changes_at_end()
         changes += self.operation.guard.module_changes()
         if not changes:
             return
@@ -104,18 +115,3 @@ class Traces:
 
 class _Mark:
     """A mark on a graph's node; it lives as long as the node."""
-
-
-def keeper_of(replica: nn.Module) -> str | None:
-    """Return the attribute that holds a tensor with its graph, or None."""
-    for name, part in replica.named_modules():
-        attribute = next((a for a, value in vars(part).items() if _holds_graph(value)), None)
-        if attribute is not None:
-            return f"{name or '(root)'}.{attribute}"
-    return None
-
-
-def _holds_graph(value: object) -> bool:
-    values = value if isinstance(value, list | tuple) else [value]
-    values = list(value.values()) if isinstance(value, dict) else values
-    return any(isinstance(v, Tensor) and v.grad_fn is not None for v in values)

@@ -1,19 +1,64 @@
 """Step 11: takes a step of the real optimizer, which the next forward must see."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from cog_adapt.runner.gradients.arrivals import remedy
 from cog_adapt.runner.gradients.examination import Numbers, describe
+from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.operation import Operation
+from cog_adapt.runner.gradients.portions import STEPS
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.shaking import Shaking
-from cog_adapt.runner.gradients.traces import keeper_of
 
-_SAMPLE = 65_536
+_SAMPLE = 16_384
+_ROW = 4_096
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One step: the loss before and after, its predicted change, and what did not move."""
+
+    before: float
+    after: float
+    descent: float
+    lost: tuple[str, ...]
+    reached: int
+
+
+class _Samples:
+    """Entries of parameters before and after a step, the one of the largest gradient among them."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.sparse: list[str] = []
+        self._places: dict[str, int] = {}
+        self._before: dict[str, Tensor] = {}
+
+    def take(self, *_: object) -> None:
+        """Note what the optimizer is about to change: those with a gradient other than 0."""
+        for name, parameter in self.parameters.items():
+            gradient = parameter.grad
+            if gradient is not None and gradient.is_sparse:
+                self.sparse.append(name)
+            place = None if gradient is None else _largest(gradient)
+            if place is not None:
+                self._places[name] = place
+                self._before[name] = _entries(parameter, place)
+
+    def moved(self) -> dict[str, Tensor]:
+        """Return how far the entries have moved."""
+        own = {n: _entries(self.parameters[n], place) for n, place in self._places.items()}
+        return {name: entries.sub_(self._before[name]) for name, entries in own.items()}
+
+    def of_gradient(self, name: str) -> Tensor:
+        """Return the gradient's entries."""
+        gradient = self.parameters[name].grad
+        return _entries(self.parameters[name] if gradient is None else gradient, self._places[name])
 
 
 class Update:
@@ -26,24 +71,57 @@ class Update:
         self.flow = operation.flow
 
     def take_step(self) -> Numbers:
-        """Check that a step of the real optimizer changes every trained parameter, and the loss."""
-        subject, exam = self.subject, self.exam
+        """Check that a step of the real optimizer changes every trained parameter, and the loss.
+
+        In a large module it takes a step for each portion of the parameters, whose gradients and
+        whose state of the optimizer alone are there then.
+        """
         if not self._optimizer_fits():
             return {}
-        places = {n: _largest(p.grad) for n, p in subject.parameters.items()}
-        samples = {n: _entries(p, places[n]) for n, p in subject.parameters.items()}
+        taken: list[_Step] = []
+        for names in self.subject.portions(STEPS):
+            step = self._step(names)
+            if step is None:
+                return {}
+            taken.append(step)
+        self.exam.grounds.add("stepped")
+        return self._judge(taken)
+
+    def _step(self, names: list[str]) -> "_Step | None":
+        """Take a step for some parameters; None where it raised, which is reported."""
+        subject = self.subject
+        if subject.weights is not None:
+            subject.held.clear()
+            subject.step.optimizer.state.clear()
+            subject.weights.lend_all_but(names)
+            subject.settle(names)
+            subject.held.keep(names)
+        samples = _Samples({name: subject.parameters[name] for name in names})
         subject.put_back_buffers()
+        hook = subject.step.optimizer.register_step_pre_hook(samples.take)
         try:
-            result = subject.step(subject.probe, subject.seed)
+            result = subject.take_step()
         except RuntimeError as error:
-            report = self._report_sparse if "sparse grad" in str(error) else None
-            (report or self._report_second_backward)(error)
-            return {}
-        exam.grounds.add("stepped")
+            if "sparse grad" in str(error):
+                self._report_sparse(error, samples.sparse)
+            else:
+                report_later_backward(self.flow, error)
+            return None
+        finally:
+            hook.remove()
+        norms, moved = self.flow.gradient_norms, samples.moved()
+        reached = [n for n in moved if norms.get(n, 0.0) > 0]
+        lost = [n for n in reached if not bool(moved[n].any())]
         own = subject.parameters
-        moved = {n: _entries(own[n], places[n]) - samples[n] for n in samples}
-        norms = self.flow.gradient_norms
-        lost = [n for n in norms if norms[n] > 0 and not bool(moved[n].any())]
+        self._report_cut([n for n in names if norms.get(n, 0.0) > 0 and own[n].grad is None])
+        following = subject.forward()
+        descent = sum(float((moved[n] * samples.of_gradient(n)).sum()) for n in reached)
+        before = self.flow.loss if subject.weights is None else result.loss
+        return _Step(before, following, descent, tuple(lost), len(reached))
+
+    def _judge(self, taken: "list[_Step]") -> Numbers:
+        exam, descent = self.exam, sum(step.descent for step in taken)
+        lost = [name for step in taken for name in step.lost]
         if lost and not exam.has("lr-zero"):
             exam.fail(
                 "step-lost",
@@ -51,22 +129,30 @@ class Update:
                 "update is smaller than their dtype resolves, or the optimizer leaves them out.",
                 lost,
             )
-        following = subject.forward()
-        descent = sum(
-            float((moved[n] * _entries(p.grad, places[n])).sum())
-            for n, p in own.items()
-            if p.grad is not None and norms.get(n, 0.0) > 0
-        )
-        if following == self.flow.loss and len(lost) < len(norms):
-            self._judge_still(following, descent)
+        moving = [step for step in taken if len(step.lost) < step.reached]
+        if moving and all(step.before == step.after for step in taken):
+            self._judge_still(max(moving, key=lambda step: abs(step.descent)))
         if descent > 0:
             exam.warn("ascent", f"the step raises the loss by about {descent:.3g}.")
-        return {"loss before": result.loss, "loss after": following, "predicted": descent}
+        first, last = taken[0], taken[-1]
+        return {"loss before": first.before, "loss after": last.after, "predicted": descent}
 
-    def _report_sparse(self, error: RuntimeError) -> None:
+    def _report_cut(self, cut: list[str]) -> None:
+        """Report parameters that had a gradient in the first step and have none in this one."""
+        if not cut:
+            return
+        place = self.flow.diagnosis.missing(cut)
+        self.exam.fail(
+            "graph-cut",
+            f"{count(cut)} without a gradient in a later step, although with one in the first: "
+            f"{some(cut)}. A forward must compute the same each time that it is called.",
+            cut,
+            place.module,
+            place.line,
+        )
+
+    def _report_sparse(self, error: RuntimeError, names: list[str]) -> None:
         """Report an optimizer that takes no sparse gradients."""
-        own = self.subject.parameters
-        names = [n for n, p in own.items() if p.grad is not None and p.grad.is_sparse]
         self.exam.fail(
             "optimizer",
             f"the optimizer refuses the sparse gradient of {some(names)}: {describe(error)}. Give "
@@ -75,36 +161,25 @@ class Update:
             self.flow.diagnosis.forward.owner(names) if names else None,
         )
 
-    def _report_second_backward(self, error: RuntimeError) -> None:
-        """Report an error of the second backward: something of the first was kept."""
-        place = self.flow.diagnosis.backward_raised(error)
-        keeper = keeper_of(self.subject.replica)
-        self.exam.fail(
-            "backward",
-            f"the backward of a second step raised {describe(error)}. {remedy(str(error))}"
-            + (f" {keeper} keeps a graph: detach it." if keeper else ""),
-            module=place.module or keeper,
-            line=place.line,
-        )
-
-    def _judge_still(self, loss: float, descent: float) -> None:
+    def _judge_still(self, step: "_Step") -> None:
         """Report an unchanged loss: a stale forward or a flat loss, if not too small a step."""
         limits, spread = self.flow.limits, self.flow.spread
-        if abs(descent) > 4 * limits.noise * abs(loss) + spread:
+        if abs(step.descent) > 4 * limits.noise * abs(step.before) + spread:
             self.exam.fail(
                 "stale-forward",
-                f"the loss is {loss:.6g} before and after a step that changed the weights and "
-                f"should have moved it by {descent:.2g}: the forward computes with copies of "
-                "them. Keep nothing computed from weights.",
+                f"the loss is {step.before:.6g} before and after a step that changed the weights "
+                f"and should have moved it by {step.descent:.2g}: the forward computes with copies "
+                "of them. Keep nothing computed from weights.",
             )
             return
-        shaking = Shaking(self.subject, loss, limits, spread)
+        shaking = Shaking(self.subject, step.before, limits, spread)
         if not shaking.dependent(self.subject.names):
             self.exam.fail(
                 "flat",
-                f"the loss is {loss:.6g} whatever the trained parameters are, and the gradient "
-                "is rounding noise: this loss cannot train them on this probe (the mean square "
-                "of a normalised output is constant, for one). Test with the loss you train with.",
+                f"the loss is {step.before:.6g} whatever the trained parameters are, and the "
+                "gradient is rounding noise: this loss cannot train them on this probe (the mean "
+                "square of a normalised output is constant, for one). Test with the loss you train "
+                "with.",
             )
 
     def _optimizer_fits(self) -> bool:
@@ -138,9 +213,18 @@ class Update:
             )
 
 
-def _largest(gradient: Tensor | None) -> int:
-    """Return the flat index of the largest entry."""
-    return int(real(gradient.to_dense()).abs().argmax()) if gradient is not None else 0
+def _largest(gradient: Tensor) -> int | None:
+    """Return the flat index of the largest entry, by rows first: no copy; None if all are 0."""
+    flat = real(gradient.to_dense()).reshape(-1)
+    rows = flat[: flat.numel() // _ROW * _ROW].view(-1, _ROW)
+    first = 0
+    if len(rows) > 1:
+        sizes = torch.maximum(rows.amax(1), -rows.amin(1))
+        rest = flat[rows.numel() :].abs().amax() if flat.numel() % _ROW else sizes.new_zeros(())
+        first = _ROW * (len(rows) if bool(rest > sizes.amax()) else int(sizes.argmax()))
+        flat = flat[first : first + _ROW]
+    place = int(flat.abs().argmax()) if flat.numel() else 0
+    return None if flat.numel() == 0 or float(flat[place]) == 0 else first + place
 
 
 def _entries(tensor: Tensor, first: int) -> Tensor:

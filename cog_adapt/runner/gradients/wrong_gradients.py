@@ -45,7 +45,7 @@ class WrongGradients:
             with self.stand_ins.held():
                 held = {block: compare(block) for block in wrong + rough}
             cured = [b for b, v in held.items() if not (v.wrong or v.rough)]
-            self._report_stops([b for b in cured if b != "(all)"] or cured)
+            self._report_stops([b for b in cured if not is_whole(b)] or cured)
             self.verdicts |= held
             rough = [b for b, v in held.items() if v.rough]
             wrong = [b for b, v in held.items() if v.wrong]
@@ -84,14 +84,14 @@ class WrongGradients:
             )
 
     def _report_wrong(self, wrong: list[str]) -> None:
-        blocks = [b for b in wrong if b != "(all)"] or wrong
+        blocks = [b for b in wrong if not is_whole(b)] or wrong
         names = self._names_of(blocks)
         place = self._declared_by_name(blocks)
         if place is not None:
             self.flow.declared.note(self.exam, names, place)
             return
         worst = max(blocks, key=lambda b: self.verdicts[b].error)
-        right = [b for b in self.verdicts if b not in wrong and b != "(all)"]
+        right = [b for b in self.verdicts if b not in wrong and not is_whole(b)]
         place = self.flow.diagnosis.wrong(names, self.stand_ins)
         self.exam.fail(
             "gradient-wrong",
@@ -108,3 +108,8 @@ class WrongGradients:
         """Return a place if every parameter of these blocks is declared by its own name."""
         names = self._names_of(blocks)
         return NOWHERE if set(self.flow.declared.names(names)) == set(names) else None
+
+
+def is_whole(block: str) -> bool:
+    """Return whether a verdict is that of all parameters, or of a whole portion of them."""
+    return block.startswith("(all")

@@ -19,15 +19,24 @@ class ZeroEntries:
         self.exam = flow.exam
         self.limits = flow.limits
         self.diagnosis = flow.diagnosis
+        self._found: dict[str, list[str]] = {}  # by a portion's first name
+
+    def look(self, portion: list[str]) -> None:
+        """Look, once, for such entries in a portion; of a large module, best while it is held."""
+        if self.limits is not differences.SIXTEEN_BIT and portion[0] not in self._found:
+            norms = self.flow.gradient_norms
+            names = [n for n in norms if norms[n] > 0 and n in self.flow.partly_zero]
+            self._found[portion[0]] = self._moving(portion, names)
 
     def judge(self) -> Numbers:
         """Check that entries without gradient, in parameters with one, do not change the loss."""
         if self.limits is differences.SIXTEEN_BIT or self.exam.has("gradient-wrong"):
             return {}
-        names = [n for n, norm in self.flow.gradient_norms.items() if norm > 0]
-        moving = self._moving(names)
+        for portion in self.subject.held_first():
+            self.look(portion)
+        moving = [name for found in self._found.values() for name in found]
         if moving:
-            with self.subject.elsewhere(1):
+            with self.subject.elsewhere(1, moving):
                 moving = [n for n in moving if self._moves_without_gradient([n])]
         if moving:
             place = self.diagnosis.wrong(moving)
@@ -41,9 +50,12 @@ class ZeroEntries:
             )
         return {"moving": len(moving)}
 
-    def _moving(self, names: list[str]) -> list[str]:
+    def _moving(self, portion: list[str], names: list[str]) -> list[str]:
         """Return the parameters whose zero entries change the loss, tested together first."""
-        if not self._moves_without_gradient(names):
+        names = [name for name in names if name in set(portion)]
+        if names:
+            self.subject.hold(portion)
+        if not names or not self._moves_without_gradient(names):
             return []
         return [n for n in names if self._moves_without_gradient([n])]
 

@@ -5,6 +5,7 @@ from tests.cog_adapt.runner.gradients import (
     faults_conv_values,
     faults_graph,
     faults_idioms,
+    faults_kept,
     faults_module,
     faults_residual_graph,
     faults_residual_values,
@@ -27,4 +28,5 @@ FAULTS: list[Fault] = [
     *faults_residual_values.FAULTS,
     *faults_idioms.FAULTS,
     *faults_users.FAULTS,
+    *faults_kept.FAULTS,
 ]

@@ -30,7 +30,7 @@ class _Cached(Block):
         return h * self.table["mask"]
 
 
-@fault("train-forward", module="blocks.1", token='h * self.table["mask"]')
+@fault("train-forward", module="blocks.1", token='self.table["mask"] = torch.ones(6)')
 def cache_on_the_class() -> nn.Module:
     _Cached.table.clear()
     return Tower(_Cached())

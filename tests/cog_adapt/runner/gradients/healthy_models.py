@@ -36,6 +36,19 @@ def fp16_autocast() -> nn.Module:
     return Tower(Block())
 
 
+class Casting(Tower):
+    """A region round the forward, made beforehand as accelerate's is: its cast cache is on."""
+
+    @torch.autocast("cpu", torch.bfloat16)
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).float()
+
+
+@healthy(options={"precision": Precision(CPU, torch.bfloat16)})
+def bf16_region_of_its_own() -> nn.Module:
+    return Casting(Block())
+
+
 @healthy(loss=lambda output: output.float().pow(2).mean(1), probe=rows(3, 6).bfloat16())
 def bf16_weights() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.LayerNorm(6), nn.Linear(6, 2)).bfloat16()

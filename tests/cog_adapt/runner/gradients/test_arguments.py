@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from cog_adapt.runner.config import Precision
 from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradients import check_gradients
-from cog_adapt.runner.gradients.arguments import check_loss, chosen_precision
+from cog_adapt.runner.gradients.arguments import check_loss, check_options, chosen_precision
 from tests.cog_adapt.runner.gradients.cases import rows, squares
 from tests.cog_adapt.runner.gradients.faults_users import tower
 
@@ -32,6 +32,8 @@ class Lightning(nn.Module):
         (Lightning().training_step, r"lambda module, batch: module.training_step\(batch, 0\)"),
         (lambda module, x, y: x, "asks for 3 arguments"),
         (3, "loss is a int"),
+        (lambda: 0, "takes no argument"),
+        (lambda *, output: output, "takes no argument"),
     ],
 )
 def test_a_loss_of_another_form_is_refused_with_the_right_one(loss: Any, advice: str) -> None:
@@ -95,3 +97,35 @@ def test_a_precision_may_be_a_name_or_a_dtype() -> None:
     assert chosen_precision(torch.float16, tower()) == Precision(cpu, torch.float16)
     assert chosen_precision(None, tower().bfloat16()) == Precision(cpu, torch.bfloat16)
     assert chosen_precision(Precision(cpu), tower()) == Precision(cpu)
+
+
+def refusing(parameters: Any) -> Any:
+    raise KeyError("head")
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({"learning_rate": -1}, "learning_rate is -1. Pass a number above 0"),
+        ({"learning_rate": "1e-3"}, "learning_rate is '1e-3'"),
+        ({"trainable": lambda name: True}, r"trainable\(name\) is given two arguments"),
+        ({"make_optimizer": lambda parameters: None}, "make_optimizer returned a NoneType"),
+        ({"make_optimizer": lambda: None}, "make_optimizer raised TypeError"),
+        ({"make_optimizer": refusing}, "make_optimizer raised KeyError: 'head'"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_refused(options: Any, advice: str) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        check_gradients(tower(), rows(3, 6), squares, **options)
+
+
+@pytest.mark.parametrize("trainable", [lambda *rest: True, lambda name, p, deep=1: True, max])
+def test_a_predicate_of_two_arguments_is_accepted(trainable: Any) -> None:
+    check_options(trainable, (), (), "no_grad", None, None)
+
+
+def test_a_loader_is_no_batch() -> None:
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(rows(3, 6)))
+    for probe in (loader, loader.dataset, iter([rows(3, 6)])):
+        with pytest.raises(ConfigError, match=r"next\(iter\(loader\)\)"):
+            check_gradients(tower(), probe, squares)

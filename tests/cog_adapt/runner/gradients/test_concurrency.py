@@ -55,3 +55,15 @@ def test_an_inference_that_raises_during_a_step_is_a_race(monkeypatch) -> None:
     finding = only(concurrency.operation.flow)
     assert (finding.code, finding.level) == ("race", "FAIL")
     assert "raised ValueError: no such thing" in finding.message
+
+
+def test_a_step_whose_backward_raises_is_reported_as_such(monkeypatch) -> None:
+    concurrency = concurrency_of(tower())
+
+    def step(*_: Any) -> None:
+        raise RuntimeError("Trying to backward through the graph a second time")
+
+    monkeypatch.setattr(concurrency.subject, "step", step)
+    concurrency.judge()
+    finding = only(concurrency.operation.flow)
+    assert (finding.code, finding.level) == ("backward", "FAIL")

@@ -26,6 +26,13 @@ def test_a_stop_is_declared_by_module_or_line(pattern: str, expected: bool) -> N
     assert stops.found == ({pattern} if expected else set())
 
 
+def test_a_stop_is_declared_by_the_line_inside_its_block() -> None:
+    place = Place("a", "model.py:6: with torch.no_grad():", "model.py:7: target = self.net(x)")
+    assert DeclaredStops(["target = self.net"]).admits(place)
+    assert DeclaredStops(["torch.no_grad()"]).admits(place)
+    assert not DeclaredStops(["other"]).admits(place)
+
+
 def test_a_parameter_is_declared_by_its_whole_name() -> None:
     stops = DeclaredStops([r"target\..*", "head"])
     assert stops.names(["target.weight", "head.weight"]) == ["target.weight"]

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from cog_adapt.runner.gradients import check_gradients
 from cog_adapt.runner.gradients.forward_diagnosis import ForwardDiagnosis
 from cog_adapt.runner.gradients.report import NOWHERE
 from tests.cog_adapt.present import present
@@ -160,3 +161,12 @@ def test_a_parameters_owner_is_named() -> None:
     diagnosis = diagnosis_of(loss=squares)
     assert diagnosis.owner(["blocks.1.linear.weight", "head.bias"]) == "blocks.1.linear (Linear)"
     assert diagnosis.names[id(diagnosis.subject.replica)] == "(root) (Tower)"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # of the compiler's own
+def test_a_detach_in_compiled_code_has_its_line() -> None:
+    module: Any = torch.compile(tower(lambda self, h: h.detach().tanh()), backend="eager")
+    report = check_gradients(module, torch.ones(3, 6), lambda out: out.square().mean())
+    (finding,) = (f for f in report.findings if f.level == "FAIL")
+    assert finding.code in ("graph-cut", "no-gradient")
+    assert "h.detach().tanh()" in present(finding.line)

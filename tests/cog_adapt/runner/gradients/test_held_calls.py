@@ -86,3 +86,16 @@ def test_a_step_function_is_known_by_its_values() -> None:
     assert not is_step(torch.tanh, (x,))
     assert not is_step(torch.round, (torch.arange(3),))
     assert not is_step(torch.round, ())
+
+
+def test_a_held_call_writes_to_the_tensor_that_it_is_given() -> None:
+    value, out = torch.tensor([3.0, 4.0]), torch.zeros(2)
+    mode = HeldCalls([0])
+    with mode:
+        torch.mul(value, 2, out=out)
+    value.zero_()
+    out.zero_()
+    with mode:
+        result = torch.mul(value, 2, out=out)
+    assert result is out
+    assert out.tolist() == [6.0, 8.0]

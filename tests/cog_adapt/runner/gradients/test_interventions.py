@@ -128,3 +128,11 @@ def test_a_part_that_still_gets_no_gradient_is_not_cured() -> None:
 
     place = cured(tower(halves), ("blocks.1.linear.bias",))
     assert place == NOWHERE
+
+
+def test_one_hook_on_many_parameters_is_left_out_as_one() -> None:
+    module = tower()
+    for parameter in module.parameters():
+        parameter.register_hook(lambda gradient: gradient.sign())
+    place = cured(module, tuple(name for name, _ in module.named_parameters()))
+    assert "gradient.sign()" in present(place.line)

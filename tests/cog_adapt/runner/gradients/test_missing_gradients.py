@@ -3,8 +3,10 @@
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 
+from cog_adapt.runner.gradients import check_gradients
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.missing_gradients import MissingGradients
 from tests.cog_adapt.models import seeded_module
@@ -17,8 +19,8 @@ from tests.cog_adapt.runner.gradients.test_backward_trace import Silent
 def judged(module: Any, *, leaked: bool = False, **rest):
     flow = ran(module, **rest)
     arrivals = GradientArrivals(flow)
-    gradients = arrivals._measure()
-    missing = [name for name in flow.subject.names if name not in gradients]
+    arrivals._measure()
+    missing = [name for name in flow.subject.names if name not in flow.gradient_norms]
     MissingGradients(flow).judge(missing, leaked=leaked)
     return flow
 
@@ -120,10 +122,39 @@ def test_a_value_kept_from_the_first_forward_is_stale() -> None:
     flow = ran(module, probe=rows(3, 6))
     flow.exam.findings.clear()
     flow.subject.gradients()
-    gradients = GradientArrivals(flow)._measure()
-    missing = [name for name in flow.subject.names if name not in gradients]
+    GradientArrivals(flow)._measure()
+    missing = [name for name in flow.subject.names if name not in flow.gradient_norms]
     MissingGradients(flow).judge(["blocks.1.linear.weight"], leaked=False)
     assert "blocks.1.linear.weight" in missing
     finding = only(flow)
     assert finding.code == "stale-forward"
     assert "torch.softmax(self.linear.weight" in present(finding.line)
+
+
+def test_what_is_frozen_and_stopped_alike_is_a_warning() -> None:
+    class Shifted(Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.ones(6) / 3, requires_grad=False)
+
+        def spoil(self, h: Tensor) -> Tensor:
+            return h * self.table.detach()
+
+    module = seeded_module(lambda: Tower(Shifted()))
+    finding = only(judged(module, thaws=True))
+    assert (finding.code, finding.level) == ("frozen", "WARN")
+    assert finding.parameters == ("blocks.1.table",)
+    assert "self.table.detach()" in present(finding.line)
+    assert only(judged(module)).code == "graph-cut"  # selected by name
+
+
+def test_what_a_library_freezes_and_stops_is_a_note() -> None:
+    sizes = {"d_model": 32, "vocab_size": 50, "encoder_layers": 1, "decoder_layers": 1}
+    config = transformers.MarianConfig(**sizes, pad_token_id=0, decoder_start_token_id=1)
+    ids = torch.randint(3, 40, (2, 5), generator=torch.Generator().manual_seed(0))
+    module = transformers.MarianMTModel(config)
+    probe = {"input_ids": ids, "decoder_input_ids": ids}
+    report = check_gradients(module, probe, lambda output: (output.logits**2).mean((1, 2)))
+    assert {f.level for f in report.findings} == {"NOTE"}, report
+    assert "frozen" in report.codes
+    assert "embed_positions" in str(report)

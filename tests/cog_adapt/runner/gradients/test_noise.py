@@ -64,3 +64,11 @@ def test_an_empty_tensor_stays_empty() -> None:
     tensor = torch.ones(0)
     add_noise(tensor, 0.5, 7)
     assert tensor.numel() == 0
+
+
+@pytest.mark.parametrize("width", [64, 384, 1000])
+def test_of_a_large_tensor_all_columns_are_sampled(width: int) -> None:
+    tensor = torch.zeros(400_000 // width + 1, width)
+    tensor[:, ::2] = 2.0
+    assert spread(tensor) == pytest.approx(1.0, abs=0.02)
+    assert spread(tensor.t()) == pytest.approx(1.0, abs=0.02)  # it is read whole

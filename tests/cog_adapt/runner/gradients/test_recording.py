@@ -197,3 +197,23 @@ def test_a_left_out_hook_is_not_set() -> None:
     with Recorder([index]):
         function(x).sum().backward()
     assert called == []
+
+
+class Marked(torch.autograd.Function):
+    """A result, and another that is declared to have no gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        mean = (x * x).mean()
+        ctx.mark_non_differentiable(mean)
+        return x * 2, mean
+
+    @staticmethod
+    def backward(ctx, g, _):
+        return g * 2
+
+
+def test_what_a_custom_function_gives_no_gradient_is_cut_in_it() -> None:
+    x = torch.ones(3, requires_grad=True)
+    assert cuts_into(lambda h: Marked.apply(h)[1] * 2, x) == ["mul"]
+    assert cuts_into(lambda h: Marked.apply(h)[0] * 2, x) == []

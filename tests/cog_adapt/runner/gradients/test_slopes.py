@@ -156,7 +156,7 @@ def test_parameters_without_a_gradient_are_left_out() -> None:
 
 @pytest.mark.parametrize(("count", "groups", "size"), [(3, 3, 1), (16, 16, 1), (17, 9, 2)])
 def test_at_most_sixteen_groups_of_neighbours_are_tested(count, groups, size) -> None:
-    merged = _merged({f"block{n}": [f"block{n}.weight"] for n in range(count)})
+    merged = _merged({f"block{n}": [f"block{n}.weight"] for n in range(count)}, 16)
     assert len(merged) == groups
     assert len(next(iter(merged.values()))) == size
     assert sum(map(len, merged.values())) == count

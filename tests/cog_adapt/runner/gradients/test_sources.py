@@ -1,5 +1,6 @@
 """Lines are the caller's: of definitions, stacks, errors, and of what switched gradients off."""
 
+import copy
 import functools
 import os
 import sys
@@ -22,6 +23,7 @@ from cog_adapt.runner.gradients.sources import (
     stack_here,
     switched_off,
     text_of,
+    within,
 )
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.flows import tower
@@ -232,6 +234,23 @@ def test_the_nearest_matching_line_above() -> None:
     assert above((__file__, last), r"Stack\(") == (__file__, last - 1)
     assert above((__file__, last), r"enabled\(True") == (__file__, last)
     assert above((__file__, last), r"Stack\(", reach=1) == (__file__, last)
+
+
+def test_what_is_above_is_of_the_same_function() -> None:
+    first = line_of("def test_what_is_above_is_of_the_same_function() -> None:")
+    assert above((__file__, first + 1), r"reach=1") == (__file__, first + 1)
+
+
+def test_the_first_matching_line_of_a_function() -> None:
+    first = line_of("def test_the_first_matching_line_of_a_function() -> None:")
+    assert within((__file__, first + 3), "first [+] 3") == (__file__, first + 2)
+    assert within((__file__, first + 3), "nothing of it" * 2) == (__file__, first + 3)
+    assert within((__file__, first + 1), "no such text".upper()) == (__file__, first + 1)
+
+
+def test_the_standard_library_is_nobodys_fault() -> None:
+    assert not is_callers(copy.__file__)
+    assert is_callers(pytest.__file__)
 
 
 def failing(self: Any, h: Tensor) -> Tensor:

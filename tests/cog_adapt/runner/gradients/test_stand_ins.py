@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from cog_adapt.runner.gradients import check_gradients
 from cog_adapt.runner.gradients import stand_ins as module_under_test
 from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.sources import module_names
@@ -89,3 +90,32 @@ def test_held_values_stay_while_parameters_move() -> None:
     with stops.held():
         assert change() == pytest.approx(slope, rel=1e-2)
     assert subject.loss.recorder is None
+
+
+def test_the_vectors_of_old_spectral_norm_are_a_librarys_stop() -> None:
+    """They follow the weight by one step of power iteration, which no gradient passes."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.utils.spectral_norm(nn.Linear(5, 8)), nn.Tanh(), nn.Linear(8, 3))
+    report = check_gradients(module, torch.randn(6, 5), lambda out: (out - 0.25).square().mean(1))
+    assert report.passed
+    assert set(report.codes) <= {"stop-gradient", "unverified"}
+
+
+def test_a_wrong_backward_beside_old_spectral_norm_is_found() -> None:
+    class Half(torch.autograd.Function):
+        @staticmethod
+        def forward(context, values):
+            return values.clone()
+
+        @staticmethod
+        def backward(context, gradient):
+            return 0.5 * gradient
+
+    class Wrong(nn.Module):
+        def forward(self, values):
+            return Half.apply(values)
+
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.utils.spectral_norm(nn.Linear(5, 8)), Wrong(), nn.Linear(8, 3))
+    report = check_gradients(module, torch.randn(6, 5), lambda out: (out - 0.25).square().mean(1))
+    assert "gradient-wrong" in report.codes

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations, prune
 
-from cog_adapt.runner.gradients.traces import Traces, keeper_of
+from cog_adapt.runner.gradients import check_gradients
+from cog_adapt.runner.gradients.traces import Traces
 from tests.cog_adapt.present import present
-from tests.cog_adapt.runner.gradients.cases import squares
+from tests.cog_adapt.runner.gradients.cases import rows, squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, tower
 
 
@@ -51,18 +53,16 @@ def test_a_graph_in_a_cycle_is_released_by_the_collector() -> None:
     assert traces.judge_release() == {"kept nodes": 0}
 
 
-def test_keepers_are_found_in_attributes_lists_and_dicts() -> None:
-    value = nn.Parameter(torch.ones(2)) * 2
-    module = tower()
-    assert keeper_of(module) is None
-    module.plain, module.leaf = value.detach(), torch.ones(2, requires_grad=True)
-    assert keeper_of(module) is None
-    module.head.kept = {"a": 1, "b": value}
-    assert keeper_of(module) == "head.kept"
-    module.first.kept = (1, value)
-    assert keeper_of(module) == "first.kept"
-    module.kept = value
-    assert keeper_of(module) == "(root).kept"
+def test_a_graph_that_the_next_forward_takes_is_stale() -> None:
+    def banked(self: Any, h: Tensor) -> Tensor:
+        self.bank = [*getattr(self, "bank", [])[-1:], h * 1.0]
+        return sum(self.bank)
+
+    traces = traces_of(tower(banked))
+    traces.judge_release()
+    finding = only(traces.operation.flow)
+    assert (finding.code, finding.level) == ("stale-forward", "FAIL")
+    assert "h * 1.0" in present(finding.line)
 
 
 def test_a_base_that_answers_otherwise_has_changed() -> None:
@@ -125,3 +125,27 @@ def test_the_marks_are_on_inner_nodes_only(loss) -> None:
     names = [name for name, _ in traces._marked_forward()]
     assert names
     assert not any("AccumulateGrad" in name for name in names)
+
+
+def old_spectral() -> Any:
+    return nn.Sequential(nn.utils.spectral_norm(nn.Linear(6, 2)))
+
+
+def pruned() -> Any:
+    module = nn.Sequential(nn.Linear(6, 2))
+    prune.l1_unstructured(module[0], "weight", amount=0.5)
+    return module
+
+
+def orthogonal() -> Any:
+    cell: Any = nn.RNN(6, 2)
+    return parametrizations.orthogonal(cell, "weight_hh_l0")
+
+
+@pytest.mark.parametrize("make", [old_spectral, pruned, orthogonal])
+def test_what_pytorch_keeps_until_the_next_forward_is_no_leak(make) -> None:
+    report = check_gradients(
+        make(), rows(3, 6), lambda out: (out[0] if isinstance(out, tuple) else out).square().mean()
+    )
+    assert set(report.codes) <= {"stop-gradient", "unverified"}
+    assert report.passed

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
-from cog_adapt.runner.gradients.update import Update, _entries, _largest
+from cog_adapt.runner.gradients.update import Update, _entries, _largest, _Step
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, sgd, tower
 
@@ -106,35 +107,45 @@ def test_a_loss_that_a_step_should_have_moved_is_stale() -> None:
 def test_a_loss_that_no_parameter_moves_is_flat() -> None:
     update = update_of(tower(), loss=lambda output: squares(output) * 0 + 1)
     update.flow.gradient_norms = dict.fromkeys(update.subject.names, 1e-12)
-    update._judge_still(1.0, 0.0)
+    update._judge_still(_Step(1.0, 1.0, 0.0, (), 1))
     assert found(update.flow) == [("FAIL", "flat")]
 
 
 def test_a_step_too_small_to_see_is_nothing_to_tell() -> None:
     update = update_of(tower())
-    update._judge_still(update.flow.loss, -1e-9)
+    loss = update.flow.loss
+    update._judge_still(_Step(loss, loss, -1e-9, (), 1))
     assert found(update.flow) == []
 
 
-def keeping(self: Any, h: Tensor) -> Tensor:
-    self.hidden = h if getattr(self, "hidden", None) is None else torch.tanh(h + self.hidden)
-    return self.hidden
+def test_a_gradient_that_a_later_step_lacks_is_cut() -> None:
+    def later(self: Any, h: Tensor) -> Tensor:
+        self.calls = getattr(self, "calls", 0) + 1
+        return h.detach() if self.calls > 1 else h
 
-
-def test_a_second_backward_that_fails_names_what_keeps_the_graph() -> None:
-    update = update_of(tower(keeping))
-    update.exam.findings.clear()
-    update._report_second_backward(RuntimeError("Trying to backward a second time"))
+    update = update_of(tower(later))
+    update.take_step()
     finding = only(update.flow)
-    assert finding.code == "backward"
-    assert "blocks.1.hidden keeps a graph" in finding.message
-    assert finding.module == "blocks.1.hidden"
+    assert (finding.code, finding.level) == ("graph-cut", "FAIL")
+    assert "h.detach() if" in present(finding.line)
+    assert "blocks.1.linear.weight" in finding.parameters
 
 
 def test_the_largest_entry_is_among_those_that_are_looked_at(monkeypatch) -> None:
     gradient = torch.tensor([[0.1, -3.0], [2.0, 0.0]])
     assert _largest(gradient) == 1
     assert _largest(gradient.to_sparse()) == 1
-    assert _largest(None) == 0
+    assert _largest(torch.zeros(3)) is None
+    assert _largest(torch.zeros(0)) is None
     monkeypatch.setattr("cog_adapt.runner.gradients.update._SAMPLE", 2)
     assert _entries(torch.arange(5.0), 4).tolist() == [4.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("place", [0, 5, 7, 8, 9])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_of_a_long_gradient_the_largest_entry_is_found_by_rows(monkeypatch, place, sign) -> None:
+    monkeypatch.setattr("cog_adapt.runner.gradients.update._ROW", 4)
+    gradient = torch.linspace(-0.5, 0.5, 10).view(5, 2)
+    gradient.view(-1)[place] = sign
+    assert _largest(gradient) == place
+    assert _largest(torch.zeros(10)) is None

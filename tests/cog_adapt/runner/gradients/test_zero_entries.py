@@ -64,6 +64,7 @@ def test_an_entry_that_matters_at_one_point_only_is_no_fault(monkeypatch) -> Non
 
 def test_single_parameters_are_asked_only_if_all_together_move_the_loss(monkeypatch) -> None:
     entries, asked = entries_of(tower()), []
+    entries.flow.partly_zero = set(entries.subject.names)
     monkeypatch.setattr(entries, "_moves_without_gradient", lambda names: asked.append(names))
     entries.judge()
     assert asked == [entries.subject.names]

@@ -1,0 +1,138 @@
+"""Finds the call that made a tensor which an earlier inference keeps, in a closure's dict, say.
+
+The holder forgets it for a while, and a recorded forward makes it again. Runs only after a failure.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import CellType
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from cog_adapt.runner.gradients.forward_diagnosis import ForwardDiagnosis
+from cog_adapt.runner.gradients.recording import Recorder
+from cog_adapt.runner.gradients.report import NOWHERE, Place
+
+_DEPTH = 2  # a tensor in a tuple in a dict; each takes a walk through all objects
+_MOST = 2
+_MISSING = object()
+Forget = Callable[[], Callable[[], object]]  # forgets; gives what puts back, and returns the new
+
+
+def maker_of_inference_tensor(forward: ForwardDiagnosis) -> Place:
+    """Return the call that makes an inference tensor which the last recorded call got."""
+    kept = _kept_of(forward.record()[0])
+    gc.collect()  # the record is gone, and is no holder
+    ways = (way for tensor in kept[:_MOST] for way in _ways_to_forget(tensor, kept))
+    places = (_made_again(forward, forget, index) for forget, index in ways)
+    return next((place for place in places if place.line), NOWHERE)
+
+
+def _kept_of(recorder: Recorder) -> list[Tensor]:
+    """Return the inference tensors behind the last call that no recorded call has made."""
+    waiting = list(recorder.events[-1].inputs) if recorder.events else []
+    found: list[Tensor] = []
+    seen: set[int] = set()
+    while waiting:
+        tensor = waiting.pop()
+        if id(tensor) in seen or not tensor.is_inference():
+            continue
+        seen.add(id(tensor))
+        maker = recorder.made.get(id(tensor))
+        if maker is None:
+            found.append(tensor)
+        else:
+            waiting += maker.inputs
+    return found
+
+
+def _made_again(forward: ForwardDiagnosis, forget: Forget, index: int) -> Place:
+    put_back = forget()
+    try:
+        recorder = forward.record()[0]
+    finally:
+        value = put_back()
+    leaves = tree_leaves(value)
+    tensor = leaves[index] if index < len(leaves) else None
+    maker = recorder.made.get(id(tensor)) if isinstance(tensor, Tensor) else None
+    return maker.place(forward.names) if maker is not None else NOWHERE
+
+
+def _ways_to_forget(tensor: Tensor, apart: object) -> list[tuple[Forget, int]]:
+    """Return how to make each holder forget a tensor, and its place among what is forgotten."""
+    ways: list[tuple[Forget, int]] = []
+    value: object = tensor
+    for _ in range(_DEPTH):  # a tuple is forgotten by what holds it
+        index = next((i for i, leaf in enumerate(tree_leaves(value)) if leaf is tensor), 0)
+        holders = [h for h in gc.get_referrers(value) if h is not apart]
+        ways += [(forget, index) for holder in holders for forget in _ways(holder, value)]
+        around = (h for h in holders if isinstance(h, tuple) and _is_among(value, h))
+        value = next(around, None)
+        if value is None:
+            break
+    return ways
+
+
+def _ways(holder: Any, value: object) -> Iterator[Forget]:  # noqa: ANN401 - anything may hold it
+    if isinstance(holder, CellType):
+        yield lambda: _forget_attribute(holder, "cell_contents")
+    elif isinstance(holder, dict):
+        keys = [key for key, item in list(holder.items()) if item is value]
+        yield from (_of_dict(holder, key) for key in keys)
+    elif isinstance(holder, list) and _is_among(value, holder):
+        yield lambda: _forget_items(holder)
+    elif not isinstance(holder, tuple | list | nn.Module):
+        with suppress(TypeError):
+            names = [name for name, item in list(vars(holder).items()) if item is value]
+            yield from (_of_attribute(holder, name) for name in names)
+
+
+def _of_dict(holder: dict[Any, Any], key: object) -> Forget:
+    is_namespace = "__name__" in holder or "__module__" in holder
+    return lambda: _forget_item(holder, key, None if is_namespace else _MISSING)
+
+
+def _of_attribute(holder: object, name: str) -> Forget:
+    return lambda: _forget_attribute(holder, name)
+
+
+def _forget_item(holder: dict[Any, Any], key: object, empty: object) -> Callable[[], object]:
+    kept = holder.pop(key)
+    if empty is not _MISSING:
+        holder[key] = empty
+
+    def put_back() -> object:
+        new = holder.get(key)
+        holder[key] = kept
+        return new
+
+    return put_back
+
+
+def _forget_items(holder: list[Any]) -> Callable[[], object]:
+    kept, holder[:] = list(holder), []
+
+    def put_back() -> object:
+        new, holder[:] = list(holder), kept
+        return new
+
+    return put_back
+
+
+def _forget_attribute(holder: object, name: str) -> Callable[[], object]:
+    kept = getattr(holder, name)
+    setattr(holder, name, None)
+
+    def put_back() -> object:
+        new = getattr(holder, name)
+        setattr(holder, name, kept)
+        return new
+
+    return put_back
+
+
+def _is_among(value: object, items: tuple[object, ...] | list[object]) -> bool:
+    return any(item is value for item in items)

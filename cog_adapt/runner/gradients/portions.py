@@ -1,0 +1,91 @@
+"""Which gradients a backward leaves: all, or, of a large module, those of a portion at a time.
+
+Every backward is that of the whole module. A gradient that nobody needs yet goes the moment it
+arrives; whoever needs it takes it again, at the same values and with the same random numbers.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+GRADIENTS, STEPS = 2, 3  # portions: a step keeps two more tensors for each parameter
+
+
+def portions_of(parameters: Mapping[str, Tensor], count: int) -> list[list[str]]:
+    """Group neighbouring parameters by bytes, in at most so many groups."""
+    whole, before = max(1, sum(p.nbytes for p in parameters.values())), 0
+    groups: dict[int, list[str]] = {}
+    for name, parameter in parameters.items():
+        middle = before + parameter.nbytes / 2
+        groups.setdefault(int(count * middle / whole), []).append(name)
+        before += parameter.nbytes
+    return list(groups.values())
+
+
+class HeldGradients:
+    """The gradients that a module's parameters have, or would have if they were kept.
+
+    Args:
+        parameters: the trained parameters by name.
+
+    Attributes:
+        kept: the names whose gradients backwards leave; None: all.
+        arrived: the names whose gradients arrived in the last backward.
+    """
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.kept: Collection[str] | None = None
+        self.arrived: set[str] = set()
+
+    def has(self, names: Collection[str]) -> bool:
+        """Return whether these gradients were kept."""
+        return self.kept is None or set(names) <= set(self.kept)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Let what is there go; the next backward leaves these."""
+        self.clear()
+        self.kept = frozenset(names)
+
+    def clear(self) -> None:
+        """Let all gradients go."""
+        for parameter in self.parameters.values():
+            parameter.grad = None
+
+    @contextmanager
+    def dropping(self) -> Iterator[None]:
+        """Let gradients that are not kept go as they arrive."""
+        self.arrived = set()
+        others = [] if self.kept is None else [n for n in self.parameters if n not in self.kept]
+        hooks = [self._drop_on_arrival(n) for n in others if self.parameters[n].requires_grad]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+            self.arrived |= {n for n, p in self.parameters.items() if p.grad is not None}
+
+    def _drop_on_arrival(self, name: str) -> "_Handle":
+        def drop(parameter: Tensor) -> None:
+            self.arrived.add(name)
+            parameter.grad = None
+
+        handle: _Handle = self.parameters[name].register_post_accumulate_grad_hook(drop)  # type: ignore[no-untyped-call]
+        return handle
+
+    @contextmanager
+    def keeping(self, names: Collection[str]) -> Iterator[None]:
+        """Keep these gradients too, for a while, and let them go afterwards."""
+        before = self.kept
+        if before is not None:
+            self.kept = frozenset(before) | frozenset(names)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.keep(())
+
+
+class _Handle:
+    def remove(self) -> None: ...
