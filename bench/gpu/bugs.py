@@ -1,0 +1,87 @@
+"""Thirteen mistakes with a device, of the kind that a CPU does not show."""
+
+from bench.house.mutants import Mutant
+
+_RUNNER = "cog_adapt/runner"
+
+BUGS = (
+    Mutant(
+        "labels are left on the CPU",
+        f"{_RUNNER}/encoded.py",
+        "tensors.pop(_TARGETS)",
+        "tensors.pop(_TARGETS).cpu()",
+    ),
+    Mutant(
+        "the device's random stream is never seeded",
+        f"{_RUNNER}/randomness.py",
+        "            _seed_cuda(seed, device)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "the current device's stream is seeded in place of the chosen one's",
+        f"{_RUNNER}/randomness.py",
+        "    with torch.cuda.device(device):\n        torch.cuda.manual_seed(seed)\n",
+        "    torch.cuda.manual_seed(seed)\n",
+    ),
+    Mutant(
+        "the device's stream is not restored",
+        f"{_RUNNER}/randomness.py",
+        "            torch.cuda.set_rng_state(cuda_state[0], device)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "the optimizer's state is on the CPU after a resume",
+        f"{_RUNNER}/training_state.py",
+        'step.optimizer.load_state_dict({"state": values, "param_groups": groups})',
+        "step.optimizer.state.update({step.trained[i]: own for i, own in values.items()}), groups",
+    ),
+    Mutant(
+        "a checkpoint is loaded to cuda:0",
+        f"{_RUNNER}/training_state.py",
+        'safe_open(path, framework="pt")',
+        'safe_open(path, framework="pt", device="cuda:0")',
+    ),
+    Mutant(
+        "head rows are left on the CPU",
+        f"{_RUNNER}/served_adapters.py",
+        "{n: t.to(self._precision.device) for n, t in adapter.tensors.items()}",
+        '{n: t if "head" in n else t.to(self._precision.device)'
+        " for n, t in adapter.tensors.items()}",
+    ),
+    Mutant(
+        "autocast is for the CPU",
+        f"{_RUNNER}/modes.py",
+        "torch.autocast(kind, dtype=precision.compute, cache_enabled=False)",
+        'torch.autocast("cpu", dtype=precision.compute, cache_enabled=False)',
+    ),
+    Mutant(
+        "the scaler is off in float16",
+        f"{_RUNNER}/gradient_step.py",
+        "enabled=precision.scaled",
+        "enabled=False",
+    ),
+    Mutant(
+        "an adapter is left on the device",
+        f"{_RUNNER}/adaptation.py",
+        "return {name: tensor.cpu() for name, tensor in tensors.items()}, report",
+        "return dict(tensors), report",
+    ),
+    Mutant(
+        "a result is copied back without waiting",
+        f"{_RUNNER}/adaptation.py",
+        "for value in values]).cpu()",
+        'for value in values]).to("cpu", non_blocking=True)',
+    ),
+    Mutant(
+        "a mask is made on the CPU in the task",
+        "task.py",
+        'batch["attention_mask"].unsqueeze(-1)',
+        'batch["attention_mask"].cpu().unsqueeze(-1)',
+    ),
+    Mutant(
+        "`.numpy()` of a tensor on the device",
+        "task.py",
+        "logits.softmax(-1).tolist()",
+        "logits.softmax(-1).numpy().tolist()",
+    ),
+)
