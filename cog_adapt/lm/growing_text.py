@@ -1,0 +1,52 @@
+"""The text of tokens as they come: whole characters only, and nothing of a stop string."""
+
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+
+class GrowingText:
+    """An answer's text, of which pieces are taken as they are certain.
+
+    What may be the beginning of a stop string is held back until it is known not to be one.
+
+    Attributes:
+        stopped: whether a stop string has come, which is cut off.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str] = ()) -> None:
+        self._tokenizer = tokenizer
+        self._stream = DecodeStream(skip_special_tokens=True)
+        self._stops = stops
+        self._certain = ""
+        self._held = ""
+        self.stopped = False
+
+    def add(self, token: int) -> None:
+        """Add a token; a character that takes several comes with its last."""
+        self._held += self._stream.step(self._tokenizer, token) or ""
+        found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
+        if found:
+            self._certain, self._held = self._certain + self._held[: min(found)], ""
+            self.stopped = True
+            return
+        certain = len(self._held) - _begun(self._held, self._stops)
+        self._certain += self._held[:certain]
+        self._held = self._held[certain:]
+
+    def end(self) -> None:
+        """Say that no token comes any more: what was held back is text."""
+        self._certain, self._held = self._certain + self._held, ""
+
+    def taken(self) -> str | None:
+        """Take the text that is certain; None where there is none."""
+        taken, self._certain = self._certain, ""
+        return taken or None
+
+
+def _begun(text: str, stops: Sequence[str]) -> int:
+    """Return how many of the last characters may begin a stop string."""
+    longest = max((len(stop) for stop in stops), default=1) - 1
+    ends = (text[-length:] for length in range(min(longest, len(text)), 0, -1))
+    return next((len(end) for end in ends if any(stop.startswith(end) for stop in stops)), 0)

@@ -1,0 +1,102 @@
+"""What a language model reads: messages by the tokenizer's chat template, or a text as it is.
+
+An input is a text (one message of a user, where there is a template), a list of messages as chat
+clients send them, or `{"text": …}`, which is read as it is. This module knows no model.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.examples import Example, usual_example
+from cog_adapt.runner.row import brief
+
+_RENAMED = {"prompt": "input", "completion": "target"}
+
+
+class Prompts:
+    """Makes tokens of inputs and of answers.
+
+    Args:
+        tokenizer: a fast one.
+        most: tokens that an example or a prompt may have.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, most: int) -> None:
+        self._tokenizer = tokenizer
+        self._most = most
+
+    def tokens(self, input: Any) -> list[int]:  # noqa: ANN401 - what a caller sent
+        """Return the tokens of an input, one at least; refuse another (InputError)."""
+        if isinstance(input, Mapping) and isinstance(input.get("text"), str):
+            found = self._tokenizer(input["text"])["input_ids"]
+            return self._bounded([*found] or [self._start()])
+        messages = _messages(input)
+        if not self._tokenizer.chat_template:
+            texts = [str(message["content"]) for message in messages]
+            return self._bounded(self._tokenizer("\n".join(texts))["input_ids"])
+        found = self._tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=True
+        )
+        return self._bounded([*found["input_ids"]])
+
+    def answer(self, target: Any) -> list[int]:  # noqa: ANN401 - what a caller sent
+        """Return the tokens of an answer, with the token that ends it."""
+        if not isinstance(target, str) or not target:
+            raise InputError(f"the target {brief(target)} is no text, or empty. Send a text.")
+        found = self._tokenizer(target, add_special_tokens=False)["input_ids"]
+        return self._bounded([*found, self._tokenizer.eos_token_id])
+
+    def _start(self) -> int:
+        """Return what an empty text begins with: a model needs something to read."""
+        bos = self._tokenizer.bos_token_id
+        return int(self._tokenizer.eos_token_id if bos is None else bos)
+
+    def _bounded(self, tokens: list[int]) -> list[int]:
+        if len(tokens) > self._most:
+            raise InputError(
+                f"a text has {len(tokens)} tokens; at most {self._most} fit. Send a shorter one."
+            )
+        return tokens
+
+
+def example_of(row: Mapping[str, Any]) -> Example:
+    """Turn a row into an example.
+
+    Columns are `text` (all of it is learned), `messages` (of which the last is learned), or a
+    prompt and its answer: `prompt` and `completion`, or `input` and `target`.
+    """
+    names = {str(name).lower(): name for name in row}  # a column that is read counts as used
+    if "messages" in names:
+        found = _messages(row[names["messages"]])
+        if len(found) < 2 or found[-1]["role"] != "assistant":
+            raise InputError("`messages` must end with one of the role 'assistant'. Add it.")
+        return Example(found[:-1], found[-1]["content"])
+    if {*names} == {"text"}:
+        return Example({"text": ""}, row[names["text"]])
+    if {*_RENAMED} <= {*names}:
+        pair = {new: row[names[name]] for name, new in _RENAMED.items()}
+        return usual_example(pair)
+    return usual_example(row)
+
+
+def _messages(input: Any) -> list[dict[str, str]]:  # noqa: ANN401 - what a caller sent
+    if isinstance(input, str) and input.strip():
+        return [{"role": "user", "content": input}]
+    if not isinstance(input, Sequence) or isinstance(input, str) or not input:
+        raise InputError(
+            f"the input {brief(input)} is no text and no list of messages, or empty. Send a text, "
+            'or [{"role": "user", "content": "…"}].'
+        )
+    for message in input:
+        if not isinstance(message, Mapping) or not _is_message(message):
+            raise InputError(
+                f"the message {brief(message)} needs `role` and `content`, both texts."
+            )
+    return [{"role": message["role"], "content": message["content"]} for message in input]
+
+
+def _is_message(message: Mapping[str, Any]) -> bool:
+    return all(isinstance(message.get(name), str) for name in ("role", "content"))

@@ -1,0 +1,108 @@
+"""How the next token is chosen: by transformers' own processors, with a request's own seed."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import (
+    LogitsProcessorList,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.row import brief
+
+_MOST_STOPS, _MOST_STOP_CHARACTERS = 16, 200
+_LARGEST_SEED = 2**63
+_NUMBERS = ("max_tokens", "temperature", "top_p", "top_k", "repetition_penalty")
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What a request may say about its answer.
+
+    Attributes:
+        max_tokens: of the answer.
+        temperature: 0: the likeliest token is taken.
+        top_p: the likeliest tokens that have so much of the probability are drawn from.
+        top_k: so many of the likeliest tokens are drawn from; 0: all.
+        repetition_penalty: by which tokens that came before are less likely; 1: as likely.
+        stop: texts that end the answer, and are no part of it.
+        seed: of what is drawn; None: another each time.
+
+    Raises:
+        InputError: a value is outside its bounds.
+    """
+
+    max_tokens: int = 256
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    repetition_penalty: float = 1.0
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        object.__setattr__(self, "stop", stop)
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InputError(f"`{name}` is {brief(value)}; it must be a number.")
+        allowed = {
+            "max_tokens": (self.max_tokens >= 1, "a whole number from 1"),
+            "temperature": (0 <= self.temperature < math.inf, "a number from 0"),
+            "top_p": (0 < self.top_p <= 1, "above 0, at most 1"),
+            "top_k": (self.top_k >= 0, "a whole number from 0"),
+            "repetition_penalty": (self.repetition_penalty > 0, "above 0"),
+            "stop": (_are_stops(self.stop), "at most 16 texts of 1 to 200 characters"),
+            "seed": (0 <= (self.seed or 0) < _LARGEST_SEED, "from 0 to 2^63 - 1"),
+        }
+        for name, (fits, words) in allowed.items():
+            if not fits:
+                raise InputError(f"`{name}` is {brief(getattr(self, name))}; allowed: {words}.")
+
+
+class Sampler:
+    """Chooses the tokens of one answer."""
+
+    def __init__(self, options: TextOptions) -> None:
+        self._draws = options.temperature > 0
+        self._processors = _processors(options)
+        self._generator = torch.Generator()
+        if options.seed is None:
+            self._generator.seed()
+        else:
+            self._generator.manual_seed(options.seed)
+
+    def choose(self, before: list[int], logits: Tensor) -> int:
+        """Choose a token by its logits (V,), after those that came before."""
+        row = logits.float().cpu().unsqueeze(0)
+        if self._processors:
+            row = self._processors(torch.tensor([before]), row)
+        if not self._draws:
+            return int(row.argmax())
+        return int(torch.multinomial(row.softmax(-1), 1, generator=self._generator))
+
+
+def _processors(options: TextOptions) -> LogitsProcessorList:
+    """Return the processors in the order that `transformers.generate` has."""
+    found = LogitsProcessorList()
+    if options.repetition_penalty != 1:
+        found.append(RepetitionPenaltyLogitsProcessor(float(options.repetition_penalty)))
+    if options.temperature > 0:
+        found.append(TemperatureLogitsWarper(float(options.temperature)))
+        if options.top_k:
+            found.append(TopKLogitsWarper(options.top_k))
+        if options.top_p < 1:
+            found.append(TopPLogitsWarper(float(options.top_p)))
+    return found
+
+
+def _are_stops(stops: tuple[str, ...]) -> bool:
+    fits = all(isinstance(s, str) and 1 <= len(s) <= _MOST_STOP_CHARACTERS for s in stops)
+    return fits and len(stops) <= _MOST_STOPS
