@@ -1,7 +1,7 @@
 """Adaptation: gradient steps on a private replica, one tick at a time. Model thread only.
 
-`adapt` is a generator; each `next` is one tick: one optimizer step or one scoring batch. No mode
-is on while it is suspended, and closing it drops the replica. What it knows of a step's
+`adapt` is a generator; each `next` is one tick: a part of an optimizer step or of a scoring batch.
+No mode is on while it is suspended, and closing it drops the replica. What it knows of a step's
 randomness is drawn from (seed, step), so a run goes on from a checkpoint as if never stopped.
 This module knows no thread and no caller.
 """
@@ -17,33 +17,32 @@ from torch import Tensor, nn
 from cog_adapt.runner.batch_rows import holding
 from cog_adapt.runner.batches import batch_indices, split
 from cog_adapt.runner.checkpointing import recompute_blocks
+from cog_adapt.runner.determinism import is_repeatable
 from cog_adapt.runner.encoded import EncodedExamples
-from cog_adapt.runner.errors import AdaptationError
-from cog_adapt.runner.gradient_step import GradientStep
+from cog_adapt.runner.gradient_step import GradientStep, StepResult
 from cog_adapt.runner.kept_outputs import recall
+from cog_adapt.runner.micro_batches import MicroBatches
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.randomness import derive_seed
 from cog_adapt.runner.replicas import (
     Tensors,
-    changed_buffers,
     modules_in_training,
-    trained_tensors,
+    trained_state,
     training_replica,
 )
 from cog_adapt.runner.report import AdaptationReport, HeldOut, Step
 from cog_adapt.runner.start import Start, adamw, weighted_loss
 from cog_adapt.runner.task import Batch, Task
 from cog_adapt.runner.training_state import TrainingState, optimizer_tensors, restore_optimizer
-from cog_adapt.runner.trunk import frozen_blocks, keep_trunk, trunk_positions
+from cog_adapt.runner.trunk import frozen_blocks, keep_trunk, relief_of, trunk_positions
 
 _SCORINGS = 5  # held-out scorings spread over a run, besides the one before it
-
 
 Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
 
 
 def adapt(start: Start) -> Adapting:
-    """Train; yields each step taken (or None after a scoring batch).
+    """Train; yields each step taken (None after other ticks).
 
     Returns:
         The best tensors by held-out loss (the last where nothing was held out), and the report.
@@ -55,7 +54,9 @@ def adapt(start: Start) -> Adapting:
     yield from run.keep_trunk()
     yield from run.score_if_due()
     while run.stop_reason is None:
-        yield run.step()
+        taken = yield from run.step()
+        if taken is not None:
+            yield taken
         yield from run.score_if_due()
     return run.result()
 
@@ -78,14 +79,17 @@ class _Run:
         resume = start.resume
         self.examples = EncodedExamples(start)
         self.take_step = _gradient_step(self.start)
+        self.batches = MicroBatches(start, self.examples, self.take_step)
         self.trunk = ""
         self.steps: list[Step] = list(resume.steps) if resume else []
         self.scores: list[HeldOut] = list(resume.scores) if resume else []
+        self.earlier_steps = len(self.steps)
         self.earlier_seconds = resume.seconds if resume else 0.0
         self.best = _Best(*resume.best) if resume else _Best()
         self.is_over_budget = False  # of this call: what goes on has all of it again
         if resume:
             restore_optimizer(self.take_step, resume)
+            start.limit.go_on(resume.steps)
 
     def keep_trunk(self) -> Generator[None, None, None]:
         """Run what lies before the first trained block once, a batch of examples a tick."""
@@ -97,6 +101,7 @@ class _Run:
             kept = yield from keep_trunk(spare, self.examples, chosen, pattern)
             self.trunk = kept.line
             if kept.outputs is not None:
+                self.batches.relief = relief_of(replica, pattern)
                 recall(blocks, kept.outputs)
 
     @property
@@ -112,34 +117,41 @@ class _Run:
             return "stop_after"
         return "budget_seconds" if self.is_over_budget else None
 
-    def step(self) -> Step:
-        """Take one optimizer step on the next batch."""
+    def step(self) -> Generator[None, None, Step | None]:
+        """Take one optimizer step on the next batch; None where the budget ended before it."""
         recipe, number = self.start.recipe, len(self.steps)
         size = min(recipe.batch_size, len(self.train))
         chosen = batch_indices(len(self.train), size, number, recipe.seed)
         rate = self.start.learning_rate * (1 - number / recipe.max_steps)
         for group in self.take_step.optimizer.param_groups:
             group["lr"] = rate
-        result = self.take_step(
-            self.examples.rows([self.train[i] for i in chosen]),
-            derive_seed(recipe.seed, "step", number),
-        )
-        self.steps.append(
-            Step(
-                number + 1,
-                recipe.max_steps,
-                result.loss,
-                result.gradient_norm,
-                rate,
-                self.seconds,
-                result.skipped,
-            )
-        )
+        positions, seed = [self.train[i] for i in chosen], derive_seed(recipe.seed, "step", number)
+        result = yield from self.batches.step(positions, seed, self._may_give_up)
+        if result is not None:
+            self.steps.append(self._step(result, rate))
         self._note_budget()
-        is_due = len(self.steps) % self.start.keep_every == 0
+        is_due = result is not None and len(self.steps) % self.start.keep_every == 0
         if self.start.keep and (is_due or self.stop_reason == "budget_seconds"):
-            self.start.keep(self._state())
-        return self.steps[-1]
+            self.start.keep(_state_of(self))
+        return None if result is None else self.steps[-1]
+
+    def _step(self, result: StepResult, rate: float) -> Step:
+        limit = self.start.limit
+        return Step(
+            len(self.steps) + 1,
+            self.start.recipe.max_steps,
+            result.loss,
+            result.gradient_norm,
+            rate,
+            self.seconds,
+            result.skipped,
+            limit.halved_to if limit.halved_at == limit.steps else 0,
+        )
+
+    def _may_give_up(self) -> bool:
+        """Return whether a step may be left: the budget is over, and this call took one."""
+        self._note_budget()
+        return self.is_over_budget and len(self.steps) > self.earlier_steps
 
     def _note_budget(self) -> None:
         budget = self.start.recipe.budget_seconds
@@ -154,9 +166,13 @@ class _Run:
             return
         totals = torch.zeros(2, dtype=torch.float64)
         for first in range(0, len(self.held_out), recipe.batch_size):
-            totals += self._score(self.held_out[first : first + recipe.batch_size])
-            yield None
-        loss, score = (totals / self._weight_of(self.held_out)).tolist()
+            batch = self.held_out[first : first + recipe.batch_size]
+            for group in (yield from self.batches.groups(batch)):
+                totals += self._score(group)
+                yield None
+        weights = self.start.weights or [1.0] * len(self.start.examples)
+        whole = sum(weights[i] for i in self.held_out) or 1.0
+        loss, score = (totals / whole).tolist()
         self.scores.append(HeldOut(number, loss, score))
         if loss < self.best.loss:
             self.best = _Best(number, loss, self._trained())
@@ -180,6 +196,8 @@ class _Run:
             stop_reason=self.stop_reason or "max_steps",
             seconds=self.seconds,
             trunk=self.trunk,
+            halved_at=self.start.limit.halved_at,
+            bit_for_bit=is_repeatable(self.start.precision.device),
         )
         return {name: tensor.cpu() for name, tensor in tensors.items()}, report
 
@@ -192,23 +210,19 @@ class _Run:
         each = 1.0 if rows.weights is None else rows.weights.double()
         return torch.stack([(value.double() * each).sum() for value in values]).cpu()
 
-    def _weight_of(self, chosen: Sequence[int]) -> float:
-        weights = self.start.weights
-        return len(chosen) if weights is None else sum(weights[i] for i in chosen) or 1.0
+    def _trained(self, device: torch.device | None = None) -> Tensors:
+        return trained_state(self.take_step.replica, self.start.template, device)
 
-    def _trained(self) -> Tensors:
-        replica = self.take_step.replica
-        return trained_tensors(replica) | changed_buffers(replica, self.start.template)
 
-    def _state(self) -> TrainingState:
-        return TrainingState(
-            tensors=self._trained(),
-            optimizer=optimizer_tensors(self.take_step),
-            best=(self.best.step, self.best.loss, self.best.tensors),
-            steps=tuple(self.steps),
-            scores=tuple(self.scores),
-            seconds=self.seconds,
-        )
+def _state_of(run: _Run) -> TrainingState:
+    return TrainingState(
+        tensors=run._trained(torch.device("cpu")),
+        optimizer=optimizer_tensors(run.take_step),
+        best=(run.best.step, run.best.loss, run.best.tensors),
+        steps=tuple(run.steps),
+        scores=tuple(run.scores),
+        seconds=run.seconds,
+    )
 
 
 def _loss_and_score(
@@ -232,18 +246,4 @@ def _gradient_step(start: Start) -> GradientStep:
         start.precision,
         training,
         start.recipe.clip_norm,
-    )
-
-
-def out_of_memory(error: BaseException) -> AdaptationError | None:
-    """Return the error for an adaptation that did not fit in memory, or None for other failures."""
-    text = str(error)
-    if not (
-        isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text
-    ):
-        return None
-    reason = text.partition("\n")[0] or type(error).__name__
-    return AdaptationError(
-        f"memory ran out during a step: {reason}. Use a smaller batch_size or rank, "
-        "checkpointing, or shorter inputs."
     )

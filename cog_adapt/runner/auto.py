@@ -2,7 +2,7 @@
 
 A fold is trained on half of the examples and answers the other half, with half of the steps. What
 answers best there is what is returned: the base, the closed form, what gradients gave, or the
-middle between the closed form's start and that (Wortsman et al. 2022, arXiv 2109.01903). This
+middle between where they began and that (Wortsman et al. 2022, arXiv 2109.01903). This
 module knows no thread and no caller.
 """
 
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.auto_start import Given, Outcome
+from cog_adapt.runner.calibration import effective_count
 from cog_adapt.runner.closed_form import ClosedForm
 from cog_adapt.runner.cross_answers import Answered, candidate_of, cross_answers, middle
 from cog_adapt.runner.decision import (
@@ -23,7 +24,9 @@ from cog_adapt.runner.decision import (
     GRADIENTS,
     MIDDLE,
     Decision,
+    asked_for,
     decide,
+    of_head_alone,
     unknown,
 )
 from cog_adapt.runner.head import outputs_and_losses
@@ -50,17 +53,20 @@ class Early:
     decision: Decision
 
 
-Automatic = Generator[Step | Early | None, None, Outcome]
+Automatic = Generator[Step | Early | None, None, Outcome | None]
 
 
 def adapt_automatically(given: Given) -> Automatic:
     """Adapt; yields the closed form, then each step on all examples (None for other ticks).
 
+    None where the task's head is another one than its features say. Where the task's method trains
+    the head alone, the closed form has learned what steps would.
+
     Raises:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
     """
     if not _is_linear(given):
-        return (yield from adapt_without_features(given.start))
+        return None
     yield None
     everything = torch.arange(len(given.features))
     form = given.objective.fit(given.features, everything)
@@ -68,32 +74,46 @@ def adapt_automatically(given: Given) -> Automatic:
     first = _without_steps(given, form, everything)
     yield Early(closed, tuple(given.start.labels), first)
     if given.is_over:
-        return _out_of_time(given, closed, first)
+        return _without_gradients(given, closed, first, "budget_seconds")
+    if given.trains_head_alone:
+        return _without_gradients(given, closed, of_head_alone(first), "fitted")
     if not given.folds:
         return (yield from _unestimated(given, first))
     answered = yield from cross_answers(given)
     decision = _decide(given, answered, first)
-    if decision.chosen == BASE:
-        return given.outcome(None, decision, "decided")
-    if given.is_over:
-        return _out_of_time(given, closed, first)
-    if decision.chosen == CLOSED:
-        return given.outcome(closed, decision, "decided")
-    run = given.beginning(everything, form, given.steps)
+    if decision.chosen != BASE and given.is_over:
+        return _without_gradients(given, closed, first, "budget_seconds")
+    if decision.chosen in (BASE, CLOSED):
+        return _without_gradients(given, closed, decision, "decided")
+    run = given.last_beginning(form)
     tensors, report = yield from adapt(run)
     if decision.chosen == MIDDLE:
         tensors = middle(run.tensors, tensors)
-    head = given.names.read(tensors).calibrated(answered.calibration(given, decision.chosen))
+    calibration = given.objective.calibration_of_all(answered.calibration(given, decision.chosen))
+    head = given.names.read(tensors).calibrated(calibration)
     tensors = tensors | given.names.write(head)
     seconds = time.monotonic() - given.began
-    return Outcome(tensors, replace(report, decision=decision, seconds=seconds))
+    report = replace(report, decision=decision, seconds=seconds)
+    return Outcome(tensors, report, bool(given.below))
+
+
+def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
+    """Fit a head in closed form and nothing else; None where the task's head is another one."""
+    if not _is_linear(given):
+        return None
+    yield None
+    everything = torch.arange(len(given.features))
+    form = given.objective.fit(given.features, everything)
+    decision = asked_for(_without_steps(given, form, everything))
+    return given.outcome(given.names.write(form.head), decision, "fitted")
 
 
 def _is_linear(given: Given) -> bool:
     """Return whether the head is what the task says: linear in the features, and its loss usual."""
     start, few = given.start, torch.arange(min(_FEW, len(given.features)))
     replica = serving_replica(start.template, start.tensors, start.scales)
-    rows, targets = start.examples[: len(few)], given.objective.targets[few]
+    rows = start.examples[: len(few)]
+    targets = given.targets_of(rows)
     outputs, losses = outputs_and_losses(given.phase, replica, given.names.layer, rows, targets)
     expected = given.objective.prior(given.features[few])
     if outputs.shape != expected.shape:
@@ -114,9 +134,9 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome
     return Outcome(tensors, replace(report, decision=Decision(GRADIENTS, why, "score")))
 
 
-def _out_of_time(given: Given, closed: Tensors, first: Decision) -> Outcome:
-    """Return what answers best without a step: its estimate is that of `first`."""
-    return given.outcome(None if first.chosen == BASE else closed, first, "budget_seconds")
+def _without_gradients(given: Given, closed: Tensors, decision: Decision, reason: str) -> Outcome:
+    """Return what a decision between the base and the closed form says, without a step."""
+    return given.outcome(None if decision.chosen == BASE else closed, decision, reason)
 
 
 def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, Outcome]:
@@ -131,8 +151,10 @@ def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, 
         form = given.objective.fit(given.features, everything)
         start = given.beginning(everything, form, recipe.max_steps)
     tensors, report = yield from adapt(start)
+    head = given.names.read(tensors).calibrated(given.objective.usual_calibration())
     seconds = time.monotonic() - given.began
-    return Outcome(tensors, replace(report, decision=first, seconds=seconds))
+    report = replace(report, decision=first, seconds=seconds)
+    return Outcome(tensors | given.names.write(head), report)
 
 
 def _without_steps(given: Given, form: ClosedForm, everything: Tensor) -> Decision:
@@ -140,14 +162,17 @@ def _without_steps(given: Given, form: ClosedForm, everything: Tensor) -> Decisi
     objective = given.objective
     if not given.folds:
         return unknown(objective.name)
-    base = candidate_of(given, objective.prior(given.features), everything)
-    closed = candidate_of(given, form.left_out, everything)
+    wrong = objective.calibration(form.left_out, everything).wrong
+    base = candidate_of(given, objective.prior(given.features), everything, wrong)
+    closed = candidate_of(given, form.left_out, everything, wrong)
     return decide({BASE: base, CLOSED: closed}, objective.name)
 
 
 def _decide(given: Given, answered: Answered, first: Decision) -> Decision:
     """Choose among all; leave-one-out answers estimate the closed form best."""
-    found = {name: answered.candidate(given, name) for name in answered.outputs}
-    decision = decide(found, given.objective.name)
-    after = first.candidates[CLOSED] if decision.chosen == CLOSED else decision.after
-    return replace(decision, before=first.candidates[BASE], after=after)
+    found = answered.candidates(given)
+    count = effective_count(given.objective.importance(answered.chosen))
+    decision = decide(found, given.objective.name, count)
+    if decision.chosen != CLOSED:
+        return decision
+    return replace(decision, before=first.candidates[BASE], after=first.candidates[CLOSED])

@@ -1,15 +1,21 @@
 """What `method=auto` begins with, and what it returns."""
 
+import operator
 import re
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from cog_adapt.runner.closed_form import ClosedForm
 from cog_adapt.runner.decision import BASE, CLOSED, Decision
+from cog_adapt.runner.determinism import is_repeatable
 from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.examples import Example
 from cog_adapt.runner.folds import folds
 from cog_adapt.runner.head import HeadNames
 from cog_adapt.runner.inference import Phase
@@ -21,6 +27,7 @@ from cog_adapt.runner.start import Start
 _RATE = 2.0  # times the usual one: the steps are few, and begin near their goal
 _FEWEST_STEPS = 20
 _EXAMPLES_A_STEP = 8
+_KNOWN_STEPS = 0.5  # of the steps, from an adapter of most of the examples
 _LEAST_SECONDS = 0.001
 # A fit is one tick, of a few seconds at these: its cost rises with powers of them.
 _MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
@@ -33,10 +40,12 @@ class Outcome:
     Attributes:
         tensors: of the adapter; None: the base answers best.
         report: of the steps on all examples, and of the decision; its method is what won.
+        from_known: whether the steps began from a known adapter.
     """
 
     tensors: Tensors | None
     report: AdaptationReport
+    from_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class Given:
         objective: what its outputs are worth.
         features: of the examples, (N, D).
         began: when the adaptation began, by `time.monotonic`.
+        known: tensors of an adapter that has learned most of the examples.
     """
 
     start: Start
@@ -57,6 +67,7 @@ class Given:
     objective: Objective
     features: Tensor
     began: float
+    known: Mapping[str, Tensor] = field(default_factory=dict)
 
     @cached_property
     def folds(self) -> list[tuple[Tensor, Tensor]]:
@@ -65,15 +76,41 @@ class Given:
 
     @property
     def steps(self) -> int:
-        """Steps on all examples: some for each of them, and no more than were asked for."""
+        """Steps on all examples: some for each of them, and no more than were asked for.
+
+        From the head before any example the way is longer.
+        """
         most = self.start.recipe.max_steps
+        if self.objective.begins_with_prior:
+            return most
         return min(most, max(_FEWEST_STEPS, len(self.features) // _EXAMPLES_A_STEP))
+
+    @property
+    def below(self) -> dict[str, Tensor]:
+        """What the known adapter has below the head; nothing where it is not of the same layers.
+
+        Its head is not used: it was fitted to its own labels, at a scale that gradients learn
+        little from.
+        """
+        below, wanted = self._below(self.known), self._below(self.start.tensors)
+        shapes = ({name: tensor.shape for name, tensor in each.items()} for each in (below, wanted))
+        return below if operator.eq(*shapes) else {}
+
+    @property
+    def trains_head_alone(self) -> bool:
+        """Whether the task's own method trains nothing below the head."""
+        return not self._below(self.start.tensors)
+
+    def _below(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        head = re.compile(self.start.task.head)
+        return {name: tensor for name, tensor in tensors.items() if not head.fullmatch(name)}
 
     @property
     def rate(self) -> float:
         """The learning rate: the caller's, or the usual one times `_RATE`."""
         own = self.start.recipe.learning_rate
-        return own or self.start.learning_rate * _RATE
+        near = not self.objective.begins_with_prior
+        return own or self.start.learning_rate * (_RATE if near else 1.0)
 
     @property
     def seconds_left(self) -> float | None:
@@ -98,6 +135,18 @@ class Given:
             learning_rate=self.rate,
         )
 
+    def last_beginning(self, form: ClosedForm) -> Start:
+        """Begin on all examples: where most are known, with their adapter and fewer steps."""
+        steps = self.steps if not self.below else max(1, int(self.steps * _KNOWN_STEPS))
+        run = self.beginning(torch.arange(len(self.features)), form, steps)
+        device = run.precision.device
+        below = {name: tensor.to(device) for name, tensor in self.below.items()}
+        return replace(run, tensors={**run.tensors, **below})
+
+    def targets_of(self, rows: Sequence[Example]) -> Tensor:
+        """Return examples' targets in the shape that the task's own loss takes them."""
+        return self.start.task.encode_targets([row.target for row in rows], self.start.labels)
+
     def outcome(self, tensors: Tensors | None, decision: Decision, reason: str) -> Outcome:
         """Make the outcome of no step on all examples."""
         recipe = self.start.recipe
@@ -117,6 +166,7 @@ class Given:
             best_step=0,
             stop_reason=reason,
             seconds=time.monotonic() - self.began,
+            bit_for_bit=is_repeatable(self.start.precision.device),
             decision=decision,
         )
         return Outcome(tensors, report)
@@ -164,6 +214,19 @@ def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) 
     if len(targets) < 2 or numbers.shape[1] != len(prior.weight):
         return None
     return Given(start, phase, names, Numbers(numbers, prior), features, began)
+
+
+def gathered(
+    start: Start,
+    phase: Phase,
+    compute: Callable[[Sequence[Any]], Generator[None, None, Tensor | None]],
+    began: float,
+) -> Generator[None, None, Given | None]:
+    """Compute features of inputs, a batch a tick; None where no head can be fitted to them."""
+    features = None
+    if not is_too_much(start):
+        features = yield from compute([example.input for example in start.examples])
+    return given_of(start, phase, features, began)
 
 
 def _heads(start: Start) -> dict[str, Tensor]:

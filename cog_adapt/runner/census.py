@@ -6,6 +6,7 @@ checksum reads the bits, because writes through `.data` or NumPy leave `_version
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,9 +14,11 @@ from torch import Tensor, nn
 from torch.nn.modules import module as module_globals
 from torch.nn.parameter import is_lazy
 
+from cog_adapt.runner.float32 import Float32
 from cog_adapt.runner.libraries import is_of_a_library
 from cog_adapt.runner.modes import run_setup
 
+NO_SUMS: Mapping[str, int] = MappingProxyType({})
 _SUMS = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -93,7 +96,8 @@ def _checksums(tensors: dict[str, Tensor]) -> dict[str, int]:
 
 def _bit_sum(tensor: Tensor) -> Tensor:
     if tensor.is_meta or tensor.numel() == 0:
-        return torch.zeros((), dtype=torch.int64)
+        where = "cpu" if tensor.is_meta else tensor.device
+        return torch.zeros((), dtype=torch.int64, device=where)
     if tensor.is_quantized:
         tensor = tensor.int_repr()
     flat = tensor.detach().contiguous().reshape(-1)
@@ -144,10 +148,15 @@ class Census:
     process: dict[str, object]
 
     @classmethod
-    def of(cls, module: nn.Module) -> "Census":
-        """Take the census of `module`, by reading every bit of it once."""
+    def of(cls, module: nn.Module, known: Mapping[str, int] = NO_SUMS) -> "Census":
+        """Take the census of `module`, by reading every bit of it once.
+
+        Args:
+            module: any module.
+            known: checksums of some of its tensors by name, which are not read again.
+        """
         tensors = dict(_persistent_tensors(module))
-        sums = checksums(tensors)
+        sums = checksums({n: t for n, t in tensors.items() if n not in known}) | dict(known)
         entries = {name: _entry(tensor, sums[name]) for name, tensor in tensors.items()}
         hooks = count_hooks(module)
         parts = {
@@ -156,9 +165,12 @@ class Census:
         }
         return cls(entries, parts, process_flags())
 
-    def changes(self, module: nn.Module) -> list[str]:
-        """Return the differences between this census and `module` now, a sentence each."""
-        now = Census.of(module)
+    def changes(self, module: nn.Module, known: Mapping[str, int] = NO_SUMS) -> list[str]:
+        """Return the differences between this census and `module` now, a sentence each.
+
+        `known` are checksums of this moment, as for `of`.
+        """
+        now = Census.of(module, known)
         return [
             *_compare("tensor", _by_field(self.tensors), _by_field(now.tensors)),
             *_compare("module", _by_field(self.modules), _by_field(now.modules)),
@@ -218,8 +230,8 @@ def process_flags() -> dict[str, object]:
         "default dtype": torch.get_default_dtype(),
         "anomaly detection": torch.is_anomaly_enabled(),
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
-        "float32 matmul precision": torch.get_float32_matmul_precision(),
         "threads": torch.get_num_threads(),
+        **Float32.current().in_words(),
     }
     for name, table in vars(module_globals).items():
         if name.startswith("_global_") and name.endswith("_hooks"):

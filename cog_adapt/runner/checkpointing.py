@@ -4,10 +4,10 @@ Always non-reentrant: the reentrant form gives a block no gradient if its inputs
 only warns.
 """
 
-import functools
+from itertools import chain
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from cog_adapt.runner.errors import InputError
@@ -44,7 +44,15 @@ def _recomputing(kind: type[nn.Module]) -> type[nn.Module]:
     """
 
     def forward(block: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        original = functools.partial(kind.forward, block)
-        return checkpoint(original, *args, use_reentrant=False, **kwargs)
+        def run(args: Any, kwargs: Any, _: object) -> Any:  # noqa: ANN401
+            return kind.forward(block, *args, **kwargs)
+
+        # by position: PyTorch keeps the random streams of the devices that it finds there only
+        return checkpoint(run, args, kwargs, _place_of(block), use_reentrant=False)
 
     return type(f"Recomputed{kind.__name__}", (kind,), {"forward": forward})
+
+
+def _place_of(block: nn.Module) -> Tensor | None:
+    """Return a tensor on the block's device, whatever objects its inputs are held in."""
+    return next(chain(block.parameters(), block.buffers()), None)

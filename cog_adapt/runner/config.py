@@ -13,6 +13,7 @@ from typing import Literal
 
 import torch
 
+from cog_adapt.runner.allowed_values import check_globs, check_range
 from cog_adapt.runner.errors import ConfigError, InputError
 
 ServeMode = Literal["inference_mode", "no_grad"]
@@ -23,13 +24,18 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "fp16": torch.float16,
 }
 _LOWEST = {"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0}
-AUTO = "auto"
-METHODS = (AUTO, "lora", "head", "norms", "bias", "all")
+AUTO, HEAD = "auto", "head"
+QUICK, FULL, OFF = SELF_TESTS = ("quick", "full", "off")
+METHODS = (AUTO, "lora", HEAD, "norms", "bias", "all")
 MATCH_PREFIX = "match:"
+_TEXTS = {
+    "device": (r"auto|cpu|cuda(:\d+)?", "auto, cpu, cuda or cuda:N"),
+    "precision": ("auto|" + "|".join(PRECISIONS), f"auto, {', '.join(PRECISIONS)}"),
+    "serve_mode": ("inference_mode|no_grad", "inference_mode or no_grad"),
+    "self_test": ("|".join(SELF_TESTS), "quick, full or off"),
+    "adapter_store": (r"(\w+://.*)?", "a URL, such as s3://bucket/folder"),
+}
 _SHOWN = 80
-_MOST_CHARACTERS = 200
-_GLOBS = re.compile(r"(?:[\w.*?,-]|\[!?[\w.-]+\])+", re.ASCII)
-_EMPTY_START = re.compile(r"(?:^|,)(?:\.|,|$)")  # no name begins so, but `.*` does
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,7 @@ class RunnerSettings:
         serve_mode: how inference runs; `no_grad` for models that keep tensors between calls.
         batch_size: inputs per inference tick.
         served_adapters: adapters kept ready on the device; the longest unused goes first.
-        served_adapter_bytes: bytes of the adapters that are kept ready on the device; 0: an eighth
-            of its memory.
+        served_adapter_bytes: bytes of adapters kept ready on the device; 0: an eighth of it.
         weights_dir: where adapters and checkpoints are stored.
         checkpoint_days: days for which the state of a killed training is kept.
         checkpoint_bytes: of all such states; the oldest go first; 0: a tenth of the disk's free
@@ -83,13 +88,19 @@ class RunnerSettings:
         adapter_owner_memory_bytes: bytes of one owner's adapters in memory; 0: half of all.
         adapter_disk_bytes: bytes of adapters on disk; 0: a quarter of the disk.
         adapter_owner_disk_bytes: bytes of one owner's adapters on disk; 0: half of all.
-        adapter_days: days after which an unused adapter goes, unless it is pinned or has a name;
-            0: never.
+        adapter_days: days after which an unused adapter without pin or name goes; 0: never.
         adapter_store: URL for fsspec, where what the disk lets go stays; empty: nowhere.
-        feature_bytes: bytes of features and tokens of recent examples; 0: a 64th of the machine's
-            memory.
+        feature_bytes: bytes of features and tokens of recent examples; 0: a 64th of the memory.
+        adaptation_memory_bytes: bytes that adaptations under way may need together; 0: seven
+            eighths of what is free while there is none.
+        generation_bytes: bytes of keys and values that growing answers may keep together; 0: an
+            eighth of the device's memory. Of one owner half of it.
+        deterministic: 1: on CUDA the same seed gives the same bits, more slowly, and an operation
+            that cannot is refused; on the CPU it always does.
         receipt_key: PEM file of the Ed25519 key that signs the receipts of adaptations; empty: they
             are not signed.
+        self_test: at the start: `quick` where `full` has passed before under the same conditions
+            (beside the weights), else `full`; `full` always; `off`: nothing is proved.
     """
 
     device: str = "auto"
@@ -110,16 +121,19 @@ class RunnerSettings:
     feature_bytes: int = 0
     receipt_key: str = ""
     checkpoint_owner_bytes: int = 0
+    adaptation_memory_bytes: int = 0
+    generation_bytes: int = 0
+    deterministic: bool = False
+    self_test: str = QUICK
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            _refuse("DEVICE", self.device, "auto, cpu, cuda or cuda:N")
-        if self.precision not in ("auto", *PRECISIONS):
-            _refuse("PRECISION", self.precision, f"auto, {', '.join(PRECISIONS)}")
-        if self.serve_mode not in ("inference_mode", "no_grad"):
-            _refuse("SERVE_MODE", self.serve_mode, "inference_mode or no_grad")
-        if not re.fullmatch(r"(\w+://.*)?", self.adapter_store):
-            _refuse("ADAPTER_STORE", self.adapter_store, "a URL, such as s3://bucket/folder")
+        for name, (pattern, allowed) in _TEXTS.items():
+            if not re.fullmatch(pattern, getattr(self, name)):
+                _refuse(name.upper(), getattr(self, name), allowed)
+        if not isinstance(self.weights_dir, Path):
+            _refuse("WEIGHTS_DIR", self.weights_dir, "a pathlib.Path")
+        if self.deterministic not in (False, True):
+            _refuse("DETERMINISTIC", self.deterministic, "0 or 1")
         if self.receipt_key and not Path(self.receipt_key).is_file():
             _refuse("RECEIPT_KEY", self.receipt_key, "a PEM file of an Ed25519 private key")
         for name, lowest in _lowest().items():
@@ -134,12 +148,10 @@ class RunnerSettings:
             ConfigError: a value is not allowed.
         """
         readers: dict[str, Callable[[str], object]] = {
-            "device": str,
-            "precision": str,
-            "serve_mode": str,
+            **dict.fromkeys(("device", "precision", "serve_mode"), str),
+            **dict.fromkeys(("adapter_store", "receipt_key", "self_test"), str),
             "weights_dir": Path,
-            "adapter_store": str,
-            "receipt_key": str,
+            "deterministic": lambda text: {"0": False, "1": True}.get(text, text),
             **dict.fromkeys(_lowest(), _whole_number),
         }
         values = {
@@ -180,9 +192,11 @@ class Recipe:
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.
         learning_rate: None or 0 takes `adaptation.automatic_learning_rate`.
-        seed: draws batches, LoRA's A and dropout; the same repeats a run bit for bit on a device.
+        seed: draws batches, LoRA's A and dropout; the same repeats a run bit for bit on a CPU, and
+            on CUDA with DETERMINISTIC=1.
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
         stop_after: steps after which the best is returned; the rate falls as for `max_steps`.
+        halve_at: step before which parts of steps become half as large, as in what is replayed.
         hold_out: share of each label's examples kept for scoring (at least one of five), 0 to 0.5.
         clip_norm: the gradient's norm is clipped to this.
         weight_decay: AdamW's.
@@ -202,49 +216,34 @@ class Recipe:
     weight_decay: float = 0.0
     checkpointing: bool = False
     stop_after: int | None = None
+    halve_at: int | None = None
     blocks: int = 0
 
     def __post_init__(self) -> None:
         if self.method:
             _check_method(self.method)
-        _check_range("rank", self.rank, 0, 1024)
-        _check_range("max_steps", self.max_steps, 1, 100_000)
-        _check_range("batch_size", self.batch_size, 1, 4_096)
-        if self.stop_after is not None:
-            _check_range("stop_after", self.stop_after, 1, 100_000)
-        _check_range("blocks", self.blocks, 0, 10_000)
-        _check_range("seed", self.seed, 0, 2**63 - 1)
-        _check_range("hold_out", self.hold_out, 0.0, 0.5)
-        _check_range("weight_decay", self.weight_decay, 0.0, 1.0)
+        check_range("rank", self.rank, 0, 1024)
+        check_range("max_steps", self.max_steps, 1, 100_000)
+        check_range("batch_size", self.batch_size, 1, 4_096)
+        for name in ("stop_after", "halve_at"):
+            if (value := getattr(self, name)) is not None:
+                check_range(name, value, 1, 100_000)
+        check_range("blocks", self.blocks, 0, 10_000)
+        check_range("seed", self.seed, 0, 2**63 - 1)
+        check_range("hold_out", self.hold_out, 0.0, 0.5)
+        check_range("weight_decay", self.weight_decay, 0.0, 1.0)
         if self.learning_rate:
-            _check_range("learning_rate", self.learning_rate, 1e-8, 1.0)
+            check_range("learning_rate", self.learning_rate, 1e-8, 1.0)
         if self.budget_seconds is not None:
-            _check_range("budget_seconds", self.budget_seconds, 0.001, 86_400.0)
-        _check_range("clip_norm", self.clip_norm, 1e-6, 1e6)
+            check_range("budget_seconds", self.budget_seconds, 0.001, 86_400.0)
+        check_range("clip_norm", self.clip_norm, 1e-6, 1e6)
 
 
 def _check_method(method: str) -> None:
-    if not method.startswith(MATCH_PREFIX):
-        if method not in METHODS:
-            shown = method[:_SHOWN]
-            raise InputError(
-                f"method is {shown!r}; allowed: {', '.join(METHODS)} or match:GLOBS. Choose one."
-            )
-        return
-    globs = method.removeprefix(MATCH_PREFIX)
-    if len(globs) > _MOST_CHARACTERS:
+    if method.startswith(MATCH_PREFIX):
+        check_globs(method, method.removeprefix(MATCH_PREFIX))
+    elif method not in METHODS:
         raise InputError(
-            f"method has {len(globs):,} characters after {MATCH_PREFIX!r}; the limit is "
-            f"{_MOST_CHARACTERS}. Shorten it."
+            f"method is {method[:_SHOWN]!r}; allowed: {', '.join(METHODS)} or match:GLOBS. Choose "
+            "one."
         )
-    if not _GLOBS.fullmatch(globs) or _EMPTY_START.search(globs):
-        raise InputError(
-            f"method is {method!r}; after {MATCH_PREFIX!r} come globs of parameter names, no "
-            "regular expression: * stands for any characters, ? for one, [01] for one of these, "
-            "and a comma parts two globs, as in match:encoder.layer.[01].*,*.bias"
-        )
-
-
-def _check_range(name: str, value: float, low: float, high: float) -> None:
-    if isinstance(value, bool) or not low <= value <= high:  # NaN is in no range
-        raise InputError(f"{name} is {value!r}; allowed: {low} to {high}. Choose one in between.")

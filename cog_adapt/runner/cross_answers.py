@@ -37,19 +37,24 @@ class Answered:
         """Fit what calibrates a candidate."""
         return given.objective.calibration(self.outputs[name], self.chosen)
 
-    def candidate(self, given: Given, name: str) -> Candidate:
-        """Return what the calibrated answers are worth; the base answers as it is."""
-        outputs = self.outputs[name]
-        if name != BASE:
-            outputs = self.calibration(given, name)(outputs)
-        return candidate_of(given, outputs, self.chosen)
+    def candidates(self, given: Given) -> dict[str, Candidate]:
+        """Return what the calibrated answers are worth; the base answers as it is.
+
+        All are judged by the same share of wrong labels, the least that a learned one finds: a bad
+        answer must not be excused by its own doubts.
+        """
+        fitted = {name: self.calibration(given, name) for name in self.outputs if name != BASE}
+        wrong = min(each.wrong for each in fitted.values())
+        calibrated = {n: fitted[n](o) if n in fitted else o for n, o in self.outputs.items()}
+        return {n: candidate_of(given, o, self.chosen, wrong) for n, o in calibrated.items()}
 
 
-def candidate_of(given: Given, outputs: Tensor, chosen: Tensor) -> Candidate:
-    """Return what outputs for the chosen examples were worth."""
+def candidate_of(given: Given, outputs: Tensor, chosen: Tensor, wrong: float) -> Candidate:
+    """Return what outputs for the chosen examples were worth, by a share of wrong labels."""
     objective = given.objective
-    losses, scores = objective.losses(outputs, chosen), objective.right(outputs, chosen)
-    return Candidate.of(losses, scores, objective.importance(chosen))
+    losses = objective.losses(outputs, chosen, wrong)
+    scores = objective.right(outputs, chosen, wrong)
+    return Candidate.of(losses, scores, objective.importance(chosen), wrong)
 
 
 def cross_answers(given: Given) -> Generator[None, None, Answered]:
@@ -87,7 +92,7 @@ def _outputs(given: Given, tensors: Tensors, others: Tensor) -> Generator[None, 
     moved = {name: tensor.to(start.precision.device) for name, tensor in tensors.items()}
     replica = serving_replica(start.template, moved, start.scales)
     rows = [start.examples[i] for i in others.tolist()]
-    targets = given.objective.targets[others]
+    targets = given.targets_of(rows)
     size = start.recipe.batch_size
     return (yield from outputs_of(given.phase, replica, given.names.layer, rows, targets, size))
 

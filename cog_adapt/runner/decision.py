@@ -3,21 +3,23 @@
 This module knows no model: a candidate is what its answers to unseen examples were worth.
 """
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 
 from cog_adapt.runner.calibration import effective_count
 
+_FEWEST_FOR_GRADIENTS = 40.0
 BASE, CLOSED, GRADIENTS, MIDDLE = "base", "closed form", "gradients", "middle"
 _WORDS = {
     BASE: "nothing that was learned beats the base",
     CLOSED: "a head in closed form answers best; gradient steps would not pay",
     GRADIENTS: "gradient steps answer best",
-    MIDDLE: "the middle between the closed form and gradient steps answers best",
+    MIDDLE: "the middle between where gradient steps began and ended answers best",
 }
 
 
@@ -29,20 +31,23 @@ class Candidate:
         loss: mean of the losses; each label counts the same.
         score: mean accuracy, or R² for numbers.
         error: standard error of the score.
+        wrong: the share of the examples' labels that look wrong by these answers.
     """
 
     loss: float
     score: float
     error: float
+    wrong: float = 0.0
 
     @classmethod
-    def of(cls, losses: Tensor, scores: Tensor, weights: Tensor) -> "Candidate":
+    def of(cls, losses: Tensor, scores: Tensor, weights: Tensor, wrong: float = 0.0) -> "Candidate":
         """Average losses and scores (N,) by weights (N,)."""
         shares = weights / weights.sum()
         score = (shares * scores).sum()
         count = max(2.0, effective_count(weights))
         spread = (shares * (scores - score).square()).sum() * count / (count - 1)
-        return cls(float((shares * losses).sum()), float(score), float((spread / count).sqrt()))
+        loss = float((shares * losses).sum())
+        return cls(loss, float(score), float((spread / count).sqrt()), wrong)
 
 
 @dataclass(frozen=True)
@@ -82,10 +87,12 @@ class Decision:
         """The estimate in words, as in "expected accuracy about .84 ± .03, was .67"."""
         if self.before is None or self.after is None:
             return "no estimate: there are too few examples to leave some out"
-        return (
+        expected = (
             f"expected {self.metric} about {_short(self.after.score)} "
             f"± {_short(self.after.error)}, was {_short(self.before.score)}"
         )
+        wrong = self.after.wrong
+        return f"{expected}; about {wrong:.0%} of the labels look wrong" if wrong else expected
 
 
 def unknown(metric: str) -> Decision:
@@ -93,9 +100,31 @@ def unknown(metric: str) -> Decision:
     return Decision(GRADIENTS, "with so few examples gradient steps usually pay", metric)
 
 
-def decide(candidates: Mapping[str, Candidate], metric: str) -> Decision:
-    """Choose the least loss among candidates that answered the same examples."""
-    chosen = min(candidates, key=lambda name: candidates[name].loss)
+def asked_for(first: Decision) -> Decision:
+    """Return the decision where a head in closed form was asked for, whatever it is worth."""
+    why = "a head in closed form was asked for"
+    return replace(first, chosen=CLOSED, why=why, after=first.candidates.get(CLOSED))
+
+
+def of_head_alone(first: Decision) -> Decision:
+    """Return the decision where steps would train nothing but the head."""
+    if first.chosen == BASE:
+        return first
+    why = "the task's own method trains the head alone, which a closed form fits without steps"
+    return replace(first, chosen=CLOSED, why=why)
+
+
+def decide(candidates: Mapping[str, Candidate], metric: str, count: float = math.inf) -> Decision:
+    """Choose the least loss among candidates that answered the same examples.
+
+    Args:
+        candidates: by name; the base is one of them.
+        metric: what the scores are.
+        count: of the examples; few of them do not show when gradients alone are too sure.
+    """
+    is_middle_safer = MIDDLE in candidates and count < _FEWEST_FOR_GRADIENTS
+    allowed = [n for n in candidates if not (n == GRADIENTS and is_middle_safer)]
+    chosen = min(allowed, key=lambda name: candidates[name].loss)
     return Decision(
         chosen, _WORDS[chosen], metric, candidates[BASE], candidates[chosen], candidates
     )

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from cog_adapt.runner.gradient_step import Part
 from cog_adapt.runner.row_store import RowStore
 from cog_adapt.runner.start import Rows, Start
+from cog_adapt.runner.step_parts import cost_of, cut
 from cog_adapt.runner.task import Batch, on_device
 
 _MULTIPLE = 16  # lengths on a GPU are multiples of this
@@ -20,6 +22,7 @@ class EncodedExamples:
     def __init__(self, start: Start) -> None:
         self.start = start
         self.device = start.precision.device
+        self._costs: dict[int, int] = {}
         on_cpu = self.device.type == "cpu"
         self.store = RowStore(self._encode, _TARGETS, 1 if on_cpu else _MULTIPLE)
         if not on_cpu:
@@ -30,11 +33,46 @@ class EncodedExamples:
         tensors = on_device(self.store.gather(chosen), self.device)
         return Rows(tensors, tensors.pop(_TARGETS), self._weights(chosen), tuple(chosen))
 
+    def groups(self, chosen: Sequence[int], relief: float = 1.0) -> list[list[int]]:
+        """Cut a batch into parts by the limit of the start; return their positions.
+
+        Args:
+            chosen: positions of the batch's examples.
+            relief: how many times less than in a full step a token costs.
+        """
+        costs = [self._cost(position) for position in chosen]
+        parts = cut(costs, self.start.limit.of(relief))
+        return [[chosen[row] for row in part] for part in parts]
+
+    def largest(self, groups: Sequence[Sequence[int]]) -> int:
+        """Return the tokens, with padding, of the largest of these parts."""
+        return max(len(group) * max(map(self._cost, group)) for group in groups)
+
+    def parts(self, groups: Sequence[Sequence[int]]) -> list[Part]:
+        """Return the parts of a batch, by the positions of each."""
+        if len(groups) == 1:
+            return [Part(self.rows(groups[0]))]
+        weights = self._weights([position for group in groups for position in group])
+        mean = None if weights is None else weights.mean()
+        count = sum(map(len, groups))
+        return [
+            Part(self.rows(group)._replace(mean_weight=mean), len(group) / count)
+            for group in groups
+        ]
+
+    def _cost(self, position: int) -> int:
+        if position not in self._costs:
+            row = dict(self.store.row(position))
+            row.pop(_TARGETS)
+            self._costs[position] = cost_of(row)
+        return self._costs[position]
+
     def _weights(self, chosen: Sequence[int]) -> Tensor | None:
         weights = self.start.weights
         if weights is None:
             return None
-        return torch.tensor([weights[position] for position in chosen], device=self.device)
+        values = torch.tensor([weights[position] for position in chosen])
+        return values.to(self.device, non_blocking=True)
 
     def _encode(self, chosen: Sequence[int]) -> Batch:
         start = self.start

@@ -8,8 +8,10 @@ RunnerError
 ├── InputError                the caller's values do not fit (also ValueError)
 │   └── AdapterNotFound       no adapter of that id or name is this caller's
 ├── AdaptationError           a gradient step could not be taken
+├── PredictionError           the model could not answer
 ├── StoreError                an adapter or checkpoint could not be written
-├── UnavailableError          the runner takes no more work: it is closed, or its base changed
+├── UnavailableError          the runner takes no more work: it is closed, or its base changed,
+│                             or its device failed
 └── ModeError                 gradients asked for where they cannot flow (also RuntimeError)
 
 Every message names the value, the limit and the remedy. A `BaseException` that is no
@@ -51,12 +53,16 @@ class AdaptationError(RunnerError):
     """A gradient step could not be taken."""
 
 
+class PredictionError(RunnerError):
+    """The model could not answer."""
+
+
 class StoreError(RunnerError):
     """An adapter or checkpoint could not be written."""
 
 
 class UnavailableError(RunnerError):
-    """The runner takes no more work: it is closed, or its base changed."""
+    """The runner takes no more work: it is closed, or its base changed, or its device failed."""
 
 
 class ModeError(RunnerError, RuntimeError):

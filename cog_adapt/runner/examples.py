@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.files import read_text, utf8
+from cog_adapt.runner.files import ZIP_MARK, read_text_or_zip, utf8
 from cog_adapt.runner.row import ACCEPTED, INPUT_NAMES, TARGET_NAMES, Fault, Row, Rows, brief
 from cog_adapt.runner.rows import rows_of, rows_of_list
+from cog_adapt.runner.zip_rows import zip_rows
 
 _SHOWN = 5
 
@@ -87,7 +88,7 @@ def parse_examples(
     """Read examples from text, from a file's UTF-8 content, or from a list of objects.
 
     The content decides the format: a JSON list of objects, a JSON object of target → inputs, JSON
-    Lines, or CSV with a header (commas, tabs or semicolons).
+    Lines, CSV with a header (commas, tabs or semicolons), or a ZIP file (`zip_rows`).
 
     Args:
         source: the rows.
@@ -99,7 +100,7 @@ def parse_examples(
     """
     rows = _rows_within(source, limits)
     examples, faults, unused, contradictions = [], [], dict[str, None](), list[str]()
-    first_rows: dict[str, tuple[str, Any]] = {}
+    first_rows: dict[str | bytes, tuple[str, Any]] = {}
     for row, checked in _read(rows.each, example_of, limits):
         if isinstance(checked, Fault):
             faults.append(checked)
@@ -119,13 +120,15 @@ def read_examples(
     example_of: ExampleOf = usual_example,
     limits: ExampleLimits = DEFAULT_LIMITS,
 ) -> ExampleSet:
-    """Read examples from a UTF-8 file; the name does not matter, see `parse_examples`.
+    """Read examples from a file; its name does not matter, see `parse_examples`.
 
     Raises:
         InputError: the file cannot be read, or its content is refused by `parse_examples`.
     """
     try:
-        return parse_examples(read_text(Path(path), limits.max_total_bytes), example_of, limits)
+        return parse_examples(
+            read_text_or_zip(Path(path), limits.max_total_bytes), example_of, limits
+        )
     except InputError as cause:
         raise InputError(f"examples file {str(path)!r}: {cause}") from cause
 
@@ -142,6 +145,8 @@ def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
         )
     if not isinstance(source, str | bytes):
         return rows_of_list(source)
+    if isinstance(source, bytes) and source.startswith(ZIP_MARK):
+        return zip_rows(source, limits.max_examples)
     text = (utf8(source) if isinstance(source, bytes) else source).removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"no examples, the source is empty: {ACCEPTED}")
@@ -184,9 +189,7 @@ def _read(
 
 
 def _bounded(example: Example, limits: ExampleLimits) -> Example:
-    if not _is_flat(example.input, limits.max_levels) or not _is_flat(
-        example.target, limits.max_levels
-    ):
+    if not all(_is_flat(each, limits.max_levels) for each in (example.input, example.target)):
         raise InputError(f"more than {limits.max_levels} levels of lists and objects: flatten it")
     size = len(example.input) if isinstance(example.input, str) else 0
     if size > limits.max_characters:
@@ -219,10 +222,10 @@ def _value(row: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401
 
 
 def _contradiction(
-    place: str, example: Example, first_rows: dict[str, tuple[str, Any]]
+    place: str, example: Example, first_rows: dict[str | bytes, tuple[str, Any]]
 ) -> list[str]:
     """Say that an earlier row has the same input with another target."""
-    key = example.input if isinstance(example.input, str) else repr(example.input)
+    key = example.input if isinstance(example.input, str | bytes) else repr(example.input)
     first_place, target = first_rows.setdefault(key, (place, example.target))
     if target == example.target:
         return []

@@ -5,7 +5,7 @@ of them. This module knows no model and no store.
 """
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,6 +37,7 @@ class FeatureCache:
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._bytes_of: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._left: deque[_Key] = deque()
         self.bytes = self.hits = self.misses = 0
 
     def __len__(self) -> int:
@@ -56,6 +57,7 @@ class FeatureCache:
     def put(self, owner: str, digests: Sequence[str | None], entries: Sequence[Entry]) -> None:
         """Keep an entry for each digest, and let others go; one that is too big is not kept."""
         with self._lock:
+            self._drop_unbrought()
             for digest, entry in zip(digests, entries, strict=True):
                 self._put((owner, digest or ""), entry)
 
@@ -68,10 +70,13 @@ class FeatureCache:
 
     def discard(self, owner: str, digests: Iterable[str | None]) -> None:
         """Drop those of these that nothing brought: what they were computed for failed."""
-        keys = [(owner, digest or "") for digest in digests]
-        with self._lock:
-            for key in keys:
-                self._drop_unbrought(key)
+        self._left.extend((owner, digest or "") for digest in digests)
+        # without waiting: a collection of garbage may come here while this thread has the lock
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop_unbrought()
+            finally:
+                self._lock.release()
 
     def forget(self, owner: str, name: str | None = None) -> None:
         """Drop what this brought, and nothing else did; None: all of the owner's."""
@@ -118,9 +123,12 @@ class FeatureCache:
         brought_by.discard(name)
         return was_brought and not brought_by
 
-    def _drop_unbrought(self, key: _Key) -> None:
-        if key in self._kept and not self._kept[key].brought_by:
-            self._drop(key)
+    def _drop_unbrought(self) -> None:
+        """Drop those that were discarded; what something brought meanwhile stays."""
+        while self._left:
+            key = self._left.popleft()
+            if key in self._kept and not self._kept[key].brought_by:
+                self._drop(key)
 
     def _drop(self, key: _Key) -> None:
         self._count(key[0], -self._kept.pop(key).size)

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.determinism import require_repeatable
 from cog_adapt.runner.early_answer import EarlyAnswer
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import ExampleSet
+from cog_adapt.runner.generation import GenerativeTask
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.learning import learn
 from cog_adapt.runner.model_runner import ModelRunner
@@ -31,8 +33,9 @@ class Answer:
 
     Attributes:
         predictions: one for each input, by the adapted weights where there were examples.
-        before: the same inputs before this request's adaptation; None where there was none, also
-            because it was known already.
+        before: the same inputs before this request's adaptation; None where there was none. One
+            that is known takes no forward more: it has what the same request had before, and None
+            where these inputs are new or nobody remembers.
         adapter: the id to name in later requests; None where the base answered.
         report: of the adaptation, then or now (`known`), with `warnings` and whether the adapter
             was `stored` on disk; without one, the warnings alone, or None where there are none.
@@ -67,19 +70,22 @@ async def answer(runner: ModelRunner, request: Request, scope: Scope | None = No
         return Answer(predictions, None, _id(asked.query.adapter), report)
     asked = await _warned(runner, request, asked)
     assert asked.plan is not None
-    before = None if asked.plan.known else await runner.predict_async(asked.query)
+    before = asked.before if asked.plan.known else await runner.predict_async(asked.query)
     query, report = await _adapt(runner, asked, asked.plan, Progress(scope))
     predictions = await runner.predict_async(query)
+    if before is not None and not asked.plan.known:
+        runner.knowledge.recent.note_before(query.owner, request, before)
     return Answer(predictions, before, _id(query.adapter), report)
 
 
 async def stream(
     runner: ModelRunner, request: Request, scope: Scope | None = None
 ) -> AsyncIterator[Any]:
-    """Answer one request piece by piece, by `Task.generate`; adapt first where it has examples.
+    """Answer one request piece by piece; adapt first where it has examples.
 
-    The id of the adapter and the report are recorded as the metrics `adaptation.adapter` and
-    `adaptation.report`, before the first piece. Raises as `answer` does.
+    The pieces are a `GenerativeTask`'s, or those of `Task.generate`. The id of the adapter and the
+    report are recorded as the metrics `adaptation.adapter` and `adaptation.report`, before the
+    first piece, and what the answer took as `generation`, after the last. Raises as `answer` does.
     """
     asked = await _warned(runner, request, await _read(runner, request, scope))
     progress = Progress(scope)
@@ -87,7 +93,7 @@ async def stream(
     if asked.plan:
         query, report = await _adapt(runner, asked, asked.plan, progress)
     progress.show_outcome(_id(query.adapter), report)
-    async for piece in runner.generate_async(query):
+    async for piece in runner.generate_async(query, progress.show_generation):
         yield piece
 
 
@@ -98,12 +104,14 @@ class _Asked:
     Attributes:
         query: what the model is asked before any adaptation.
         plan: what is to be done for its examples; None where it has none.
+        before: what it was answered before its adaptation, where that is remembered.
     """
 
     query: Query
     plan: Plan | None
     examples: ExampleSet
     warnings: tuple[str, ...] = ()
+    before: list[Any] | None = None
 
 
 async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
@@ -125,6 +133,8 @@ async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Aske
 def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
     if not request.inputs:
         raise InputError("no input: the request has nothing to answer. Send at least one.")
+    if request.deterministic:
+        require_repeatable(runner.precision.device)
     again = _read_again(runner, request, owner)
     if again is not None:
         return again
@@ -159,7 +169,8 @@ def _read_again(runner: ModelRunner, request: Request, owner: str) -> _Asked | N
     check_scores(runner.task, request, recent.labels)
     adapter = _fitting(runner.default, recent.labels)
     query = _query(request, adapter, recent.labels, owner)
-    return _Asked(query, known, ExampleSet([], recent.warnings))
+    before = recent.before_of(request)
+    return _Asked(query, known, ExampleSet([], recent.warnings), before=before)
 
 
 def _query(request: Request, adapter: Adapter | None, labels: Sequence[str], owner: str) -> Query:
@@ -174,6 +185,8 @@ async def _adapt(
     learned = await early.shown_while(learn(runner, planned, early.show))
     progress.show_receipt(learned.receipt)
     report = learned.report | {"warnings": [*asked.warnings]}
+    if isinstance(runner.task, GenerativeTask):
+        report |= runner.task.more_of_report(report)
     if learned.adapter is None:
         return asked.query, report
     return replace(asked.query, adapter=learned.adapter, labels=()), report

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from cog_adapt.runner.errors import InputError, StoreError
 
+ZIP_MARK = b"PK\x03\x04"
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file atomically: a reader finds all of it or nothing.
@@ -59,6 +61,19 @@ def read_text(path: Path, max_bytes: int) -> str:
     if len(content) > max_bytes:
         raise InputError(f"it is bigger than {max_bytes} bytes: give fewer or shorter examples")
     return utf8(content)
+
+
+def read_text_or_zip(path: Path, max_bytes: int) -> str | bytes:
+    """Read a UTF-8 file as its text, a ZIP file as its bytes; raises as `read_text` does."""
+    return read_bytes(path, max_bytes, "it") if _is_zip(path) else read_text(path, max_bytes)
+
+
+def _is_zip(path: Path) -> bool:
+    """Tell whether a file begins as a ZIP file does; one that cannot be read does not."""
+    try:
+        return _first_bytes(path, len(ZIP_MARK)) == ZIP_MARK
+    except (OSError, ValueError):
+        return False
 
 
 def _first_bytes(path: Path, count: int) -> bytes:

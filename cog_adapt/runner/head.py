@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.closed_form import LinearHead
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Phase
+from cog_adapt.runner.linear_head import LinearHead
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.task import Batch, Task, on_device
 

@@ -2,14 +2,21 @@
 
 import logging
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from cog_adapt.runner.tickets import Ended, Job
 
 logger = logging.getLogger(__name__)
+Explain = Callable[[BaseException], BaseException]
+"""What work raised, to what its caller is explain of it."""
 
 
-def advance(job: Job) -> bool:
+def unchanged(error: BaseException) -> BaseException:
+    """Tell what was raised."""
+    return error
+
+
+def advance(job: Job, explain: Explain = unchanged) -> bool:
     """Run one tick of a job and tell its caller; return whether anything is left of it."""
     if job.dropped:
         abandon(job)
@@ -19,7 +26,7 @@ def advance(job: Job) -> bool:
     except StopIteration as stop:
         job.outbox.put(Ended(result=stop.value))
     except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
-        _fail(job, error)
+        _fail(job, error, explain)
     else:
         return True
     return False
@@ -32,11 +39,13 @@ def who_may_join(job: Job, others: Iterable[Job]) -> list[Job]:
     return [
         other
         for other in others
-        if other.part is not None and other.part.ready and not other.dropped
+        if type(other.part) is type(job.part) and other.part.ready and not other.dropped
     ]
 
 
-def advance_together(job: Job, others: Sequence[Job]) -> list[tuple[Job, float]]:
+def advance_together(
+    job: Job, others: Sequence[Job], explain: Explain = unchanged
+) -> list[tuple[Job, float]]:
     """Run one tick for a job and for those of the others that fit.
 
     Returns:
@@ -48,9 +57,13 @@ def advance_together(job: Job, others: Sequence[Job]) -> list[tuple[Job, float]]
     try:
         shares = job.part.run_with([other.part for other in others])
     except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
-        _fail(job, error)
+        _fail(job, error, explain)
         abandon(job)
         return []
+    for part, _ in shares:
+        news = part.news()
+        if news is not None:
+            jobs[id(part)].outbox.put(news)
     return [(jobs[id(part)], share) for part, share in shares]
 
 
@@ -62,9 +75,9 @@ def abandon(job: Job) -> None:
         logger.exception("abandoned work failed while it was closed")
 
 
-def _fail(job: Job, error: BaseException) -> None:
+def _fail(job: Job, error: BaseException, explain: Explain) -> None:
     _clear_frames(error)
-    job.outbox.put(Ended(error=error))
+    job.outbox.put(Ended(error=explain(error)))
 
 
 def _clear_frames(error: BaseException) -> None:

@@ -81,14 +81,18 @@ class KeptOutputs:
         if len(places) != len(hidden):
             raise UnfitTrunkError(f"a block gets {len(hidden)} rows for {len(places)} examples")
         if not self._ragged:
-            return self.as_returned(self._store.index_select(0, places.to(self._store.device)))
+            return self.as_returned(
+                self._store.index_select(0, places.to(self._store.device, non_blocking=True))
+            )
         length, lengths = hidden.shape[1], self._lengths[places]
         if length < int(lengths.max()):
             raise UnfitTrunkError(f"a block gets {length} columns for a longer example")
         column = torch.arange(length) - (length - lengths[:, None] if self.left else 0)
         used = (column >= 0) & (column < lengths[:, None])
         index = torch.where(used, self._offsets[places][:, None] + column, 0)  # row 0 is padding
-        found = self._store.index_select(0, index.flatten().to(self._store.device))
+        found = self._store.index_select(
+            0, index.flatten().to(self._store.device, non_blocking=True)
+        )
         return self.as_returned(found.view(*index.shape, *found.shape[1:]))
 
     def as_returned(self, hidden: Tensor) -> Any:  # noqa: ANN401 - as the block returns it

@@ -47,7 +47,7 @@ def _start(
     return task.start(module, labels, examples)
 
 
-def finished(work: Generator[None, None, T]) -> T:
+def finished(work: Generator[object, None, T]) -> T:
     """Return the result of work whose ticks need not be apart."""
     while True:
         try:

@@ -7,7 +7,7 @@ knows no transport.
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from cog_adapt.runner.adaptation_key import input_digests
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.loaded_model import Adaptation
+from cog_adapt.runner.methods import resolve
 from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner, submitted
 from cog_adapt.runner.planning import Learned, Plan, Wanted, decided_meanwhile
 from cog_adapt.runner.receipt import sealed
@@ -65,13 +66,17 @@ def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
     runner.knowledge.counts["adaptations_run"] += 1
     wanted = planned.wanted
     every = KEEP_EVERY if wanted.survives else _AT_THE_END
-    what = (wanted.examples, wanted.recipe, planned.begin, planned.state)
+    method = resolve(wanted.recipe, runner.task, wanted.begin).method
+    recipe = replace(wanted.recipe, method=method)
+    what = (wanted.examples, recipe, planned.begin, planned.state)
     ticket = submitted(runner, *what, every, wanted.owner)
     return Begun(ticket, partial(_conclude, runner, planned))
 
 
 def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
     """Keep what a run gave, and what it was."""
+    if done.begin is None:
+        planned = replace(planned, begin=None, started_from=None)
     wanted, key = planned.wanted, planned.key
     is_complete = done.report.stop_reason != "budget_seconds"
     digest = data_digest(wanted.examples)

@@ -13,31 +13,37 @@ from typing import Any
 
 from torch import Tensor
 
-from cog_adapt.runner.adaptation import adapt, out_of_memory
+from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.auto import (
     Early,
     adapt_automatically,
     adapt_without_features,
+    fit_head,
 )
-from cog_adapt.runner.auto_start import given_of, is_too_much
-from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
-from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.auto_start import Given, gathered
+from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
+from cog_adapt.runner.device import free_memory
+from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.first_tensors import going_on, labels_to_learn
 from cog_adapt.runner.head import KeptFeatures, features_of
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.label_tensors import finished, label_tensors
 from cog_adapt.runner.loaded_base import LoadedBase, moved
+from cog_adapt.runner.memory import explaining_memory
+from cog_adapt.runner.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.predictions import Predictions
 from cog_adapt.runner.replicas import Tensors
 from cog_adapt.runner.report import AdaptationReport, Step
 from cog_adapt.runner.start import Start
+from cog_adapt.runner.step_parts import limit_for
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.training_state import TrainingState
 
 _BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
+_SHARE_OF_FREE = 7 / 8  # the rest is for predictions, and for what is estimated too low
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,13 @@ class Adaptation:
     Attributes:
         adapter: None: the base answers best.
         recipe: with the method, the rank and the learning rate that it had.
+        begin: what its steps began from; None: from nothing.
     """
 
     adapter: Adapter | None
     report: AdaptationReport
     recipe: Recipe
+    begin: Adapter | None = None
 
 
 @dataclass(frozen=True)
@@ -66,27 +74,25 @@ class Checkpoints:
 class LoadedModel:
     """The base, with what answers by it and what adapts it.
 
-    Args:
-        task: what the user wrote.
-        settings: device, precision and limits.
-
-    Raises:
-        SetupError: the device, the precision or the module cannot be used.
+    A task and its settings give it; SetupError says that the device, the precision or the module
+    cannot be used.
     """
 
     def __init__(self, task: Task, settings: RunnerSettings) -> None:
         self.task = task
         self.loaded = LoadedBase(task, settings)
         self.predictions = Predictions(task, self.loaded, settings)
+        self.estimates = MemoryEstimates()
         self.serve_mode = settings.serve_mode
         self.batch_size = settings.batch_size
+        self._memory_bytes = settings.adaptation_memory_bytes
         self.base, self.template = self.loaded.module, self.loaded.template
         self.census, self.healed = self.loaded.census, self.loaded.healed
         self.precision, self.digest = self.loaded.precision, self.loaded.digest
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """How the base differs from its census; empty while all is well."""
+        """How the base differs from its census, or its failed device; empty while all is well."""
         return self.loaded.damage
 
     def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
@@ -100,23 +106,24 @@ class LoadedModel:
         begin: Adapter | None = None,
         checkpoints: Checkpoints | None = None,
         kept: KeptFeatures | None = None,
-    ) -> Generator[Step | Early | None, None, Adaptation]:
-        """Adapt to examples, a step a tick; whatever happens, the base is checked at the end."""
+    ) -> Generator[Step | Early | Needed | None, None, Adaptation]:
+        """Adapt to examples, a step a tick; whatever happens, the base is checked at the end.
+
+        Before the first step it yields what it needs, and may be let wait there.
+        """
         self.loaded.refuse_when_damaged()
-        automatic = resolve(recipe, self.task, begin).method == AUTO
-        try:
+        automatic = AUTO in (recipe.method, resolve(recipe, self.task, begin).method)
+        device = self.precision.device
+        with self.loaded.guarded(), explaining_memory(device, AdaptationError):
             if automatic:
-                return (yield from self._adapting_automatically(examples, recipe, kept))
+                return (yield from _adapting_automatically(self, examples, recipe, begin, kept))
             start = yield from self.starting(examples, recipe, begin, checkpoints)
+            yield self.estimates.of(start)
+            fitted = (yield from _fitting(self, start, kept)) if begin is None else None
+            if fitted is not None:
+                return fitted
             tensors, report = yield from adapt(start)
-        except (RuntimeError, MemoryError) as error:
-            refusal = out_of_memory(error)
-            if refusal is None:
-                raise
-            raise refusal from error
-        finally:
-            self.loaded.check()
-        return Adaptation(self._adapter(start, tensors), report, _used(start))
+        return Adaptation(self._adapter(start, tensors), report, _used(start), begin)
 
     def start(self, examples: Sequence[Example], recipe: Recipe) -> Start:
         """Do what `starting` does, at once."""
@@ -128,8 +135,9 @@ class LoadedModel:
         recipe: Recipe,
         begin: Adapter | None = None,
         checkpoints: Checkpoints | None = None,
+        is_blind: bool = False,
     ) -> Generator[None, None, Start]:
-        """Make all that an adaptation begins with, some labels a tick."""
+        """Make what an adaptation begins with, some labels a tick; blind, no example is seen."""
         if not examples:
             raise InputError("no examples: send at least one for each label.")
         recipe = resolve(recipe, self.task, begin)
@@ -137,10 +145,11 @@ class LoadedModel:
         rate = recipe.learning_rate or automatic_learning_rate(
             self.template, self.task, recipe.method
         )
+        seen = () if is_blind else examples
         return Start(
             task=self.task,
             template=self.template,
-            tensors=(yield from self._first_tensors(labels, examples, recipe, begin)),
+            tensors=(yield from _first_tensors(self, labels, seen, recipe, begin)),
             labels=labels,
             examples=examples,
             recipe=recipe,
@@ -150,49 +159,85 @@ class LoadedModel:
             keep=checkpoints.save if checkpoints else None,
             keep_every=checkpoints.every if checkpoints else 1,
             scales=begin.scales if begin else {},
+            limit=limit_for(self.task, self.precision.device, recipe.halve_at),
         )
-
-    def _adapting_automatically(
-        self, examples: Sequence[Example], recipe: Recipe, kept: KeptFeatures | None
-    ) -> Generator[Step | Early | None, None, Adaptation]:
-        """Let `auto` choose; a task without features gets its own method, and early stopping."""
-        began, phase = time.monotonic(), self.predictions.phase
-        own = self.task.method if self.task.method != AUTO else _BY_GRADIENTS
-        start = yield from self.starting(examples, replace(recipe, method=own))
-        inputs = [example.input for example in examples]
-        features = None
-        if not is_too_much(start):
-            features = yield from features_of(phase, self.base, inputs, self.batch_size, kept)
-        given = given_of(start, phase, features, began)
-        if given is None:
-            outcome = yield from adapt_without_features(start)
-        else:
-            outcome = yield from adapt_automatically(given)
-        adapter = None
-        if outcome.tensors is not None:
-            adapter = self._adapter(start, outcome.tensors, outcome.report.method)
-        used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
-        return Adaptation(adapter, outcome.report, used)
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
         labels, method = tuple(start.labels), method or start.recipe.method
         return Adapter(tensors, labels, method, self.digest, start.scales)
 
-    def _first_tensors(
-        self,
-        labels: Sequence[str],
-        examples: Sequence[Example],
-        recipe: Recipe,
-        begin: Adapter | None,
-    ) -> Generator[None, None, dict[str, Tensor]]:
-        phase, checked = self.predictions.phase, self.predictions.modules.checked
-        fresh = partial(label_tensors, phase, self.base, self.batch_size, labels, examples)
-        if begin is None:
-            own = start_tensors(self.template, self.task, recipe)
-            return own | (yield from fresh())
-        tensors = yield from going_on(checked(begin), labels, fresh, self.task.head)
-        return moved(tensors, self.precision.device)
-
 
 def _used(start: Start) -> Recipe:
     return replace(start.recipe, learning_rate=start.learning_rate)
+
+
+def _adapting_automatically(
+    model: LoadedModel,
+    examples: Sequence[Example],
+    recipe: Recipe,
+    begin: Adapter | None,
+    kept: KeptFeatures | None,
+) -> Generator[Step | Early | Needed | None, None, Adaptation]:
+    """Let `auto` choose; a task without features gets its own method, and early stopping."""
+    began = time.monotonic()
+    own = model.task.method if model.task.method != AUTO else _BY_GRADIENTS
+    start = yield from model.starting(examples, replace(recipe, method=own), is_blind=True)
+    needed, spent = model.estimates.of(start), time.monotonic() - began
+    yield needed
+    began = time.monotonic() - spent  # its budget pays for no wait
+    given = yield from _gathered(model, start, kept, began)
+    outcome = adapter = None
+    if given is not None:
+        known = model.predictions.modules.checked(begin).tensors if begin else {}
+        outcome = yield from adapt_automatically(replace(given, known=known))
+    if outcome is None:
+        start = yield from model.starting(examples, replace(recipe, method=own))
+        outcome = yield from adapt_without_features(start)
+    if outcome.tensors is not None:
+        adapter = model._adapter(start, outcome.tensors, outcome.report.method)
+    used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
+    report = replace(outcome.report, halved_at=start.limit.halved_at)
+    return Adaptation(adapter, report, used, begin if outcome.from_known else None)
+
+
+def _fitting(
+    model: LoadedModel, start: Start, kept: KeptFeatures | None
+) -> Generator[None, None, Adaptation | None]:
+    """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
+    recipe = start.recipe
+    if recipe.method != HEAD or recipe.hold_out or recipe.learning_rate:
+        return None
+    given = yield from _gathered(model, start, kept, time.monotonic())
+    outcome = (yield from fit_head(given)) if given else None
+    if outcome is None or outcome.tensors is None:
+        return None
+    return Adaptation(model._adapter(start, outcome.tensors), outcome.report, _used(start))
+
+
+def _gathered(
+    model: LoadedModel, start: Start, kept: KeptFeatures | None, began: float
+) -> Generator[None, None, Given | None]:
+    phase = model.predictions.phase
+    compute = partial(features_of, phase, model.base, size=model.batch_size, kept=kept)
+    return gathered(start, phase, compute, began)
+
+
+def _first_tensors(
+    model: LoadedModel,
+    labels: Sequence[str],
+    examples: Sequence[Example],
+    recipe: Recipe,
+    begin: Adapter | None,
+) -> Generator[None, None, dict[str, Tensor]]:
+    phase, checked = model.predictions.phase, model.predictions.modules.checked
+    fresh = partial(label_tensors, phase, model.base, model.batch_size, labels, examples)
+    if begin is None:
+        own = start_tensors(model.template, model.task, recipe)
+        return own | (yield from fresh())
+    tensors = yield from going_on(checked(begin), labels, fresh, model.task.head)
+    return moved(tensors, model.precision.device)
+
+
+def adaptation_memory(model: LoadedModel) -> int:
+    """Return the bytes that adaptations may have, while none is under way."""
+    return model._memory_bytes or int(_SHARE_OF_FREE * free_memory(model.precision.device))

@@ -72,29 +72,39 @@ def _in_blocks(tensors: dict[str, Tensor], blocks: list[str]) -> dict[str, Tenso
 
 
 def resolve(recipe: Recipe, task: Task, begin: Adapter | None = None) -> Recipe:
-    """Fill in the method and the rank: those of the adapter to go on from, else the task's.
+    """Fill in method, rank and blocks: those of the adapter to go on from, else the task's.
 
     Raises:
-        InputError: the recipe asks for another method or rank than the adapter has.
+        InputError: the recipe asks for others than the adapter has.
     """
     if begin is None:
         method, rank = recipe.method or task.method, recipe.rank or task.rank
         return replace(recipe, method=method, rank=rank, learning_rate=recipe.learning_rate or None)
-    if recipe.blocks:
-        raise InputError(
-            f"blocks is {recipe.blocks}, but adapter {begin.id} says itself what is trained. Leave "
-            "`blocks` out to go on with it, or send the examples without the adapter."
-        )
     for name, asked, own in (
         ("method", recipe.method.replace(AUTO, ""), begin.method),
         ("rank", recipe.rank, begin.rank),
+        ("blocks", recipe.blocks, blocks_of(begin, task)),
     ):
         if asked and asked != own:
             raise InputError(
                 f"{name} is {asked!r}, but adapter {begin.id} was made with {own!r}. Leave "
                 f"`{name}` out to go on with it, or send the examples without the adapter."
             )
-    return replace(recipe, method=begin.method, rank=begin.rank or 0)
+    return replace(recipe, method=begin.method, rank=begin.rank or 0, blocks=0)
+
+
+def blocks_of(adapter: Adapter, task: Task) -> int:
+    """Count the blocks that an adapter has tensors of; 0 where it has some of other places too."""
+    names = [name for name in adapter.tensors if not re.fullmatch(task.head, name)]
+    found = [_block_of(name, task.blocks) for name in names]
+    return 0 if None in found else len({*found})
+
+
+def _block_of(name: str, pattern: str) -> str | None:
+    """Return the path of the block that a tensor belongs to; None where it belongs to none."""
+    parts = name.split(".")
+    paths = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+    return next((path for path in paths if re.fullmatch(pattern, path)), None)
 
 
 def _lora(template: nn.Module, task: Task, recipe: Recipe) -> Iterator[tuple[str, Tensor]]:

@@ -5,32 +5,37 @@ values, adapters with CPU tensors, and reports.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cog_adapt.runner.adapters import Adapter, read_weights
+from cog_adapt.runner.admission import Admission
 from cog_adapt.runner.checkpoint_folder import checkpoints_in, folder_of
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.runner.determinism import mode_of
 from cog_adapt.runner.examples import Example
+from cog_adapt.runner.generation import GenerativeTask
+from cog_adapt.runner.growing_answers import GrowingAnswers, OnEnd
 from cog_adapt.runner.inference import Query, find_shortened
 from cog_adapt.runner.knowledge import Knowledge
-from cog_adapt.runner.loaded_model import Adaptation, LoadedModel
+from cog_adapt.runner.loaded_model import Adaptation, adaptation_memory
+from cog_adapt.runner.loading import load
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.scheduler import Scheduler, once
-from cog_adapt.runner.selftest import SelfTestReport, run_self_test
+from cog_adapt.runner.selftest import run_again, run_at_start
+from cog_adapt.runner.selftest_report import SelfTestReport
 from cog_adapt.runner.storage.catalog import Adapters
-from cog_adapt.runner.storage.known import Watcher
 from cog_adapt.runner.storage.peft_format import PeftFormat
-from cog_adapt.runner.storage.store import AdapterStore, store_of
+from cog_adapt.runner.storage.store import store_of
 from cog_adapt.runner.task import Task
-from cog_adapt.runner.threads import share_cores
 from cog_adapt.runner.tickets import Ticket
 
 OnStep = Callable[[Step], None]
+Pieces = AsyncGenerator[Any, None]
 KEEP_EVERY = 20  # steps between two states of a run that survives being killed
-_LOAD_SECONDS, _SELF_TEST_SECONDS = 3600.0, 600.0  # one tick each
+_SELF_TEST_SECONDS = 600.0  # one tick
 
 
 class ModelRunner(AbstractContextManager["ModelRunner"]):
@@ -52,30 +57,33 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     def __init__(
         self, task: Task, settings: RunnerSettings | None = None, weights: str | None = None
     ) -> None:
-        self.task = task
-        self.settings = settings or RunnerSettings()
+        self.task, self.settings = task, settings or RunnerSettings()
         self.default = read_weights(weights) if weights else None
         self._owner_key: str | None = None
-        self.store = store_of(self.settings)
-        self.checkpoints = folder_of(self.settings)
+        self.store, self.checkpoints = store_of(self.settings), folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
-        self._model = _load(task, self.settings, self._scheduler, self.store)
-        self.knowledge = Knowledge(task, f"{self.base} {self.precision}", self.settings, self.store)
+        self._model = load(task, self.settings, self._scheduler, self.store)
+        self._admission = Admission(self._scheduler, partial(adaptation_memory, self._model))
+        self._growing = GrowingAnswers(self._model.predictions, self._scheduler, self.settings)
+        self.knowledge = _knowledge_of(self)
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
         """End the model thread; whoever waits gets `UnavailableError`."""
-        self._scheduler.close()
-        self.knowledge.close()
-        self.store.close()
+        for part in (self._scheduler, self.knowledge, self.store):
+            part.close()
 
     def health(self) -> tuple[str, ...]:
         """Return why this runner must not be used; empty while all is well."""
         return self._model.damage
+
+    def fatal_error(self) -> str | None:
+        """Return why this process must be ended and started again; None while it need not be."""
+        return self._model.loaded.device_failure or None
 
     def model_thread_beat(self) -> tuple[float, float]:
         """Return for how many seconds the running tick has lasted, and may; 0 between ticks."""
@@ -93,8 +101,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def gauges(self) -> Mapping[str, float]:
         """Numbers for a server's metrics."""
-        served = self._model.predictions.modules.served.gauges()
-        return served | self.store.gauges() | self.knowledge.gauges()
+        return _gauges_of(self)
 
     @property
     def adapters(self) -> Adapters:
@@ -114,12 +121,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         return context.get(self._owner_key, "") if self._owner_key else ""
 
     def self_test(self, entry: Callable[..., object] | None = None) -> SelfTestReport:
-        """Run the gradient self-test on the model thread; `raise_if_failed` on what it returns.
-
-        `entry` is the door's function, checked for mode decorators that do nothing on `async`.
-        """
-        work = once(run_self_test, self._model, entry)
-        self.self_test_report = self._scheduler.submit_long(work, _SELF_TEST_SECONDS).wait()
+        """Run the self-test; SELF_TEST sets the first's level. `entry` is a door to check."""
+        self.self_test_report = _tested(self, entry).wait()
         return self.self_test_report
 
     def predict(
@@ -130,16 +133,18 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         options: Any = None,  # noqa: ANN401 - the task's own class
     ) -> list[Any]:
         """Answer a `Query` of these parts (InputError, WeightsError where they do not fit)."""
-        return _asked(self, Query(inputs, adapter, labels, options)).wait()
+        query = Query(inputs, adapter, labels, options)
+        return self._growing.whole(query) if _grows(self) else _asked(self, query).wait()
 
     async def predict_async(self, query: Query) -> list[Any]:
         """Predict as `predict` does, from an event loop."""
+        if _grows(self):
+            return await self._growing.whole_async(query)
         return await _asked(self, query).wait_async()
 
-    def generate_async(self, query: Query) -> AsyncGenerator[Any, None]:
-        """Yield the pieces of `Task.generate`; to stop reading cancels what is left."""
-        work = self._model.predictions.generating(query)
-        return self._scheduler.submit_short(work, query.owner).stream_async()
+    def generate_async(self, query: Query, on_end: OnEnd | None = None) -> Pieces:
+        """Yield an answer's pieces, then call `on_end` with `Generation.facts`; leaving cancels."""
+        return self._growing.stream(query, on_end)
 
     async def shortened_async(self, inputs: Sequence[Any], owner: str = "") -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
@@ -185,11 +190,32 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         return await ticket.wait_async(_steps_only(on_step))
 
 
+def _grows(runner: ModelRunner) -> bool:
+    return isinstance(runner.task, GenerativeTask)
+
+
+def _gauges_of(runner: ModelRunner) -> dict[str, float]:
+    served = runner._model.predictions.modules.served
+    parts = (served, runner._admission, runner._growing, runner.store, runner.knowledge)
+    return {name: value for part in parts for name, value in part.gauges().items()}
+
+
+def _knowledge_of(runner: ModelRunner) -> Knowledge:
+    origin = f"{runner.base} {runner.precision}{mode_of(runner.precision.device)}"
+    return Knowledge(runner.task, origin, runner.settings, runner.store)
+
+
 def _adapters_of(runner: ModelRunner) -> Adapters:
     model, labels = runner._model, tuple(runner.task.labels(()))
     peft = PeftFormat(model.template, model.digest, runner.task.head, labels)
     checked = model.predictions.modules.checked
     return Adapters(runner.store, checked, peft, runner.knowledge.forget)
+
+
+def _tested(runner: ModelRunner, entry: Callable[..., object] | None) -> Ticket[SelfTestReport]:
+    run = run_again if runner.self_test_report else run_at_start
+    work = once(run, runner._model, runner.settings, entry)
+    return runner._scheduler.submit_long(work, _SELF_TEST_SECONDS)
 
 
 def _asked(runner: ModelRunner, query: Query) -> Ticket[list[Any]]:
@@ -211,34 +237,7 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
     states = None if checkpoint is None else checkpoints_in(folder, checkpoint, keep_every)
     kept = runner.knowledge.features_of(owner)
     work = runner._model.adapting(examples, recipe or Recipe(), begin, states, kept)
-    return runner._scheduler.submit_long(work, owner=owner)
-
-
-def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
-    """Make a watcher that lets the device's copy of a removed adapter go."""
-
-    def forget(_owner: str, adapter_id: str, known: object) -> None:
-        if known is None:
-            with suppress(UnavailableError):  # closed: nothing is ready any more
-                scheduler.submit_short(
-                    once(model.predictions.modules.served.forget, adapter_id)
-                ).wait()
-
-    return forget
-
-
-def _load(
-    task: Task, settings: RunnerSettings, scheduler: Scheduler, store: AdapterStore
-) -> LoadedModel:
-    """Load the model on the model thread; where that fails, the thread ends."""
-    try:
-        scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait()
-        model = scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
-    except BaseException:
-        scheduler.close()
-        raise
-    store.watch(_forgetting(scheduler, model))
-    return model
+    return runner._admission.submit(work, owner)
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[object], None] | None:

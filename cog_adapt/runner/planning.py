@@ -14,7 +14,7 @@ from typing import Any
 
 from cog_adapt.runner.adaptation_key import AdaptationKey, key_of
 from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.config import AUTO, HEAD, Recipe
 from cog_adapt.runner.errors import AdapterNotFound, StoreError, WeightsError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.methods import resolve
@@ -22,7 +22,8 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.receipt import Receipt
 from cog_adapt.runner.storage.decisions import Decision
 
-_LATER_FIELDS = ("blocks", "stop_after")  # of a recipe
+_LATER_FIELDS = ("blocks", "stop_after", "halve_at")  # of a recipe
+_KNOWN_SHARE = 0.75  # of the examples: from fewer `auto` answers worse than it does afresh
 logger = logging.getLogger(__name__)
 
 
@@ -148,13 +149,21 @@ def _open(runner: ModelRunner, wanted: Wanted, decision: Decision) -> Learned | 
 def _smaller(
     runner: ModelRunner, wanted: Wanted, key: AdaptationKey, recipe: Recipe
 ) -> Adapter | None:
-    """Find the adapter of the most of these examples that the recipe can go on from."""
+    """Find the adapter of the most of these examples that the recipe can go on from.
+
+    A head is fitted to all examples at once, which takes less than to go on from another.
+    """
+    if recipe.method == HEAD:
+        return None
     decision = runner.store.decisions.largest_part(wanted.owner, key.family, key.rows)
     known = decision and _open(runner, wanted, decision)
     adapter = known.adapter if known else None
-    if adapter is None or adapter.method != recipe.method:
+    if decision is None or adapter is None:
         return None
-    return adapter
+    if recipe.method != AUTO:
+        return adapter if adapter.method == recipe.method else None
+    is_most = len({*decision.rows}) >= _KNOWN_SHARE * len({*key.rows})
+    return adapter if is_most and adapter.method != "head" else None
 
 
 def _earlier_name(runner: ModelRunner, wanted: Wanted, recipe: Recipe) -> str:

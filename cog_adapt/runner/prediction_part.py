@@ -5,13 +5,16 @@ forward. This module knows no thread.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.determinism import require_repeatable
+from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference import Phase, Query, options_of, predict_batch
+from cog_adapt.runner.memory import explaining_memory
 from cog_adapt.runner.pace import Pace, costs_of, first_limit
 from cog_adapt.runner.ready_modules import ReadyModules
 from cog_adapt.runner.served_adapters import Served
@@ -48,12 +51,14 @@ class PredictionPart:
         costs: tokens of the inputs that were encoded, by position.
 
     Raises:
-        InputError: the options are not the task's.
+        InputError: the options are not the task's, or it asks for the same bits where nobody
+            promises them.
     """
 
     def __init__(self, ticks: Ticks, query: Query) -> None:
-        self.ticks = ticks
-        self.query = query
+        if query.deterministic:
+            require_repeatable(ticks.phase.precision.device)
+        self.ticks, self.query = ticks, query
         self.options = options_of(ticks.phase.task, query)
         self.answers: list[Any] = [None] * len(query.inputs)
         self.waiting = [*range(len(query.inputs))]
@@ -77,14 +82,21 @@ class PredictionPart:
         served = self.ticks.modules.ready(self.query)
         return self.ticks.shared.structure(served) if served else None
 
+    def news(self) -> None:
+        """Return nothing: its caller hears of it at the end."""
+
     def working(self) -> Generator[None, None, list[Any]]:
         """Answer all inputs, a tick at a time, alone."""
+        with explaining_memory(self.ticks.phase.precision.device, PredictionError):
+            yield from self._ticks_alone()
+        return self.answers
+
+    def _ticks_alone(self) -> Generator[None, None, None]:
         while self.waiting:
             served = yield from self.ticks.modules.serving(self.query)
             self._answer_alone(served)
             if self.waiting:
                 yield None
-        return self.answers
 
     def run_with(self, others: Sequence["PredictionPart"]) -> list[tuple["PredictionPart", float]]:
         """Answer inputs of this query and of those of the others that fit, in one forward.
@@ -95,6 +107,7 @@ class PredictionPart:
         structure, parts = _fitting(self, others)
         most = min(self.ticks.batch_size, self.ticks.shared.most_rows(structure))
         rows = self._chosen(((part, row) for part in parts for row in part.waiting), most)
+        rows = self._without_longer(rows)
         try:
             return _shares(self._answer_together(structure, rows))
         except Exception as error:  # noqa: BLE001 - each gets its own, alone in its next tick
@@ -106,6 +119,7 @@ class PredictionPart:
         )
         began = self.ticks.pace.clock()
         answers = predict_batch(self.ticks.phase, served, batch, self.options)
+        self.ticks.shared.note_alone(served)
         self._record(rows, self.ticks.pace.clock() - began)
         if len(rows) == len(self.answers):  # all at once: a task may give more answers than inputs
             self.answers, self.waiting = answers, []
@@ -128,8 +142,10 @@ class PredictionPart:
         self, structure: Structure, rows: list[_Row], error: Exception
     ) -> list[tuple["PredictionPart", float]]:
         if not isinstance(error, InputError):
-            logger.warning("a shared forward failed; its queries run alone", exc_info=error)
-            self.ticks.shared.give_up(structure)
+            less = self.ticks.shared.note_failure(structure, len(rows), error)
+            logger.warning(
+                "a shared forward failed, its queries run alone: %s", less, exc_info=error
+            )
         parts = [*dict.fromkeys(part for part, _ in rows)]
         for part in parts:
             part.alone = True
@@ -143,6 +159,12 @@ class PredictionPart:
     def _chosen(self, rows: Iterable[_Row], most: int) -> list[_Row]:
         """Return the first rows that fit a tick, by what is known of them."""
         return _within(self._limit, [*islice(rows, most)])
+
+    def _without_longer(self, rows: list[_Row]) -> list[_Row]:
+        """Leave out queries that go on after a tick in which this one ends."""
+        chosen = Counter(part for part, _ in rows)
+        ends = {part for part, count in chosen.items() if count == len(part.waiting)}
+        return [row for row in rows if row[0] in ends] if self in ends else rows
 
     @property
     def _limit(self) -> int | None:

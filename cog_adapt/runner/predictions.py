@@ -8,8 +8,13 @@ from collections.abc import Generator
 from typing import Any
 
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.determinism import require_repeatable
+from cog_adapt.runner.errors import PredictionError
+from cog_adapt.runner.generation import GenerativeTask, Made
+from cog_adapt.runner.generation_part import GenerationPart
 from cog_adapt.runner.inference import Phase, Query, generate_pieces, options_of
 from cog_adapt.runner.loaded_base import LoadedBase
+from cog_adapt.runner.memory import explaining_memory
 from cog_adapt.runner.pace import Pace
 from cog_adapt.runner.prediction_part import PredictionPart, Ticks
 from cog_adapt.runner.ready_modules import ReadyModules
@@ -36,6 +41,17 @@ class Predictions:
         """
         return PredictionPart(self._ticks, query)
 
+    def growing(self, query: Query) -> GenerationPart | None:
+        """Return what answers a query token by token; None where the task's answers do not grow.
+
+        Raises:
+            InputError: the options are not the task's, or there is not exactly one input.
+        """
+        task = self.phase.task
+        return (
+            GenerationPart(self._ticks, task, query) if isinstance(task, GenerativeTask) else None
+        )
+
     def predicting(self, query: Query) -> Generator[None, None, list[Any]]:
         """Answer inputs, some at a tick, alone."""
         return self.part(query).working()
@@ -43,5 +59,9 @@ class Predictions:
     def generating(self, query: Query) -> Generator[Any, None, None]:
         """Stream the answer to inputs, a piece a tick."""
         options = options_of(self.phase.task, query)
-        served = yield from self.modules.serving(query)
-        yield from generate_pieces(self.phase, served, query.inputs, options)
+        if query.deterministic:
+            require_repeatable(self.phase.precision.device)
+        with explaining_memory(self.phase.precision.device, PredictionError):
+            served = yield from self.modules.serving(query)
+            for piece in generate_pieces(self.phase, served, query.inputs, options):
+                yield Made(piece)

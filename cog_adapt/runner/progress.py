@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from cog_adapt.runner.memory_estimate import Waiting
 from cog_adapt.runner.report import Step
 
 _MOST_EARLY = 100
@@ -41,9 +42,11 @@ class Progress:
         self._record = scope.record_metric if scope else lambda _name, _value: None
 
     def show(self, progress: object) -> None:
-        """Show a step; other progress is nobody's to see."""
+        """Show a step, or that it waits; other progress is nobody's to see."""
         if isinstance(progress, Step):
             self.show_step(progress)
+        elif isinstance(progress, Waiting):
+            print(f"the adaptation {progress.words}", flush=True)  # noqa: T201
 
     def show_early(self, predictions: list[Any], expected: str) -> None:
         """Print and record `early`: answers before any step, and how good they may be.
@@ -55,10 +58,11 @@ class Progress:
         self._record("early", early)
 
     def show_step(self, step: Step) -> None:
-        """Print a step, and record `adaptation.step` and `adaptation.loss`."""
+        """Print a step, and record `adaptation.step`, `.loss` and `.gradient_norm`."""
         print(f"step {step.number}/{step.of} loss {step.loss:.4f}", file=sys.stdout, flush=True)  # noqa: T201
         self._record("adaptation.step", step.number)
         self._record("adaptation.loss", step.loss)
+        self._record("adaptation.gradient_norm", step.gradient_norm)
 
     def show_outcome(self, adapter: str | None, report: dict[str, Any] | None) -> None:
         """Record `adaptation.adapter` and `adaptation.report`; a stream has no other place."""
@@ -66,6 +70,11 @@ class Progress:
             self._record("adaptation.adapter", adapter)
         if report is not None:
             self._record("adaptation.report", report)
+
+    def show_generation(self, facts: Mapping[str, Any]) -> None:
+        """Record what a streamed answer took, as `generation.…`."""
+        for name, value in facts.items():
+            self._record(f"generation.{name}", value)
 
     def show_receipt(self, receipt: dict[str, Any]) -> None:
         """Record `adaptation.receipt`."""

@@ -1,17 +1,22 @@
 """Requests that were read before: what is sent again need not be parsed and digested again.
 
-Holds digests, labels and warnings, no examples. This module knows no store and no model.
+Holds digests, labels and warnings, no examples; and what a few inputs were answered before the
+adaptation, which would cost a forward of its own. This module knows no store and no model.
 """
 
+import copy
 import hashlib
 import json
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from cog_adapt.runner.request import Request
 
 _MOST = 1024
+_MOST_ANSWERS = 32  # of a request that are kept
 
 
 @dataclass(frozen=True)
@@ -22,11 +27,21 @@ class Recent:
         key: of its adaptation (`AdaptationKey.whole`).
         labels: of its examples.
         warnings: about its examples.
+        inputs: digest of those that were answered last; None where nothing is kept of them.
+        before: what they were answered before the adaptation.
     """
 
     key: str
     labels: tuple[str, ...]
     warnings: tuple[str, ...]
+    inputs: str | None = None
+    before: Sequence[Any] = ()
+
+    def before_of(self, request: Request) -> list[Any] | None:
+        """Return what a request's inputs were answered before; None where nobody remembers."""
+        if self.inputs is None or self.inputs != _inputs_digest(request):
+            return None
+        return copy.deepcopy([*self.before])
 
 
 def request_digest(request: Request) -> str | None:
@@ -34,6 +49,16 @@ def request_digest(request: Request) -> str | None:
     if not request.examples or request.examples_file or request.adapter or request.weights:
         return None
     said = [request.examples, [*request.labels], repr(request.recipe), request.fresh]
+    return _digest(said)
+
+
+def _inputs_digest(request: Request) -> str | None:
+    if len(request.inputs) > _MOST_ANSWERS:
+        return None
+    return _digest([[*request.inputs], repr(request.options), request.deterministic])
+
+
+def _digest(said: object) -> str | None:
     try:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
     except (TypeError, ValueError):
@@ -64,6 +89,14 @@ class RecentRequests:
             self._known[owner, digest] = recent
             while len(self._known) > _MOST:
                 self._known.popitem(last=False)
+
+    def note_before(self, owner: str, request: Request, before: Sequence[Any]) -> None:
+        """Note what an owner's request was answered before its adaptation; the last one stays."""
+        name, inputs = (owner, request_digest(request) or ""), _inputs_digest(request)
+        with self._lock:
+            if name in self._known and inputs is not None:
+                kept = copy.deepcopy([*before])
+                self._known[name] = replace(self._known[name], inputs=inputs, before=kept)
 
     def forget(self, owner: str, key: str) -> None:
         """Drop the requests of an owner's for this key."""

@@ -105,7 +105,13 @@ def _recipe_of(receipt: Receipt) -> Recipe:
         raise InputError(
             f"the receipt's recipe cannot be read here: {error}. Use the versions that it names."
         ) from error
-    return replace(recipe, budget_seconds=None, stop_after=receipt["report"]["steps"] or None)
+    report = receipt["report"]
+    return replace(
+        recipe,
+        budget_seconds=None,
+        stop_after=report["steps"] or None,
+        halve_at=report.get("halved_at"),
+    )
 
 
 def _begin_of(receipt: Receipt, runner: ModelRunner, begin: Adapter | None) -> Adapter | None:

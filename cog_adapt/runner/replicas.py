@@ -7,8 +7,11 @@ knows no task, no recipe and no optimizer.
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +23,7 @@ from cog_adapt.runner.modes import put_in_eval, run_setup
 
 Tensors = dict[str, Tensor]
 NO_SCALES: Mapping[str, float] = MappingProxyType({})
+_copies: WeakSet[nn.Module] = WeakSet()
 _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
@@ -92,13 +96,42 @@ def _copy(module: nn.Module, swaps: Mapping[int, nn.Parameter]) -> nn.Module:
         id(p): swaps.get(id(p), nn.Parameter(p.detach(), requires_grad=False))
         for p in module.parameters()
     }
+    memo.update((id(value), value.detach().clone()) for value in _recomputed(module))
+    for table in _empty_tables(module):  # half of the time of a copy goes to hooks that are none
+        memo[id(table)] = type(table)()
     try:
-        return copy.deepcopy(module, memo)
+        made: nn.Module = copy.deepcopy(module, memo)
     except (TypeError, RuntimeError, AttributeError) as error:
         raise SetupError(
             f"{type(module).__name__} cannot be copied: {error}. Keep locks, sessions, files and "
             "tensors with a graph out of the module's attributes."
         ) from error
+    _copies.add(made)
+    return made
+
+
+def copies_alive() -> int:
+    """Return how many copies there are that nothing has freed, cycles of a user's among them."""
+    return len(_copies)
+
+
+def _recomputed(module: nn.Module) -> Iterator[Tensor]:
+    """Yield weights with a graph that a hook of PyTorch computes before each forward.
+
+    Pruning, and spectral norm as it was before parametrizations, keep them in attributes.
+    """
+    hooked = (part for part in module.modules() if part._forward_pre_hooks)
+    for part in hooked:
+        named = ((name.removesuffix("_orig"), name) for name in part._parameters)
+        values = (vars(part).get(name) for name, own in named if name != own)
+        yield from (value for value in values if isinstance(value, Tensor))
+
+
+def _empty_tables(module: nn.Module) -> Iterator[dict[Any, Any]]:
+    """Yield the empty registries of the parts; `deepcopy` takes long over each."""
+    for part in module.modules():
+        tables = (value for value in vars(part).values() if type(value) in (dict, OrderedDict))
+        yield from (table for table in tables if not table)
 
 
 def _join(
@@ -134,11 +167,17 @@ def _frozen(tensor: Tensor) -> nn.Parameter:
     return nn.Parameter(tensor.detach(), requires_grad=False)
 
 
-def trained_tensors(replica: nn.Module) -> Tensors:
-    """Return copies of the replica's trainable parameters by name; a tie is listed once."""
-    return run_setup(
-        lambda: {n: p.detach().clone() for n, p in replica.named_parameters() if p.requires_grad}
-    )
+def trained_tensors(replica: nn.Module, device: torch.device | None = None) -> Tensors:
+    """Return copies of the replica's trainable parameters by name; a tie is listed once.
+
+    They are made on `device` at once, by default where the replica is.
+    """
+    named = replica.named_parameters()
+    return run_setup(lambda: {n: _copied(p, device) for n, p in named if p.requires_grad})
+
+
+def _copied(tensor: Tensor, device: torch.device | None) -> Tensor:
+    return tensor.detach().to(device or tensor.device, copy=True)
 
 
 def weights_buffers(module: nn.Module) -> Tensors:
@@ -156,16 +195,25 @@ def weights_buffers(module: nn.Module) -> Tensors:
     }
 
 
-def changed_buffers(replica: nn.Module, template: nn.Module) -> Tensors:
-    """Return copies of the `weights_buffers` that training changed."""
+def changed_buffers(
+    replica: nn.Module, template: nn.Module, device: torch.device | None = None
+) -> Tensors:
+    """Return copies of the `weights_buffers` that training changed, as `trained_tensors` does."""
     before = weights_buffers(template)
     return run_setup(
         lambda: {
-            name: buffer.detach().clone()
+            name: _copied(buffer, device)
             for name, buffer in weights_buffers(replica).items()
             if not torch.equal(buffer, before[name])
         }
     )
+
+
+def trained_state(
+    replica: nn.Module, template: nn.Module, device: torch.device | None = None
+) -> Tensors:
+    """Return copies of all that training changes: parameters and buffers."""
+    return trained_tensors(replica, device) | changed_buffers(replica, template, device)
 
 
 def modules_in_training(replica: nn.Module) -> frozenset[str]:

@@ -18,6 +18,7 @@ class Step:
         learning_rate: of this step.
         seconds: since the adaptation began.
         skipped: tries before it that float16 voided; they do not count as steps.
+        halved_to: tokens of a part from this step on, in which memory ran out; 0: it did not.
     """
 
     number: int
@@ -27,6 +28,7 @@ class Step:
     learning_rate: float
     seconds: float
     skipped: int = 0
+    halved_to: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class AdaptationReport:
     Attributes:
         seconds: wall time, ticks of others included.
         trunk: what came of keeping the frozen blocks' outputs; "" where none was tried.
+        halved_at: the step in which memory ran out, and from which on parts are half as large,
+            counted over all runs of the adaptation; None: memory sufficed.
+        bit_for_bit: whether the same adaptation gives the same bits there: on CUDA with
+            DETERMINISTIC=1 only.
     """
 
     method: str
@@ -60,6 +66,8 @@ class AdaptationReport:
     stop_reason: str
     seconds: float
     trunk: str = ""
+    halved_at: int | None = None
+    bit_for_bit: bool = True
     decision: Decision | None = None
 
     @property
@@ -87,9 +95,12 @@ class AdaptationReport:
         return next((s.score for s in self.scores if s.step == self.best_step), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, the curves as lists; `trunk` where there is something to say."""
+        """Plain values, the curves as lists; `trunk`, `halved_at` where there is a word to say."""
+        unsaid = {"trunk": "", "halved_at": None}
         whole = {
-            name: value for name, value in asdict(self).items() if value != "" or name != "trunk"
+            name: value
+            for name, value in asdict(self).items()
+            if (name, value) not in unsaid.items()
         }
         steps, scores = whole.pop("steps"), whole.pop("scores")
         whole["decision"] = self.decision.to_json() if self.decision else None

@@ -16,7 +16,7 @@ from cog_adapt.runner.examples import (
     Source,
     parse_examples,
 )
-from cog_adapt.runner.files import read_text
+from cog_adapt.runner.files import read_text_or_zip
 from cog_adapt.runner.first_tensors import labels_to_learn, part_of
 from cog_adapt.runner.methods import resolve
 from cog_adapt.runner.storage.store import AdapterStore
@@ -84,7 +84,7 @@ def _source(request: Request) -> Source:
     """Return the rows as they came; a caller need not know where a fetched file lies."""
     if not request.examples_file:
         return request.examples
-    return read_text(fetched(request.examples_file), DEFAULT_LIMITS.max_total_bytes)
+    return read_text_or_zip(fetched(request.examples_file), DEFAULT_LIMITS.max_total_bytes)
 
 
 def find_adapter(request: Request, store: AdapterStore, owner: str) -> Adapter | None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from cog_adapt.runner.adaptation_key import rows_of, source_digest, sum_of
+from cog_adapt.runner.determinism import is_repeatable
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.storage.metadata import digest_of, now, versions
@@ -21,7 +22,6 @@ def facts_of(runner: ModelRunner) -> dict[str, Any]:
     The base after a run is compared with its census bit by bit; one that changed gives no receipt.
     """
     task, device = runner.task, runner.precision.device
-    is_exact = torch.are_deterministic_algorithms_enabled()
     return {
         "made_at": now(),
         "task": {"class": type(task).__qualname__, "source": source_digest(task)},
@@ -33,8 +33,8 @@ def facts_of(runner: ModelRunner) -> dict[str, Any]:
             "threads": torch.get_num_threads(),
         },
         "determinism": {
-            "deterministic_algorithms": is_exact,
-            "bit_for_bit": device.type == "cpu" or is_exact,
+            "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+            "bit_for_bit": is_repeatable(device),
         },
     }
 

@@ -20,7 +20,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.fair_queue import FairQueue, VirtualTime
-from cog_adapt.runner.job_ticks import abandon, advance, advance_together, who_may_join
+from cog_adapt.runner.job_ticks import (
+    Explain,
+    abandon,
+    advance,
+    advance_together,
+    unchanged,
+    who_may_join,
+)
 from cog_adapt.runner.modes import scrub_thread
 from cog_adapt.runner.tickets import Ended, Job, Part, Ticket
 
@@ -40,6 +47,7 @@ class Scheduler:
 
     def __init__(self, name: str = "model", clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self.explain: Explain = unchanged  # what work raised, to what its caller gets
         self._inbox: SimpleQueue[Job | None] = SimpleQueue()
         self._virtual = VirtualTime()
         self._short: FairQueue[Job] = FairQueue(self._virtual)
@@ -61,9 +69,8 @@ class Scheduler:
             part: of the work, where one tick can do several jobs'.
         """
         ticket: Ticket[T] = Ticket()
-        return self._submit(
-            ticket, Job(work, ticket.outbox, weakref.ref(ticket), True, owner, part=part)
-        )
+        job = Job(work, ticket.outbox, weakref.ref(ticket), True, owner, part=part)
+        return self._submit(ticket, job)
 
     def submit_long(
         self, work: Generator[Any, None, T], may_take: float = 0.0, owner: str = ""
@@ -115,7 +122,7 @@ class Scheduler:
         self._drop_everything()
 
     def _run_short_work(self) -> None:
-        """Give as many ticks as pieces wait; who comes meanwhile may come first, by what it paid.
+        """Give as many ticks as pieces wait, and one to each that comes meanwhile.
 
         Long work waits for no more than a round's seconds.
         """
@@ -124,17 +131,19 @@ class Scheduler:
             left -= self._tick(self._short)
             if self._long and self._clock() - began > _ROUND_SECONDS:
                 return
-            if self._short:
-                self._admit()
+            if self._short or not self._inbox.empty():
+                left += self._admit()
 
-    def _admit(self) -> None:
-        """Move waiting jobs from the inbox to their queues; block only where there is no other."""
-        idle = not self._short and not self._long
+    def _admit(self) -> int:
+        """Move jobs from the inbox to their queues, and count short ones; block only when idle."""
+        came, idle = 0, not self._short and not self._long
         while self._open and (idle or not self._inbox.empty()):
             job = self._inbox.get()
             if job is not None:
                 self._queue_of(job).append(job.owner, job)
+                came += job.short
             idle = False
+        return came
 
     def _queue_of(self, job: Job) -> FairQueue[Job]:
         return self._short if job.short else self._long
@@ -142,9 +151,9 @@ class Scheduler:
     def _tick(self, queue: FairQueue[Job]) -> int:
         """Run one tick; return how many pieces of work had a share in it."""
         job = queue.pop()
-        self._tick_began = (time.monotonic(), job.may_take)
-        began = self._clock()
+        self._tick_began, began = (time.monotonic(), job.may_take), self._clock()
         scrub_thread()
+        _abandon_left(self._short)
         others = who_may_join(job, self._short) if self._short else []
         shares = self._run_together(job, others) if others else self._advance(job)
         for owner, share in shares:
@@ -154,13 +163,13 @@ class Scheduler:
 
     def _advance(self, job: Job) -> list[tuple[str, float]]:
         """Run one tick of one job alone; who pays for it."""
-        if advance(job):
+        if advance(job, self.explain):
             self._queue_of(job).append(job.owner, job)
         return [(job.owner, 1.0)]
 
     def _run_together(self, job: Job, others: list[Job]) -> list[tuple[str, float]]:
         """Run one tick for a job and for those of the others that fit; who pays which share."""
-        shares = advance_together(job, others)
+        shares = advance_together(job, others, self.explain)
         if not shares:
             return [(job.owner, 1.0)]
         self._short.append(job.owner, job)
@@ -171,14 +180,20 @@ class Scheduler:
 
     def _drop_everything(self) -> None:
         while not self._inbox.empty():
-            job = self._inbox.get()
-            if job is not None:
+            if (job := self._inbox.get()) is not None:
                 self._long.append(job.owner, job)
         for job in (*self._short, *self._long):
             abandon(job)
             job.outbox.put(Ended(error=UnavailableError("the model runner was closed meanwhile.")))
         self._short.clear()
         self._long.clear()
+
+
+def _abandon_left(queue: FairQueue[Job]) -> None:
+    """Close what ticks together and was left, at once: what it keeps makes room for others."""
+    for job in [job for job in queue if job.part is not None and job.dropped] if queue else []:
+        queue.remove(job.owner, job)
+        abandon(job)
 
 
 def once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Generator[None, None, T]:

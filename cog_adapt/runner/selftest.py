@@ -6,30 +6,39 @@ It joins the base with what an adaptation would start from (LoRA pairs, a head),
 `check_gradients` prove that every parameter gets its gradient, in each precision. Then it takes
 the same gradient where others may call from: another thread, an ambient inference mode, and with
 checkpointing on. The model is left bit for bit as it was.
+
+A pass is kept beside the weights. Where one is kept for the same conditions, a process's first test
+is the quick one (`quick_test`).
 """
 
 import argparse
 import json
+import logging
 import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console
 
 from cog_adapt.runner.calling_contexts import check_calling_contexts, probe_of
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.errors import GradientFlowError, RunnerError
-from cog_adapt.runner.gradients import GradientReport, check_gradients
-from cog_adapt.runner.gradients.display import render
+from cog_adapt.runner.conditions import conditions_of
+from cog_adapt.runner.config import OFF, QUICK, Precision, Recipe, RunnerSettings
+from cog_adapt.runner.errors import RunnerError
+from cog_adapt.runner.float32 import exact_float32
+from cog_adapt.runner.freed_memory import give_back, give_back_freed
+from cog_adapt.runner.gradients import Finding, GradientReport, check_gradients
+from cog_adapt.runner.kept_passes import KeptPass, KeptPasses
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.methods import automatic_learning_rate, lora_layers
 from cog_adapt.runner.modes import run_setup
-from cog_adapt.runner.replicas import serving_replica
+from cog_adapt.runner.quick_test import check_quickly
+from cog_adapt.runner.replicas import copies_alive, serving_replica
+from cog_adapt.runner.room import has_room
+from cog_adapt.runner.selftest_report import IS_OFF, SelfTestReport
 from cog_adapt.runner.start import Start, adamw, example_loss
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.task_file import load_model, load_task
@@ -37,48 +46,75 @@ from cog_adapt.runner.task_promises import check_promises
 
 Entry = Callable[..., object]
 _NEEDED = ("probe", "encode", "start")  # without these no gradient can be taken
+_MOST_TIMES = 2.2  # the weights, in float32: what the whole test takes on top of the base
+_log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class SelfTestReport:
-    """The outcome of a self-test: a report for each precision, and one for calling contexts."""
+def run_at_start(
+    model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
+) -> SelfTestReport:
+    """Run the first self-test of a process, at the level of the settings; otherwise as below."""
+    if settings.self_test == OFF:
+        _log.warning(IS_OFF)
+        return SelfTestReport((), OFF)
+    passes, conditions = KeptPasses(settings.weights_dir), _conditions(model)
+    kept = passes.find(conditions) if conditions and settings.self_test == QUICK else None
+    if kept is None:
+        return _run_and_keep(model, passes, conditions, entry)
+    quick = check_quickly(model, entry)
+    if not quick.passed:
+        passes.drop(conditions)  # the next start tests all, and names the line
+    return SelfTestReport((replace(quick, findings=(*quick.findings, _of_kept(kept))),), QUICK)
 
-    reports: tuple[GradientReport, ...]
 
-    @property
-    def passed(self) -> bool:
-        """Whether nothing failed; warnings do not count."""
-        return all(report.passed for report in self.reports)
+def run_again(
+    model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
+) -> SelfTestReport:
+    """Run the whole self-test because somebody asks for it, and keep its pass."""
+    return _run_and_keep(model, KeptPasses(settings.weights_dir), _conditions(model), entry)
 
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The codes of all findings, each once."""
-        return tuple(dict.fromkeys(code for report in self.reports for code in report.codes))
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers."""
-        return {"passed": self.passed, "reports": [report.to_json() for report in self.reports]}
+def _run_and_keep(
+    model: LoadedModel, passes: KeptPasses, conditions: dict[str, str], entry: Entry | None
+) -> SelfTestReport:
+    report = run_self_test(model, entry)
+    if report.passed and conditions and not model.damage:
+        passes.keep(conditions, KeptPass(report.codes))
+    return report
 
-    def raise_if_failed(self) -> None:
-        """Raise GradientFlowError, whose message is this report, unless the test passed."""
-        if not self.passed:
-            raise GradientFlowError(str(self))
 
-    def __str__(self) -> str:
-        return "\n".join(str(report) for report in self.reports)
+def _conditions(model: LoadedModel) -> dict[str, str]:
+    """Return what a pass holds for; nothing where that cannot be read, and no pass is kept."""
+    try:
+        return run_setup(conditions_of, model)
+    except OSError as error:
+        _log.warning("no pass of the self-test is kept: %s. Let the code be readable.", error)
+        return {}
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from (render(report) for report in self.reports)
+
+def _of_kept(kept: KeptPass) -> Finding:
+    found = f"; it found {', '.join(kept.codes)}" if kept.codes else ""
+    message = (
+        f"the whole self-test has passed before under the same conditions{found}. SELF_TEST=full "
+        "runs it again."
+    )
+    return Finding("kept-pass", "NOTE", message)
 
 
 def run_self_test(model: LoadedModel, entry: Entry | None = None) -> SelfTestReport:
-    """Test a loaded model; call it on the thread that owns the model.
+    """Test a loaded model as a whole; call it on the thread that owns the model.
 
     Args:
         model: left bit for bit as it was.
         entry: the door's function, checked for mode decorators that do nothing on `async`.
     """
-    return run_setup(_run, model, entry)
+    before = copies_alive()
+    try:
+        with exact_float32():  # rounding as in TF32 would hide small gradients
+            return run_setup(_run, model, entry)
+    finally:
+        is_clean = copies_alive() <= before
+        (give_back_freed if is_clean else give_back)(model.precision.device)
 
 
 def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
@@ -108,12 +144,13 @@ def _check(
     model: LoadedModel, start: Start, precision: Precision, entry: Entry | None
 ) -> GradientReport:
     rate = automatic_learning_rate(model.template, model.task, "all")
-    return check_gradients(
+    is_whole = _fits(model)
+    report = check_gradients(
         serving_replica(model.template, start.tensors),
         probe_of(start),
         example_loss(model.task),
         precision=precision,
-        trainable=".*",
+        trainable=(lambda name, _: is_whole or name in start.tensors),
         serve_mode=model.serve_mode,
         make_optimizer=adamw(start.recipe, rate),
         learning_rate=rate,
@@ -121,14 +158,29 @@ def _check(
         stop_gradients=model.task.stop_gradients,
         entry=entry,
     )
+    return report if is_whole else replace(report, findings=(*report.findings, _of_part(start)))
 
 
-def _environment(report: SelfTestReport) -> dict[str, str]:
-    on_cuda = report.reports[0].precision.startswith("cuda")
+def _fits(model: LoadedModel) -> bool:
+    """Return whether all of the base can be trained here, in float32 as an adaptation would."""
+    entries = sum(p.numel() for p in model.template.parameters())
+    return has_room(model.precision.device, int(_MOST_TIMES * 4 * entries))
+
+
+def _of_part(start: Start) -> Finding:
+    message = (
+        f"only the {len(start.tensors)} tensors of method {start.recipe.method!r} were tested: to "
+        "train the whole base too takes more memory than is free here."
+    )
+    return Finding("method-only", "NOTE", message)
+
+
+def _environment(device: torch.device) -> dict[str, str]:
+    on_cuda = device.type == "cuda"
     return {
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "device": torch.cuda.get_device_name() if on_cuda else platform.machine(),
+        "device": torch.cuda.get_device_name(device) if on_cuda else platform.machine(),
     }
 
 
@@ -147,13 +199,15 @@ def main(
         sys.path.insert(0, os.getcwd())  # the task's file may import its neighbours
     try:
         task = load_task(chosen.task)
-        report = run_self_test(load_model(task, RunnerSettings.from_environment()))
+        settings = RunnerSettings.from_environment()
+        model = load_model(task, settings)
+        report = run_again(model, settings)
     except RunnerError as error:
         console.print(f"[red]{type(error).__name__}[/]: {error}", highlight=False)
         return 1
     console.print(report)
     if chosen.json:
-        values = {"environment": _environment(report), **report.to_json()}
+        values = {"environment": _environment(model.precision.device), **report.to_json()}
         chosen.json.write_text(json.dumps(values, indent=2) + "\n")
     return 0 if report.passed else 1
 

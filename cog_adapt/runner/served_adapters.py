@@ -18,7 +18,7 @@ class Served:
 
     Attributes:
         id: the adapter's.
-        bytes: of its own tensors.
+        bytes: of its own tensors, and of its copies of the base's buffers.
         tensors: their names.
     """
 
@@ -47,6 +47,7 @@ class ServedAdapters:
         self, template: nn.Module, precision: Precision, limit: int, most_bytes: int
     ) -> None:
         self._template = template
+        self._buffer_bytes = sum(buffer.nbytes for buffer in template.buffers())
         self._precision = precision
         self._limit = limit
         self._most_bytes = most_bytes
@@ -64,13 +65,12 @@ class ServedAdapters:
         self.misses += 1
         adapter = make()
         tensors = {n: t.to(self._precision.device) for n, t in adapter.tensors.items()}
-        while self._served and self._is_full(adapter.nbytes):
+        size = adapter.nbytes + self._buffer_bytes
+        while self._served and self._is_full(size):
             self._drop(next(iter(self._served)))
         replica = serving_replica(self._template, tensors, adapter.scales)
-        self._served[key] = Served(
-            replica, adapter.labels, adapter.id, adapter.nbytes, tuple(tensors)
-        )
-        self.bytes += adapter.nbytes
+        self._served[key] = Served(replica, adapter.labels, adapter.id, size, tuple(tensors))
+        self.bytes += size
         return self._served[key]
 
     def find(self, key: str) -> Served | None:

@@ -96,7 +96,8 @@ class SharedRuns:
     def __init__(self) -> None:
         # weak: where an exception cuts off even the leaving, the run goes with its followers
         self._runs: WeakValueDictionary[Hashable, SharedRun[Any]] = WeakValueDictionary()
-        self._lock = threading.Lock()
+        # re-entrant: a collection of garbage may close a follower, who leaves, at any allocation
+        self._lock = threading.RLock()
         self._pool = ThreadPoolExecutor(2, "adapters")
 
     async def follow(self, key: Hashable, begin: Begin[R], on_progress: Report) -> R:

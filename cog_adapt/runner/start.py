@@ -13,6 +13,7 @@ from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.gradient_step import MakeOptimizer
+from cog_adapt.runner.step_parts import PartLimit
 from cog_adapt.runner.task import Batch, Task, on_device
 from cog_adapt.runner.training_state import TrainingState
 
@@ -31,6 +32,7 @@ class Start:
         scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
         weights: of each example's loss and score, from 0; a mean over examples is then
             sum(weight * value) / sum(weight). None: all weigh the same.
+        limit: how large a part of a step may be; one for all runs of an adaptation.
         keep: called with the state after every step that `keep_every` divides.
     """
 
@@ -47,6 +49,7 @@ class Start:
     keep_every: int = 50
     scales: Mapping[str, float] = field(default_factory=dict)
     weights: Sequence[float] | None = None
+    limit: PartLimit = field(default_factory=PartLimit)
 
     def __post_init__(self) -> None:
         """Refuse weights that do not fit the examples (InputError)."""
@@ -69,12 +72,14 @@ class Rows(NamedTuple):
     Attributes:
         weights: None: all weigh the same.
         positions: of the examples in `Start.examples`.
+        mean_weight: of the whole batch that these rows are a part of; None: they are all of it.
     """
 
     batch: Batch
     targets: Tensor
     weights: Tensor | None
     positions: tuple[int, ...]
+    mean_weight: Tensor | None = None
 
 
 def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:
@@ -109,9 +114,9 @@ def weighted_loss(task: Task) -> Callable[[nn.Module, Rows], Tensor]:
     """
 
     def loss(module: nn.Module, rows: Rows) -> Tensor:
-        batch, targets, weights, positions = rows
-        with holding(positions):
-            losses = task.loss(module, batch, targets)
+        weights = rows.weights
+        with holding(rows.positions):
+            losses = task.loss(module, rows.batch, rows.targets)
         if weights is None:
             return losses
         if losses.shape != weights.shape:
@@ -119,6 +124,7 @@ def weighted_loss(task: Task) -> Callable[[nn.Module, Rows], Tensor]:
                 f"{type(task).__name__}.loss gave shape {tuple(losses.shape)} for {len(weights)} "
                 "weighted examples. Return one loss for each, shape (N,)."
             )
-        return losses.float() * (weights / weights.mean().clamp_min(_TINY))
+        mean = weights.mean() if rows.mean_weight is None else rows.mean_weight
+        return losses.float() * (weights / mean.clamp_min(_TINY))
 
     return loss

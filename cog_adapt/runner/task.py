@@ -46,6 +46,9 @@ class Task(ABC):
             axis of labels that no later layer mixes; and each layer sees the rows of the batch in
             their order, or the model says otherwise by `cog_adapt.batch_rows`. More padding must
             not change an answer.
+        rows_are_independent: False where the loss compares examples of a batch, which then is
+            never cut into parts (docs/predictions.md).
+        part_tokens: of such a part; 0: 192 on a CPU, 16,384 on a GPU.
         options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
             a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """
@@ -61,6 +64,8 @@ class Task(ABC):
     max_label_characters: int = 200
     max_scores: int = 200_000
     shares_forwards: bool = False
+    rows_are_independent: bool = True
+    part_tokens: int = 0
     options: Any = None
 
     @abstractmethod

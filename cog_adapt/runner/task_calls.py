@@ -17,6 +17,7 @@ from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.randomness import seeded
 from cog_adapt.runner.replicas import serving_replica
+from cog_adapt.runner.room import has_room
 from cog_adapt.runner.task import Batch, Task
 
 SEED = 0
@@ -34,14 +35,21 @@ class TaskCalls:
         self.targets: Tensor | None = None
         self.labels: Sequence[str] = ()
         self.tensors: dict[str, Tensor] = {}
+        self._weights: dict[str, Tensor] = {}
         halves = any(p.dtype != torch.float32 for p in model.template.parameters())
         self.precision = model.precision if halves else Precision(model.precision.device)
 
     def copy(self) -> nn.Module:
-        """Return a private copy of the model, with what `start` made."""
+        """Return a private copy of the model, with what `start` made.
+
+        All copies share private weights, or, where there is no room for them, the base's.
+        """
         template = self.model.template
-        own = {n: p.detach().clone() for n, p in template.named_parameters()}
-        return serving_replica(template, own | self.tensors)
+        named = dict(template.named_parameters())
+        is_private = has_room(self.precision.device, sum(p.nbytes for p in named.values()))
+        if is_private and not self._weights:
+            self._weights = {n: p.detach().clone() for n, p in named.items()}
+        return serving_replica(template, self._weights | self.tensors)
 
     def infer(
         self, function: Callable[[nn.Module], Any], module: nn.Module, seed: int = SEED
@@ -57,10 +65,18 @@ class TaskCalls:
         except Exception as error:  # noqa: BLE001 - the task may raise anything
             place = raised_at(error.__traceback__, module_names(self.model.template))
             kind = type(self.task).__name__
-            self.exam.fail(
-                hook, f"{kind}.{hook} raised {describe(error)}.", (), place.module, place.line
-            )
+            said = f"{kind}.{hook} raised {describe(error)}. {self._remedy()}"
+            self.exam.fail(hook, said, (), place.module, place.line)
             return None
+
+    def _remedy(self) -> str:
+        """Say what a function was given, once that is known."""
+        if not self.batch or self.targets is None:
+            return "Mend the line, or what it is given."
+        batch = ", ".join(f"{name} {tuple(each.shape)}" for name, each in self.batch.items())
+        kind = str(self.targets.dtype).removeprefix("torch.")
+        targets = f"{tuple(self.targets.shape)} of {kind}"
+        return f"`encode` gives {batch}, `encode_targets` {targets}. Make them and the model fit."
 
     def fail(self, hook: str, what: str) -> None:
         """Add a finding about one of the task's functions."""

@@ -33,7 +33,8 @@ def load_task(reference: str) -> Task:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     loader = spec.loader
-    _explained(f"{path} cannot be loaded", lambda: loader.exec_module(module))
+    wanted = "Mend the line, or install what it imports."
+    _explained(f"{path} cannot be loaded", lambda: loader.exec_module(module), wanted)
     kind = _named(module, name, path) if name else _only(module, path)
     _check_buildable(kind, path)
     return _explained(f"{kind.__name__}() failed", kind)
@@ -46,10 +47,12 @@ def load_model(task: Task, settings: RunnerSettings) -> LoadedModel:
         RunnerError: the settings do not fit, or the task's code raised.
     """
     name = type(task).__name__
-    return _explained(f"the model of {name} cannot be loaded", lambda: LoadedModel(task, settings))
+    what = f"the model of {name} cannot be loaded"
+    wanted = f"Let {name}.load build the model that its weights are of."
+    return _explained(what, lambda: LoadedModel(task, settings), wanted)
 
 
-def _explained(what: str, function: Callable[[], T]) -> T:
+def _explained(what: str, function: Callable[[], T], remedy: str = "Mend the line.") -> T:
     """Call a function; turn an error of the user's code into one sentence with its line."""
     try:
         return function()
@@ -57,10 +60,10 @@ def _explained(what: str, function: Callable[[], T]) -> T:
         raise
     except SyntaxError as error:
         place = f"{error.filename}:{error.lineno}: {(error.text or '').strip()}"
-        raise ConfigError(f"{what}: {describe(error)}. Where: {place}") from error
+        raise ConfigError(f"{what}: {describe(error)}. Where: {place}. {remedy}") from error
     except Exception as error:
         place = raised_at(error.__traceback__, {}).line or "outside the file"
-        raise ConfigError(f"{what}: {describe(error)}. Where: {place}") from error
+        raise ConfigError(f"{what}: {describe(error)}. Where: {place}. {remedy}") from error
 
 
 def _named(module: ModuleType, name: str, path: str) -> type[Task]:
@@ -96,10 +99,21 @@ def _only(module: ModuleType, path: str) -> type[Task]:
     return found
 
 
+def _near(kind: type[Task], missing: list[str]) -> str:
+    """Name what a class has under almost the right names."""
+    own = [name for name in vars(kind) if not name.startswith("_") and not hasattr(Task, name)]
+    pairs = ((name, difflib.get_close_matches(name, own, 1)) for name in missing)
+    named = [f"{near[0]} is near {name}: rename it" for name, near in pairs if near]
+    return f"; {', '.join(named)}" if named else ""
+
+
 def _check_buildable(kind: type[Task], path: str) -> None:
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
     if missing:
-        raise ConfigError(f"{kind.__name__} in {path} lacks {', '.join(missing)}. Write them.")
+        raise ConfigError(
+            f"{kind.__name__} in {path} lacks {', '.join(missing)}. "
+            f"Write them{_near(kind, missing)}."
+        )
     required = [
         name
         for name, parameter in inspect.signature(kind).parameters.items()

@@ -55,12 +55,20 @@ class Ticket(Generic[T]):
         finally:
             self.left = True
 
-    async def stream_async(self) -> AsyncGenerator[Any, None]:
-        """Yield progress as it comes, up to the end of the work; to stop reading cancels it."""
+    async def stream_async(
+        self, on_end: Callable[[T], None] | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Yield progress as it comes, up to the end of the work; to stop reading cancels it.
+
+        Args:
+            on_end: called with the result.
+        """
         try:
             while not isinstance(message := await self._next_async(), Ended):
                 yield message
-            self._open(message)
+            result = self._open(message)
+            if on_end is not None:
+                on_end(result)
         finally:
             self.left = True
 
@@ -104,6 +112,9 @@ class Part(Protocol):
         Returns:
             Each part that had a share of the tick, itself among them, and its share of the cost.
         """
+
+    def news(self) -> Any:  # noqa: ANN401 - progress may be anything
+        """Return the progress that a tick with others made of it, for its caller; None: none."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,13 @@
 
 The task's `predict` is called for each piece, with a module that stands in for the model: its
 forward gives the piece's rows of the shared outputs. The first shared forward of a structure is
-compared with each adapter's own module; where they differ, that structure is never shared again.
-This module knows no request and no thread.
+compared with each adapter's own module; where they differ, that head is never shared again. After
+another failure sharing comes back (`sharing`). This module knows no request and no thread.
 """
 
+import traceback
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,10 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.batch_rows import holding
+from cog_adapt.runner.device import free_cache, is_out_of_memory
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.inference import Phase
 from cog_adapt.runner.modes import put_in_eval, run_inference
 from cog_adapt.runner.served_adapters import Served
+from cog_adapt.runner.sharing import Sharing
 from cog_adapt.runner.stacked import StackedHead, Structure, stacked_replica, structure_of
 from cog_adapt.runner.task import Batch, on_device
 
@@ -37,6 +40,9 @@ class Piece:
     options: Any
 
 
+Forward = Callable[[nn.Module, Sequence[int]], Tensor]
+
+
 class SharedForwards:
     """The replicas that serve several adapters at once; the longest unused goes first."""
 
@@ -46,7 +52,7 @@ class SharedForwards:
         self._structures: WeakKeyDictionary[Served, Structure | None] = WeakKeyDictionary()
         self._replicas: OrderedDict[Structure, nn.Module] = OrderedDict()
         self._proven: set[Structure] = set()
-        self._unfit: set[str] = set()
+        self._sharing = Sharing()
 
     def structure(self, served: Served) -> Structure | None:
         """Return what may join it in a forward; None where it has to run alone."""
@@ -56,18 +62,38 @@ class SharedForwards:
         if served not in self._structures:
             self._structures[served] = structure_of(self._template, served, task.head)
         found = self._structures[served]
-        return None if found is None or found.head in self._unfit else found
+        return found if found is not None and self._sharing.may_share(found.head) else None
 
-    def give_up(self, structure: Structure) -> None:
-        """Never share that head's forwards again."""
-        self._unfit.add(structure.head)
+    def note_failure(self, structure: Structure, rows: int, error: Exception) -> str:
+        """Share less after a failed forward of so many rows; return in words how much less.
+
+        A model that gives rows other answers than their own adapters do (ModeError) never shares
+        again in this process; where memory ran out, fewer rows share; else sharing pauses.
+        """
+        head = structure.head
         self._replicas.clear()
+        self._proven = {proven for proven in self._proven if proven.head != head}
+        if isinstance(error, ModeError):
+            self._sharing.never(head)
+            return "this model's forwards are not shared any more"
+        if is_out_of_memory(error):
+            traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
+            free_cache(self._phase.precision.device)
+            most = self._sharing.ran_out_of_memory(head, rows)
+            return f"memory ran out with {rows} rows; at most {most} share one from now on"
+        return f"sharing pauses for {self._sharing.failed(head)} forwards"
+
+    def note_alone(self, served: Served) -> None:
+        """Count a forward that was not shared: pauses last for so many."""
+        found = self._structures.get(served)
+        if found is not None:
+            self._sharing.ran_alone(found.head)
 
     def most_rows(self, structure: Structure) -> int:
-        """Return the rows whose pairs of one layer fit the memory for stacks."""
+        """Return the rows that may share: their pairs of one layer fit the memory for stacks."""
         layers = [(self._template.get_submodule(p), rank) for p, rank, _ in structure.pairs]
         row = max((4 * rank * sum(layer.weight.shape) for layer, rank in layers), default=1)  # type: ignore[arg-type]
-        return max(1, _MOST_STACK_BYTES // row)
+        return self._sharing.most_rows(structure.head, max(1, _MOST_STACK_BYTES // row))
 
     def answer(
         self, structure: Structure, pieces: Sequence[Piece], batch: Batch
@@ -85,7 +111,33 @@ class SharedForwards:
             _answer_each, replica, phase.precision, phase.serve_mode, phase, shared, pieces
         )
         self._proven.add(structure)
+        self._sharing.went_well(structure.head)
         return answers
+
+    def rows_of(self, structure: Structure, holders: Sequence[Served], forward: Forward) -> Tensor:
+        """Compute the rows of one forward, each by its holder's adapter.
+
+        Args:
+            structure: that of all holders.
+            holders: of the rows.
+            forward: computes, by a module, the rows at some places; the same when called again.
+
+        Raises:
+            ModeError: the model does not give each row what its adapter alone gives.
+        """
+        replica, phase = self._replica(structure), self._phase
+        how = (phase.precision, phase.serve_mode)
+        alone = [
+            run_inference(forward, holder.module, *how, [place])
+            for place, holder in enumerate(holders)
+            if structure not in self._proven
+        ]
+        rows = run_inference(_held_forward, replica, *how, forward, holders)
+        if alone:
+            _compare(rows, torch.cat(alone))
+        self._proven.add(structure)
+        self._sharing.went_well(structure.head)
+        return rows
 
     def _replica(self, structure: Structure) -> nn.Module:
         if structure not in self._replicas:
@@ -154,6 +206,11 @@ def _answer_each(
         module = _StandIn(shared, holders, rows)
         answers.append(phase.task.predict(module, batch, piece.served.labels, piece.options))
     return answers
+
+
+def _held_forward(module: nn.Module, forward: Forward, holders: Sequence[Served]) -> Tensor:
+    with holding(holders):
+        return forward(module, range(len(holders)))
 
 
 def _compare(rows: Tensor, alone: Tensor) -> None:

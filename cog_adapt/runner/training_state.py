@@ -45,9 +45,12 @@ class TrainingState:
 
 
 def optimizer_tensors(step: GradientStep) -> dict[str, Tensor]:
-    """Return copies of the optimizer's tensors by `index/key`, and of the scaler's numbers."""
+    """Return the optimizer's tensors by `index/key`, and the scaler's numbers, copied to the CPU.
+
+    On the device the copies would raise the peak of its memory.
+    """
     tensors = {
-        f"{index}/{key}": torch.as_tensor(value).clone()
+        f"{index}/{key}": torch.as_tensor(value).to("cpu", copy=True)
         for index, values in step.optimizer.state_dict()["state"].items()
         for key, value in values.items()
     }

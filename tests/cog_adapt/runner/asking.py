@@ -17,14 +17,18 @@ TEXTS = ["ab", "yc", "mm"]
 
 
 class Counting(Letters):
-    """Counts the losses that were computed to train."""
+    """Counts the losses whose gradients were computed."""
 
     def __init__(self) -> None:
         self.trained = [0]
 
     def spoiled(self, losses):
-        self.trained[0] += losses.requires_grad
+        if losses.requires_grad:
+            losses.register_hook(self._count)
         return super().spoiled(losses)
+
+    def _count(self, _gradient):
+        self.trained[0] += 1
 
 
 class Asker:

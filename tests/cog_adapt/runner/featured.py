@@ -14,7 +14,10 @@ from cog_adapt.runner.examples import Example
 from cog_adapt.runner.head import features_of
 from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.memory_estimate import Needed
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import LABELS, WIDTH, Labelled, Regression
+from tests.cog_adapt.runner.ticks import drained as all_of
 
 FEW_STEPS = Recipe(AUTO, max_steps=6, batch_size=8, learning_rate=0.01)
 
@@ -99,7 +102,7 @@ def guessed(count: int, seed: int = 0) -> list[Example]:
 
 def loaded(task: Labelled) -> LoadedModel:
     """Load a task on this thread."""
-    return LoadedModel(task, RunnerSettings(device="cpu"))
+    return LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
 
 
 def given(model: LoadedModel, examples: list[Example], recipe: Recipe, began: float) -> Any:
@@ -112,10 +115,6 @@ def given(model: LoadedModel, examples: list[Example], recipe: Recipe, began: fl
 
 
 def drained(ticks: Generator[Any, None, Any]) -> tuple[list[Any], Any]:
-    """Return what a generator yields but None, and what it returns."""
-    progress = []
-    while True:
-        try:
-            progress.append(next(ticks))
-        except StopIteration as stop:
-            return [each for each in progress if each is not None], stop.value
+    """Return the progress that a generator yields, and what it returns."""
+    seen, result = all_of(ticks)
+    return [each for each in seen if not isinstance(each, Needed | None)], result

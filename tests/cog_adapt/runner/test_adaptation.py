@@ -15,7 +15,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from cog_adapt.runner import adaptation
-from cog_adapt.runner.adaptation import adapt, out_of_memory
+from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.batches import split
 from cog_adapt.runner.checkpointing import recompute_blocks
 from cog_adapt.runner.config import METHODS, Recipe, RunnerSettings
@@ -24,9 +24,12 @@ from cog_adapt.runner.examples import Example
 from cog_adapt.runner.gradient_step import GradientStep
 from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
 from cog_adapt.runner.replicas import modules_in_training, training_replica
+from cog_adapt.runner.report import Step
 from cog_adapt.runner.start import adamw, encode_examples, example_loss
 from tests.cog_adapt.conftest import jobs_left, process_state
-from tests.cog_adapt.models import NOTHING, SHAPES, Cancelled, examples, inputs, labels
+from tests.cog_adapt.devices import DEVICE
+from tests.cog_adapt.models import NOTHING, SHAPES, examples, inputs, labels
+from tests.cog_adapt.runner.ticks import drained
 
 FAST = 0.02
 
@@ -34,19 +37,8 @@ FAST = 0.02
 @pytest.fixture(scope="module")
 def loaded():
     """Each small model, loaded once on this thread: its methods are the model thread's."""
-    return {
-        name: LoadedModel(task(), RunnerSettings(device="cpu")) for name, task in SHAPES.items()
-    }
-
-
-def drained(ticks):
-    """What a generator yields, and what it returns."""
-    progress = []
-    while True:
-        try:
-            progress.append(next(ticks))
-        except StopIteration as stop:
-            return progress, stop.value
+    settings = RunnerSettings(device=DEVICE, precision="fp32")
+    return {name: LoadedModel(task(), settings) for name, task in SHAPES.items()}
 
 
 def run(loaded, shape, recipe, count=12, **start):
@@ -139,7 +131,7 @@ def test_dropout_acts_and_repeats(loaded):
 def test_every_step_is_reported_in_turn(loaded):
     recipe = Recipe(max_steps=4, hold_out=0.3, batch_size=2, learning_rate=0.1)
     progress, done = drained(loaded["caching"].adapting(examples("caching", 18), recipe))
-    steps = [step for step in progress if step is not None]
+    steps = [step for step in progress if isinstance(step, Step)]
     assert steps == list(done.report.steps)
     assert [step.number for step in steps] == [1, 2, 3, 4]
     assert {step.of for step in steps} == {4}
@@ -198,7 +190,7 @@ def test_the_best_by_held_out_loss_is_returned_and_not_the_last(loaded, monkeypa
     take = adaptation._Run.step
 
     def step(self):
-        taken = take(self)
+        taken = yield from take(self)
         kept.append({n: t.clone() for n, t in self._trained().items()})
         return taken
 
@@ -208,8 +200,8 @@ def test_the_best_by_held_out_loss_is_returned_and_not_the_last(loaded, monkeypa
     assert done.report.best_step == 2  # the earlier of two equal ones
     assert [score.loss for score in done.report.scores] == [5.0, 4.0, 1.0, 2.0, 1.0, 3.0]
     for name, tensor in done.adapter.tensors.items():
-        assert torch.equal(tensor, kept[1][name])
-        assert not torch.equal(tensor, kept[4][name])
+        assert torch.equal(tensor, kept[1][name].cpu())
+        assert not torch.equal(tensor, kept[4][name].cpu())
 
 
 def test_a_start_that_is_never_beaten_is_returned(loaded, monkeypatch):
@@ -218,7 +210,7 @@ def test_a_start_that_is_never_beaten_is_returned(loaded, monkeypatch):
     done = run(loaded, "caching", recipe, count=18)
     assert done.report.best_step == 0
     start = loaded["caching"].start(examples("caching", 18), recipe).tensors
-    assert torch.equal(done.adapter.tensors["head.weight"], start["head.weight"])
+    assert torch.equal(done.adapter.tensors["head.weight"], start["head.weight"].cpu())
 
 
 def test_without_held_out_examples_the_last_step_is_returned(loaded):
@@ -234,7 +226,7 @@ def test_held_out_examples_are_not_trained_on(loaded, monkeypatch):
 
     def step(self):
         seen.append(({id(e) for e in self.train}, {id(e) for e in self.held_out}))
-        return encoded(self)
+        return (yield from encoded(self))
 
     monkeypatch.setattr(adaptation._Run, "step", step)
     report = run(loaded, "caching", Recipe(max_steps=2, hold_out=0.5), count=18).report
@@ -247,7 +239,7 @@ def test_held_out_examples_are_not_trained_on(loaded, monkeypatch):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_run_resumed_from_any_kept_state_ends_in_the_same_bits(shape, precision):
-    model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu", precision=precision))
+    model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision=precision))
     recipe = Recipe("all", max_steps=6, batch_size=5, seed=1, hold_out=0.3, learning_rate=FAST)
     states: list[Any] = []
     keeping = Checkpoints(load=lambda: None, save=states.append, every=1)
@@ -319,13 +311,6 @@ def test_running_out_of_memory_is_told_with_a_remedy_and_the_runner_goes_on(make
     assert jobs_left(runner) == 0
 
 
-def test_only_a_lack_of_memory_is_called_that():
-    assert out_of_memory(MemoryError()) is not None
-    assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory")) is not None
-    assert out_of_memory(RuntimeError("shapes do not fit")) is None
-    assert out_of_memory(Cancelled()) is None
-
-
 def test_an_error_of_the_task_comes_out_as_it_is(loaded, monkeypatch):
     def failing(losses):
         raise LookupError("the task's own")
@@ -389,7 +374,7 @@ def test_a_base_of_bfloat16_trains_float32_masters():
         def load(self):
             return super().load().bfloat16()
 
-    model = LoadedModel(Half(), RunnerSettings(device="cpu"))
+    model = LoadedModel(Half(), RunnerSettings(device=DEVICE))
     assert model.precision.compute is torch.bfloat16
     recipe = Recipe(max_steps=20, learning_rate=1e-6)
     start = model.start(examples("letters"), recipe)
@@ -398,7 +383,7 @@ def test_a_base_of_bfloat16_trains_float32_masters():
         assert tensor.dtype is torch.float32
         if name.endswith("lora_a"):
             continue  # its first gradients are zero
-        assert not torch.equal(tensor, start.tensors[name]), name
+        assert not torch.equal(tensor, start.tensors[name].cpu()), name
 
 
 def test_scoring_runs_in_eval_and_leaves_the_replica_as_it_was(loaded, monkeypatch):
@@ -463,6 +448,8 @@ def test_held_out_examples_are_scored_by_their_weights(loaded):
     heavy = [1.0 if i == held[0] or i not in held else 0.0 for i in range(18)]
     _, report = drained(adapt(dataclasses.replace(start, weights=heavy)))[1]
     replica = training_replica(start.template, start.tensors).eval()
-    row = encode_examples(start.task, [start.examples[held[0]]], start.labels, torch.device("cpu"))
+    row = encode_examples(
+        start.task, [start.examples[held[0]]], start.labels, start.precision.device
+    )
     expected = example_loss(start.task)(replica, row).item()
     assert report.scores[0].loss == pytest.approx(expected, rel=1e-6)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from cog_adapt.runner import auto
+from cog_adapt.runner import cross_answers as cross_answers_module
 from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.auto import Early, adapt_automatically, adapt_without_features
-from cog_adapt.runner.closed_form import LinearHead
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.cross_answers import cross_answers, middle
 from cog_adapt.runner.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate, decide
@@ -19,6 +19,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.linear_head import LinearHead
 from cog_adapt.runner.replicas import Tensors
 from cog_adapt.runner.report import Step
 from cog_adapt.runner.start import Start
@@ -55,9 +56,10 @@ def kinds(progress):
 def chosen_by(monkeypatch, name):
     """Let a candidate be found best, whatever it is worth."""
 
-    def decided(candidates, metric):
+    def decided(candidates, metric, count=math.inf):
         best = Candidate(-math.inf, 1.0, 0.0)
-        return decide({**candidates, name: best} if name in candidates else candidates, metric)
+        found = {**candidates, name: best} if name in candidates else candidates
+        return decide(found, metric)
 
     monkeypatch.setattr(auto, "decide", decided)
 
@@ -143,7 +145,8 @@ def test_gradients_answer_calibrated_on_what_they_had_not_seen(model, monkeypatc
     wanted = middle(start.tensors, tensors) if name == MIDDLE else tensors
     head = LinearHead(wanted["head.weight"], wanted["head.bias"])
     features = found.features
-    expected = answered.calibration(found, name)(head(features))
+    calibration = found.objective.calibration_of_all(answered.calibration(found, name))
+    expected = calibration(head(features))
     given_head = LinearHead(outcome.tensors["head.weight"], outcome.tensors["head.bias"])
     torch.testing.assert_close(given_head(features), expected.float(), rtol=1e-4, atol=1e-4)
     assert torch.equal(outcome.tensors["fc.lora_b"], wanted["fc.lora_b"])
@@ -151,18 +154,78 @@ def test_gradients_answer_calibrated_on_what_they_had_not_seen(model, monkeypatc
     assert outcome.report.decision.chosen == name
 
 
+def beginnings(monkeypatch):
+    """What each fold begins with."""
+    starts = []
+
+    def noted(start):
+        starts.append(start)
+        return adapt(start)
+
+    monkeypatch.setattr(cross_answers_module, "adapt", noted)
+    return starts
+
+
+@pytest.mark.parametrize("known", [CLEAR, [each for each in CLEAR if each.target != LABELS[2]]])
+def test_from_a_known_adapter_fewer_steps_begin_where_it_ended_and_folds_do_not(
+    model, monkeypatch, known
+):
+    chosen_by(monkeypatch, GRADIENTS)
+    begin = run(model, known)[1].adapter
+    last, folds = noted_starts(monkeypatch), beginnings(monkeypatch)
+    more = [*CLEAR, *separated(3, seed=5)]
+    progress, done = drained(model.adapting(more, FEW_STEPS, begin))
+    assert kinds(progress) == [Early] + [Step] * 3
+    (start,) = last
+    assert torch.equal(start.tensors["fc.lora_a"].cpu(), begin.tensors["fc.lora_a"])
+    assert torch.equal(start.tensors["fc.lora_b"].cpu(), begin.tensors["fc.lora_b"])
+    assert begin.tensors["fc.lora_b"].any()
+    assert [fold.tensors["fc.lora_b"].any().item() for fold in folds] == [False, False]
+    fresh = given(model, more, FEW_STEPS, 0.0)
+    form = fresh.objective.fit(fresh.features, torch.arange(len(more)))
+    head = fresh.last_beginning(form).tensors["head.weight"]
+    assert torch.equal(start.tensors["head.weight"], head)
+    assert done.begin is begin
+    assert done.recipe.method == AUTO
+
+
+def test_the_estimate_is_the_same_from_a_known_adapter_as_without_one(model, monkeypatch):
+    chosen_by(monkeypatch, GRADIENTS)
+    begin = run(model)[1].adapter
+    one, other = (
+        drained(model.adapting(CLEAR, FEW_STEPS, each))[1].report.decision for each in (begin, None)
+    )
+    assert one == other
+
+
+def test_an_adapter_of_other_layers_is_no_start(model, monkeypatch):
+    chosen_by(monkeypatch, GRADIENTS)
+    other = drained(model.adapting(CLEAR, Recipe("bias", max_steps=1)))[1].adapter
+    progress, done = drained(model.adapting(CLEAR, FEW_STEPS, other))
+    assert kinds(progress) == [Early] + [Step] * 6
+    assert done.begin is None
+
+
+def test_where_no_step_is_taken_nothing_is_begun_from(model, monkeypatch):
+    chosen_by(monkeypatch, GRADIENTS)
+    begin = run(model)[1].adapter
+    chosen_by(monkeypatch, CLOSED)
+    _, done = drained(model.adapting(CLEAR, FEW_STEPS, begin))
+    assert (done.begin, done.report.method) == (None, "head")
+
+
 def test_the_estimate_of_the_closed_form_is_that_of_all_examples_but_one(model, monkeypatch):
     found = given(model, CLEAR, FEW_STEPS, 0.0)
     progress, outcome = drained(adapt_automatically(found))
-    first, last = progress[0].decision, outcome.report.decision
-    assert last.before == first.candidates[BASE]
+    first = progress[0].decision
     monkeypatch.setattr(
         auto,
         "decide",
-        lambda candidates, metric: replace(decide(candidates, metric), chosen=CLOSED),
+        lambda candidates, *rest: replace(decide(candidates, *rest), chosen=CLOSED),
     )
     _, outcome = drained(adapt_automatically(found))
     assert outcome.report.decision.after == first.candidates[CLOSED]
+    assert outcome.report.decision.before == first.candidates[BASE]
 
 
 def test_a_tiny_budget_gives_the_closed_form(model):
@@ -210,6 +273,10 @@ def test_one_example_a_label_has_no_estimate_and_takes_the_steps(model):
     assert done.report.decision.chosen == GRADIENTS
     assert done.report.score_before is None
     assert "fc.lora_b" in done.adapter.tensors
+    _, plain = run(model, separated(3), replace(FEW_STEPS, method="lora"))
+    for name in ("head.weight", "head.bias"):
+        usual = 1.2 * plain.adapter.tensors[name]  # the stated scale, as there is none to fit
+        torch.testing.assert_close(done.adapter.tensors[name], usual)
 
 
 @pytest.mark.parametrize(("task", "begins_closed"), [(Featured(), False), (Unnamed(), True)])
@@ -223,7 +290,7 @@ def test_without_an_estimate_steps_begin_where_the_names_say_something(
     form = found.objective.fit(found.features, everything)
     head = found.objective.begin(found.features, everything, form)
     begun = found.objective.prior if not begins_closed else head
-    assert torch.equal(starts[0].tensors["head.weight"], begun.weight)
+    assert torch.equal(starts[0].tensors["head.weight"].cpu(), begun.weight)
 
 
 def test_without_an_estimate_the_steps_have_what_is_left_of_the_budget(model, monkeypatch):
@@ -287,6 +354,19 @@ def test_numbers_have_an_estimate_of_their_variance():
     targets = torch.tensor([each.target for each in unseen])
     explained = 1 - (answers - targets).square().mean() / targets.var()
     assert explained > 0.7
+
+
+class Particular(Measured):
+    """A loss that takes its targets in the shape of `encode_targets` alone."""
+
+    def loss(self, module, batch, targets):
+        assert targets.shape == (len(batch["x"]),)
+        return super().loss(module, batch, targets)
+
+
+def test_the_loss_of_numbers_always_gets_its_own_targets():
+    _, done = run(loaded(Particular()), examples_of("regression", 48))
+    assert done.report.decision.metric == "R²"
 
 
 def test_a_task_without_features_has_its_own_method_and_the_reason():
@@ -360,3 +440,68 @@ def test_a_task_whose_own_method_is_auto_takes_steps_by_lora():
 
     _, done = run(loaded(Own()), examples_of("images", 6), replace(FEW_STEPS, method=""))
     assert done.report.method == "lora"
+
+
+def test_method_head_is_the_closed_form_and_takes_no_step(model):
+    recipe = replace(FEW_STEPS, method="head", learning_rate=None)
+    progress, done = run(model, recipe=recipe)
+    first, _ = run(model)
+    assert kinds(progress) == []
+    assert (done.report.stop_reason, done.report.steps) == ("fitted", ())
+    assert done.report.decision.chosen == CLOSED
+    early = first[0]
+    assert isinstance(early, Early)
+    for name, tensor in early.tensors.items():
+        assert torch.equal(done.adapter.tensors[name], tensor)
+    assert done.adapter.method == "head"
+
+
+@pytest.mark.parametrize(
+    "change", [{"learning_rate": 0.01}, {"hold_out": 0.3, "learning_rate": None}]
+)
+def test_method_head_takes_steps_where_they_are_asked_for(model, change):
+    progress, done = run(model, recipe=replace(FEW_STEPS, method="head", **change))
+    assert kinds(progress) == [Step] * FEW_STEPS.max_steps
+    assert done.report.decision is None
+
+
+class ByExamples(Featured):
+    """A head that begins with what the examples say, where it sees some."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def start(self, module, labels, examples):
+        self.seen.append(len(examples))
+        return super().start(module, labels, examples)
+
+
+def test_what_answers_unseen_examples_was_made_without_them():
+    """Else the base, whose head would hold the examples, could be found best on them."""
+    task = ByExamples()
+    run(loaded(task))
+    assert task.seen == [0]
+
+
+def test_a_head_that_cannot_be_fitted_begins_with_what_the_examples_say():
+    class Other(ByExamples):
+        def loss(self, module, batch, targets):
+            return super().loss(module, batch, targets) * 3
+
+    task = Other()
+    run(loaded(task))
+    assert task.seen == [0, len(CLEAR)]
+
+
+@pytest.mark.parametrize("examples", [CLEAR, guessed(30), separated(len(LABELS))])
+def test_a_method_that_trains_the_head_alone_takes_no_step(examples):
+    class HeadAlone(Featured):
+        method = "head"
+
+    progress, done = run(loaded(HeadAlone()), examples)
+    assert kinds(progress) == [Early]
+    assert done.report.stop_reason == "fitted"
+    decision, first = done.report.decision, progress[0].decision
+    assert (decision.chosen == BASE) == (first.chosen == BASE) == (done.adapter is None)
+    assert decision.chosen in (BASE, CLOSED)
+    assert decision.after == first.after

@@ -35,7 +35,7 @@ def test_the_head_its_prior_and_the_targets_are_found(model):
     assert found.names.layer == "head"
     assert isinstance(found.objective, Labels)
     assert found.objective.targets.tolist() == [0, 1, 2] * 4
-    assert torch.equal(found.objective.prior.weight, found.start.tensors["head.weight"])
+    assert torch.equal(found.objective.prior.weight, found.start.tensors["head.weight"].cpu())
     assert found.features.shape == (12, WIDTH)
 
 
@@ -49,7 +49,8 @@ def test_numbers_are_rows():
 @pytest.mark.parametrize(
     ("count", "recipe", "steps"),
     [
-        (6, {}, 20),
+        (6, {}, 40),
+        (29, {}, 40),
         (30, {}, 20),
         (60, {}, 20),
         (60, {"batch_size": 8}, 20),
@@ -64,10 +65,20 @@ def test_each_example_is_seen_often_and_no_more_steps_are_taken_than_asked(
     assert begun(model, count, **recipe).steps == steps
 
 
-def test_the_callers_rate_comes_before_twice_the_usual_one(model):
-    assert begun(model, learning_rate=0.03).rate == 0.03
-    usual = begun(model)
-    assert usual.rate == 2 * usual.start.learning_rate
+@pytest.mark.parametrize(("count", "times"), [(29, 1), (30, 2)])
+def test_near_the_goal_the_rate_is_twice_the_usual_one_and_the_callers_comes_first(
+    model, count, times
+):
+    assert begun(model, count, learning_rate=0.03).rate == 0.03
+    found = begun(model, count)
+    assert found.rate == times * found.start.learning_rate
+
+
+def test_few_examples_begin_with_all_that_the_base_knows(model):
+    found, chosen = begun(model), torch.arange(12)
+    start = found.beginning(chosen, found.objective.fit(found.features, chosen), 7)
+    for name, tensor in found.start.tensors.items():
+        assert torch.equal(start.tensors[name], tensor), name
 
 
 def test_what_is_left_of_the_budget_falls_to_almost_nothing(model):
@@ -96,11 +107,11 @@ def test_gradients_begin_with_the_head_of_the_chosen_examples(model):
     assert start.examples == found.start.examples[:6]
     assert start.weights == found.objective.weights(form, chosen).tolist()
     head = found.objective.begin(found.features, chosen, form)
-    assert torch.equal(start.tensors["head.weight"], head.weight)
+    assert torch.equal(start.tensors["head.weight"].cpu(), head.weight)
     assert start.tensors.keys() == found.start.tensors.keys()
     assert (start.recipe.max_steps, start.learning_rate) == (7, found.rate)
     assert start.recipe.budget_seconds == 0.001  # it began long ago
-    assert torch.equal(found.start.tensors["head.weight"], found.objective.prior.weight)
+    assert torch.equal(found.start.tensors["head.weight"].cpu(), found.objective.prior.weight)
 
 
 def test_a_head_without_a_step_is_reported_as_a_head(model):

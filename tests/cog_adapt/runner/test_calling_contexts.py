@@ -8,15 +8,17 @@ import torch
 
 from cog_adapt.runner import calling_contexts
 from cog_adapt.runner.calling_contexts import check_calling_contexts, probe_of
-from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.gradients.portions import HeldGradients
 from cog_adapt.runner.loaded_model import LoadedModel
+from tests.cog_adapt.devices import DEVICE, PLACE
 from tests.cog_adapt.models import Images, Letters, examples
 
 WAYS = ["another-thread", "ambient-inference", "checkpointing"]
 
 
 def start_of(task, shape="letters", precision="fp32"):
-    model = LoadedModel(task, RunnerSettings(device="cpu", precision=precision))
+    model = LoadedModel(task, RunnerSettings(device=DEVICE, precision=precision))
     return model.start(examples(shape, 4), Recipe("all"))
 
 
@@ -26,7 +28,7 @@ def test_a_healthy_model_gives_the_same_gradient_in_every_way():
     assert [check.name for check in report.checks] == WAYS
     assert all(check.status == "passed" for check in report.checks)
     assert all(check.numbers["relative error"] < 1e-4 for check in report.checks)
-    assert report.precision == "cpu/fp32"
+    assert report.precision == f"{PLACE}/fp32"
     assert 0 < sum(check.seconds for check in report.checks) < report.seconds
 
 
@@ -99,14 +101,48 @@ def test_a_block_that_a_recomputation_changes_is_a_failure_of_checkpointing():
     assert "checkpointing" in report.codes
 
 
+def distance(gradient, expected):
+    """The relative error of a way that leaves these gradients."""
+    held = HeldGradients({n: torch.nn.Parameter(torch.zeros(4)) for n in ("a", "b")})
+
+    def way():
+        for name, values in gradient.items():
+            held.parameters[name].grad = values
+
+    compared = calling_contexts._Compared("way", way)
+    compared.compare(held, expected)
+    check, _ = compared.judge(Precision(torch.device("cpu")))
+    return check.numbers["relative error"]
+
+
 def test_gradients_of_other_parameters_are_infinitely_far():
     ones = {"a": torch.ones(4), "b": torch.ones(4)}
-    assert calling_contexts._distance({"a": torch.ones(4)}, ones) == float("inf")
-    assert calling_contexts._distance(ones, ones) == 0.0
+    assert distance({"a": torch.ones(4)}, ones) == float("inf")
+    assert distance(ones, ones) == 0.0
     other = {"a": torch.ones(4), "b": torch.zeros(4)}
-    assert calling_contexts._distance(other, ones) == pytest.approx(0.5**0.5)
+    assert distance(other, ones) == pytest.approx(0.5**0.5)
     zeros = {"a": torch.zeros(4), "b": torch.zeros(4)}
-    assert calling_contexts._distance(zeros, zeros) == 0.0
+    assert distance(zeros, zeros) == 0.0
+
+
+def test_of_a_large_module_a_portion_is_compared_at_a_time(monkeypatch):
+    monkeypatch.setattr(calling_contexts, "SMALL_BYTES", 0)
+    model = LoadedModel(Images(), RunnerSettings(device="cpu"))
+    start = model.start(model.task.probe(), Recipe("all"))
+    taken: list[Any] = []
+    plain = calling_contexts._taken
+
+    def noted(own):
+        taken.append(plain(own))
+        return taken[-1]
+
+    monkeypatch.setattr(calling_contexts, "_taken", noted)
+    report = check_calling_contexts(start)
+    assert report.passed
+    assert all(check.numbers == {"relative error": 0.0} for check in report.checks)
+    names = set().union(*taken)
+    assert names == set(start.tensors)
+    assert max(map(len, taken)) < len(names)
 
 
 def test_the_probe_is_the_starts_examples_encoded():

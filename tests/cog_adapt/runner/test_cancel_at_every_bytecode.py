@@ -99,6 +99,24 @@ def points(function, sources=(SOURCES,)):
         yield point
 
 
+@pytest.fixture(autouse=True)
+def young_objects_only():
+    """Make a collection look only at what a test made, so that thousands of them are cheap."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def jobs_left_without_cycles(model_runner):
+    """How much work is left, once asyncio's own circle of task and exception lets the ticket go."""
+    left = jobs_left(model_runner)
+    if left:
+        gc.collect()
+        left = jobs_left(model_runner)
+    return left
+
+
 def two_steps_of_a_long_one(model_runner):
     def on_step(step):
         if step.number == 2:
@@ -132,7 +150,7 @@ def test_a_cancel_at_any_bytecode_of_a_call_drops_the_work_and_nothing_else(
     count = 0
     for point in points(lambda: CALLS[call](model_runner)):
         count = point
-        assert jobs_left(model_runner) == 0, point
+        assert jobs_left_without_cycles(model_runner) == 0, point
         assert model_runner.predict(inputs("caching"), None, labels("caching")) == answer, point
         assert traces(model_runner) == before, point
     assert count >= FEWEST_POINTS.get(call, 100)
@@ -225,7 +243,7 @@ def test_a_cancel_at_any_bytecode_of_training_leaves_whole_files_only(make_runne
     for point in points(lambda: asyncio.run(train(model_runner, request)), files):
         for file in weights.rglob("*.safetensors"):
             assert load_adapter(file).to_bytes() == expected, point
-        assert jobs_left(model_runner) == 0, point
+        assert jobs_left_without_cycles(model_runner) == 0, point
         for known in model_runner.store.describe(None):  # else there would be nothing to run
             model_runner.store.remove(known.id, "")
     assert path.read_bytes() == expected

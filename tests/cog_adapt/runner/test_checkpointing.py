@@ -2,10 +2,13 @@
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils import checkpoint
+from torch.utils._pytree import tree_leaves
 
 from cog_adapt.runner.checkpointing import blocks, recompute_blocks
 from cog_adapt.runner.errors import InputError
@@ -86,3 +89,44 @@ def test_a_block_runs_again_in_backward_and_others_once():
 def test_a_list_of_one_has_no_repeated_blocks():
     assert blocks(nn.Sequential(nn.Linear(1, 1))) == []
     assert len(blocks(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1)))) == 2
+
+
+class Place(nn.Module):
+    """A block that is called with its tensors by name, or inside an object."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.feed = nn.Linear(2, 2)
+
+    def forward(self, *args, **kwargs):
+        (given,) = (*args, *kwargs.values())
+        return self.feed(given.hidden if isinstance(given, Hidden) else given)
+
+
+class Hidden:
+    def __init__(self, hidden):
+        self.hidden = hidden
+
+
+@pytest.mark.parametrize("way", ["by position", "by name", "in an object"])
+def test_the_devices_whose_random_streams_are_kept_are_found(monkeypatch, way):
+    """PyTorch keeps the streams of those devices on which it finds tensors by position."""
+    seen: list[Any] = []
+    real = checkpoint._infer_device_type
+
+    def infer(*args):
+        seen.extend(t for t in tree_leaves(args) if isinstance(t, torch.Tensor))
+        return real(*args)
+
+    monkeypatch.setattr(checkpoint, "_infer_device_type", infer)
+    module = nn.Sequential(Place(), Place())
+    recompute_blocks(module)
+    hidden = torch.ones(1, 2)
+    block: Any = module[0]
+    given: dict[str, Any] = {"hidden": hidden} if way == "by name" else {}
+    args: tuple[Any, ...] = {"by position": (hidden,), "in an object": (Hidden(hidden),)}.get(
+        way, ()
+    )
+    block(*args, **given).sum().backward()
+    assert any(tensor is block.feed.weight for tensor in seen)
+    assert any(tensor is hidden for tensor in seen) or way == "in an object"

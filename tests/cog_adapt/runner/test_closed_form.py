@@ -4,19 +4,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from cog_adapt.runner.calibration import Calibration, balanced_weights
+from cog_adapt.runner.calibration import balanced_weights
 from cog_adapt.runner.closed_form import (
     ClosedForm,
-    LinearHead,
     _average,
     _centroids,
     _Fitted,
+    _number_heads,
     _ridge,
     _Space,
     fit_classes,
     fit_numbers,
     unfitted_classes,
 )
+from cog_adapt.runner.linear_head import LinearHead
 
 CLASSES = 3
 TARGETS = torch.tensor([0] * 7 + [1] * 3 + [2] * 2)
@@ -224,50 +225,66 @@ def test_gradients_begin_with_centroids_of_the_usual_scale():
     torch.testing.assert_close(head(features.float()), wanted.float(), rtol=1e-3, atol=1e-3)
 
 
-def test_a_head_is_scaled_and_calibrated_as_its_outputs_are():
-    head, features = LinearHead(drawn(3, 4).float(), drawn(3).float()), drawn(5, 4).float()
-    torch.testing.assert_close(head.scaled(2.5)(features), head(features) * 2.5)
-    calibration = Calibration(0.5, torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64))
-    found = head.calibrated(calibration)
-    torch.testing.assert_close(found(features).double(), calibration(head(features)))
-    assert found.bias.dtype is torch.float32
-
-
 def numbers(count, width, noise):
     features = drawn(count, width, seed=5) + 3
     slopes = drawn(width, 2, seed=6)
     return features, features @ slopes + noise * drawn(count, 2, seed=8) + 100
 
 
+NOTHING = {width: LinearHead(torch.zeros(2, width), torch.zeros(2)) for width in (NARROW, WIDE)}
+
+
 @pytest.mark.parametrize(("count", "width"), [(30, NARROW), (12, WIDE)])
 def test_numbers_leave_out_as_a_fit_without_the_example(count, width):
     features, targets = numbers(count, width, noise=0.5)
-    form = fit_numbers(features, targets)
-    ((name, share),) = form.shares.items()
-    penalty = float(name.removeprefix("ridge "))
-    assert share == 1
     space = _Space.of(features, torch.zeros(len(features), dtype=torch.int64), 1)
-    inside, middle, spread = space.inside(features), targets.mean(0), targets.std(0)
-    rows = torch.zeros(2, width, dtype=torch.float64)
-    for position in range(len(features)):
-        others, wanted = without(position, inside, (targets - middle) / spread)
-        ones = torch.ones(len(others), dtype=torch.float64)
-        head = _ridge("", others, wanted, rows, ones, penalty).head
-        expected = head(inside[position]) * spread + middle
-        torch.testing.assert_close(form.left_out[position], expected.float(), rtol=1e-6, atol=1e-4)
+    inside = space.inside(features)
+    prior = LinearHead(drawn(2, width, seed=9), drawn(2, seed=10) + 90)
+    found = [*_number_heads(inside, targets, prior)]
+    for position in range(count):
+        others, wanted = without(position, inside, targets)
+        for each, head in zip(found, _number_heads(others, wanted, prior), strict=True):
+            torch.testing.assert_close(each.left_out[position], head.head(inside[position]))
 
 
-def test_the_penalty_has_the_least_error_on_what_was_left_out():
-    clear, unclear = (fit_numbers(*numbers(12, WIDE, noise)) for noise in (0.0, 50.0))
-    small, large = (float(next(iter(each.shares)).split()[1]) for each in (clear, unclear))
+def test_the_ridges_that_leave_out_best_have_the_largest_shares():
+    drawn_by = (numbers(12, WIDE, noise) for noise in (0.0, 50.0))
+    clear, unclear = (fit_numbers(f, t, NOTHING[WIDE]) for f, t in drawn_by)
+    small, large = (
+        sum(float(name.split()[1]) * share for name, share in each.shares.items())
+        for each in (clear, unclear)
+    )
     assert small < large
+    assert sum(clear.shares.values()) == pytest.approx(1, abs=1e-2)
 
 
 def test_numbers_are_found_in_their_own_units():
     features, targets = numbers(60, NARROW, noise=0.01)
-    found = fit_numbers(features, targets).head(features.float())
+    found = fit_numbers(features, targets, NOTHING[NARROW]).head(features.float())
     torch.testing.assert_close(found, targets.float(), rtol=0, atol=0.5)
-    assert torch.isfinite(fit_numbers(features, torch.ones(60, 1)).head(features.float())).all()
+    same = fit_numbers(features, torch.ones(60, 1), LinearHead(torch.zeros(1, 4), torch.zeros(1)))
+    assert torch.isfinite(same.head(features.float())).all()
+
+
+def test_a_trained_prior_is_kept_and_one_of_no_use_is_not():
+    features, targets = numbers(60, WIDE, noise=1.0)
+    features, few = features.float(), 8
+    near = torch.linalg.lstsq(features.double(), targets - 100).solution.T.float()
+    trained = LinearHead(near, torch.full((2,), 100.0))
+    errors = {
+        name: float(
+            (fit_numbers(features[:few], targets[:few], prior).head(features) - targets)
+            .square()
+            .mean()
+        )
+        for name, prior in {
+            "trained": trained,
+            "none": NOTHING[WIDE],
+            "wrong": LinearHead(-10 * near, torch.zeros(2)),
+        }.items()
+    }
+    assert errors["trained"] < 0.2 * errors["none"]
+    assert errors["wrong"] < 1.3 * errors["none"]
 
 
 def test_features_that_do_not_differ_are_not_enlarged():

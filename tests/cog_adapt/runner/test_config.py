@@ -28,12 +28,26 @@ def test_settings_are_read_from_the_environment():
         "CHECKPOINT_DAYS": "2",
         "CHECKPOINT_BYTES": "9",
         "CHECKPOINT_OWNER_BYTES": "4",
+        "ADAPTATION_MEMORY_BYTES": "5",
+        "DETERMINISTIC": "1",
     }
     settings = RunnerSettings.from_environment(environment)
     adapters = (10, 11, 12, 13, 14, "s3://bucket/folder", 15)
     assert settings == RunnerSettings(
-        "cpu", "bf16", "no_grad", 7, 3, Path("/tmp/w"), 2, 9, *adapters, checkpoint_owner_bytes=4
+        "cpu",
+        "bf16",
+        "no_grad",
+        7,
+        3,
+        Path("/tmp/w"),
+        2,
+        9,
+        *adapters,
+        checkpoint_owner_bytes=4,
+        adaptation_memory_bytes=5,
+        deterministic=True,
     )
+    assert not RunnerSettings.from_environment({"DETERMINISTIC": "0"}).deterministic
 
 
 def test_what_is_absent_or_empty_keeps_its_default():
@@ -59,6 +73,8 @@ def test_what_is_absent_or_empty_keeps_its_default():
         ("ADAPTER_OWNER_DISK_BYTES", "-1"),
         ("ADAPTER_DAYS", "-1"),
         ("ADAPTER_STORE", "bucket"),
+        ("DETERMINISTIC", "yes"),
+        ("SELF_TEST", "no"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_its_name(name, value):

@@ -12,8 +12,10 @@ from cog_adapt.runner.cross_answers import Answered, candidate_of, cross_answers
 from cog_adapt.runner.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.loaded_base import moved
 from cog_adapt.runner.lora import SCALE
 from cog_adapt.runner.replicas import serving_replica
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import LABELS
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, drained, given, loaded, separated
 
@@ -53,9 +55,10 @@ def test_gradients_answer_what_their_fold_did_not_train_on(found, answered):
     train, others = found.folds[1]
     run = found.beginning(train, found.objective.fit(found.features, train), 3)
     _, (tensors, _) = drained(adapt(run))
-    rows = torch.tensor([found.start.examples[i].input for i in others.tolist()])
+    inputs = [found.start.examples[i].input for i in others.tolist()]
+    rows = torch.tensor(inputs, device=DEVICE)
     for name, chosen in ((GRADIENTS, tensors), (MIDDLE, middle(run.tensors, tensors))):
-        expected = serving_replica(found.start.template, chosen)(rows)
+        expected = serving_replica(found.start.template, moved(chosen, rows.device))(rows).cpu()
         torch.testing.assert_close(answered.outputs[name][-len(others) :], expected)
 
 
@@ -85,14 +88,14 @@ def test_the_base_is_judged_as_it_is_and_others_calibrated(found):
     outputs = torch.eye(3).repeat(4, 1) * 30
     outputs[0] = torch.tensor([0.0, 30.0, 0.0])
     answered = Answered(torch.arange(12), {BASE: outputs, CLOSED: outputs})
-    plain = candidate_of(found, outputs, torch.arange(12))
-    assert answered.candidate(found, BASE) == plain
     calibration = answered.calibration(found, CLOSED)
     assert isinstance(calibration, Calibration)
-    assert calibration.scale < 1
-    judged = answered.candidate(found, CLOSED)
-    assert judged == candidate_of(found, calibration(outputs), torch.arange(12))
-    assert judged.loss < plain.loss
+    plain, calibrated = (
+        candidate_of(found, each, torch.arange(12), calibration.wrong)
+        for each in (outputs, calibration(outputs))
+    )
+    assert answered.candidates(found) == {BASE: plain, CLOSED: calibrated}
+    assert calibrated.loss != plain.loss
 
 
 def test_a_candidate_counts_labels_the_same(model):
@@ -100,7 +103,7 @@ def test_a_candidate_counts_labels_the_same(model):
     found = given(model, uneven, FEW_STEPS, 0.0)
     everything = torch.arange(len(uneven))
     always_low = torch.tensor([[5.0, 0.0, 0.0]]).expand(len(uneven), 3)
-    candidate = candidate_of(found, always_low, everything)
+    candidate = candidate_of(found, always_low, everything, 0.0)
     assert isinstance(candidate, Candidate)
     assert candidate.score == pytest.approx(1 / 3)
 
@@ -137,3 +140,17 @@ def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
     finished(cross_answers(given(model, separated(12), FEW_STEPS, 0.0)))
     finished(cross_answers(given(model, separated(12), replace(FEW_STEPS, max_steps=1), 0.0)))
     assert taken == [(3, 6), (3, 6), (1, 6), (1, 6)]
+
+
+def test_all_are_judged_by_the_least_share_of_wrong_labels_that_a_learned_one_finds(
+    found, answered, monkeypatch
+):
+    shares = {BASE: 0.9, CLOSED: 0.5, GRADIENTS: 0.3, MIDDLE: 0.4}
+    none = torch.zeros(3, dtype=torch.float64)
+    monkeypatch.setattr(
+        Answered, "calibration", lambda _self, _given, name: Calibration(1.0, none, shares[name])
+    )
+    for name, judged in answered.candidates(found).items():
+        plain = candidate_of(found, answered.outputs[name], answered.chosen, 0.0)
+        assert judged.wrong == 0.3
+        assert judged.score == pytest.approx((plain.score - 0.1) / 0.7)

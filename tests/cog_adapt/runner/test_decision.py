@@ -37,6 +37,20 @@ def test_where_nothing_has_less_loss_the_base_answers():
     assert decision.why == "nothing that was learned beats the base"
 
 
+def test_few_examples_choose_the_middle_rather_than_gradients_alone():
+    candidates = {BASE: WORSE, CLOSED: BEFORE, GRADIENTS: AFTER, MIDDLE: Candidate(0.55, 0.8, 0.1)}
+    assert decide(candidates, "accuracy", count=39.0).chosen == MIDDLE
+    assert decide(candidates, "accuracy", count=40.0).chosen == GRADIENTS
+    without = {name: each for name, each in candidates.items() if name != MIDDLE}
+    assert decide(without, "accuracy", count=39.0).chosen == GRADIENTS
+
+
+def test_labels_that_look_wrong_are_said():
+    after = dataclasses.replace(AFTER, wrong=0.124)
+    sentence = decide({BASE: BEFORE, CLOSED: after}, "accuracy").sentence
+    assert sentence.endswith("was .67; about 12% of the labels look wrong")
+
+
 def test_each_choice_has_a_reason_of_its_own():
     names = (BASE, CLOSED, GRADIENTS, MIDDLE)
     whys = {decide({BASE: WORSE, name: AFTER}, "accuracy").why for name in names}
@@ -70,7 +84,7 @@ def test_a_decision_is_plain_values():
     assert json.loads(json.dumps(whole)) == whole
     assert whole["chosen"] == CLOSED
     assert whole["expected"] == "expected accuracy about .84 ± .03, was .67"
-    assert whole["before"] == {"loss": 0.9, "score": 0.67, "error": 0.04}
+    assert whole["before"] == {"loss": 0.9, "score": 0.67, "error": 0.04, "wrong": 0.0}
     assert whole["after"] == whole["candidates"][CLOSED]
 
 

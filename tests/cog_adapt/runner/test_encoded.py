@@ -10,14 +10,13 @@ from cog_adapt.runner.encoded import EncodedExamples
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.start import encode_examples
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import LABELS, SHAPES, examples
 from tests.cog_adapt.texts import Texts
 
-CPU = torch.device("cpu")
 
-
-def started(task, rows, **changes):
-    start = LoadedModel(task, RunnerSettings(device="cpu")).start(rows, Recipe(max_steps=1))
+def started(task, rows, device=DEVICE, **changes):
+    start = LoadedModel(task, RunnerSettings(device=device)).start(rows, Recipe(max_steps=1))
     return dataclasses.replace(start, **changes)
 
 
@@ -28,7 +27,7 @@ def test_rows_are_those_that_the_task_encodes(shape):
     for chosen in ([5, 0, 3], [1, 1, 7]):
         rows = encoded.rows(chosen)
         whole = [start.examples[position] for position in chosen]
-        batch, targets = encode_examples(start.task, whole, start.labels, CPU)
+        batch, targets = encode_examples(start.task, whole, start.labels, start.precision.device)
         assert rows.batch.keys() == batch.keys()
         assert all(torch.equal(rows.batch[name], batch[name]) for name in batch)
         assert torch.equal(rows.targets, targets)
@@ -55,5 +54,5 @@ def test_on_a_gpu_lengths_are_multiples_of_16_and_not_longer_than_the_longest():
 
 
 def test_on_a_cpu_a_batch_is_as_long_as_its_longest():
-    rows = EncodedExamples(started(Texts(), of_lengths([3, 9, 15, 17, 20]))).rows
+    rows = EncodedExamples(started(Texts(), of_lengths([3, 9, 15, 17, 20]), "cpu")).rows
     assert [rows([n]).batch["ids"].shape[1] for n in range(5)] == [3, 9, 15, 17, 20]

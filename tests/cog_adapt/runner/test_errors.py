@@ -12,6 +12,7 @@ TREE = {
     "InputError": ("RunnerError", "ValueError"),
     "AdapterNotFound": ("InputError",),
     "AdaptationError": ("RunnerError",),
+    "PredictionError": ("RunnerError",),
     "StoreError": ("RunnerError",),
     "UnavailableError": ("RunnerError",),
     "ModeError": ("RunnerError", "RuntimeError"),

@@ -82,3 +82,12 @@ def test_all_of_an_owner_can_be_forgotten(cache):
     cache.put("bob", "a", [ROW])
     cache.forget("ann")
     assert (len(cache), cache.bytes) == (1, 16)
+
+
+def test_a_discard_while_the_lock_is_held_waits_for_the_next_put(cache):
+    cache.put("ann", ["a", "b"], [ROW, ROW])
+    with cache._lock:  # as where a collection of garbage comes while this thread has it
+        cache.discard("ann", ["a"])
+    assert len(cache) == 2
+    cache.put("ann", ["c"], [ROW])
+    assert [each is None for each in cache.get("ann", "abc")] == [True, False, False]

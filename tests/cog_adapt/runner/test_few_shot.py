@@ -21,6 +21,7 @@ from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.storage import folder
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters, Regression, examples, inputs
 from tests.cog_adapt.waiting import until
 
@@ -227,7 +228,7 @@ def test_another_method_or_rank_than_the_adapters_is_refused_naming_both(runner,
 def test_the_processs_own_adapter_answers_where_none_is_named(runner, tmp_path):
     made = ask(runner, examples=EXAMPLES)
     (tmp_path / "w").write_bytes(runner.store.get(made.adapter).to_bytes())
-    settings = RunnerSettings(device="cpu", weights_dir=tmp_path)
+    settings = RunnerSettings(device=DEVICE, weights_dir=tmp_path)
     with ModelRunner(Letters(), settings, str(tmp_path / "w")) as started:
         assert ask(started).predictions == made.predictions
         assert ask(started).adapter == made.adapter
@@ -409,3 +410,13 @@ def test_a_request_waits_for_the_running_tick_of_an_adaptation_alone(runner):
         asyncio.run(story())
     finally:
         gate.release(9)
+
+
+def test_equal_bits_that_nobody_promises_are_refused_before_anything_is_learnt(runner, monkeypatch):
+    def refuse(_):
+        raise InputError("not without DETERMINISTIC=1")
+
+    monkeypatch.setattr(few_shot, "require_repeatable", refuse)
+    monkeypatch.setattr(few_shot, "read_request_examples", lambda *_: pytest.fail("it went on"))
+    with pytest.raises(InputError, match="DETERMINISTIC=1"):
+        ask(runner, deterministic=True)

@@ -6,23 +6,28 @@ import gc
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from cog_adapt.runner import methods
 from cog_adapt.runner.adaptation import adapt
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.examples import Example
+from cog_adapt.runner.inference import Query
+from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.memory_estimate import Needed
 from cog_adapt.runner.modes import casting
+from cog_adapt.runner.together import TOLERANCE, TOLERANCE_16_BIT, Piece
 from tests.cog_adapt.conftest import jobs_left, traces
+from tests.cog_adapt.devices import LAST, NEEDS_CUDA, PRECISIONS
+from tests.cog_adapt.mixed import Encoder, Mixed, adapter
 from tests.cog_adapt.models import SHAPES, Caching, Cancelled, Letters, examples, inputs, labels
+from tests.cog_adapt.present import present
+from tests.cog_adapt.runner.test_memory_estimate import Wide
 from tests.cog_adapt.texts import Texts
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device answers here"),
-]
-PRECISIONS = ["fp32", "bf16", "fp16"]
+pytestmark = NEEDS_CUDA
 
 
 @pytest.fixture
@@ -120,11 +125,14 @@ class CopiesToHost(TorchDispatchMode):
 def test_a_step_waits_for_the_device_once(precision, recipe):
     model = LoadedModel(Texts(), RunnerSettings(device="cuda", precision=precision))
     ticks = adapt(model.start(TEXTS, dataclasses.replace(recipe, hold_out=0.0)))
-    counts = []
+    counts, waits = [], 0
     for _ in range(12):
         with CopiesToHost() as copies:
             taken = next(ticks, None)
-        counts += [copies.count - taken.skipped] if taken else []  # a voided attempt waits too
+        waits += copies.count  # an attempt that float16 voids is a tick of its own, and waits too
+        if taken:
+            counts.append(waits - taken.skipped)
+            waits = 0
     ticks.close()
     assert counts[1:5] == [1] * 4  # the first step makes the optimizer's state
 
@@ -173,6 +181,7 @@ def test_a_cancelled_adaptation_gives_its_memory_back(gpu):
 def test_running_out_of_device_memory_is_told_and_the_runner_goes_on(gpu):
     runner = gpu(Caching())
     answer = runner.predict(inputs("caching"), None, labels("caching"))
+    runner.adapt(examples("caching"))  # the first one leaves what later ones use
     before = allocated()
     runner._model.task.fault = lambda losses: losses + torch.empty(2**50, device="cuda").sum()
     with pytest.raises(AdaptationError, match="memory ran out .*smaller batch_size") as caught:
@@ -192,3 +201,123 @@ def test_an_adapter_made_on_the_device_serves_on_the_cpu(gpu, make_runner):
     there = torch.tensor(runner.predict(inputs("letters"), adapter))
     here = torch.tensor(other.predict(inputs("letters"), adapter))
     torch.testing.assert_close(there, here, rtol=1e-3, atol=1e-3)
+
+
+def mixed_queries(model):
+    """Queries of three adapters and of the base, each made ready."""
+    queries = [Query([f"word{n}", "a" * n], adapter(model, n, labels=1 + n)) for n in (1, 2, 3)]
+    queries.append(Query(["base", "abcdef"], None, ("x", "y")))
+    parts = [model.predictions.part(query) for query in queries]
+    for part in parts:
+        finished(model.predictions.modules.serving(part.query))
+    return parts
+
+
+def alone(model, part):
+    return torch.cat([torch.tensor(row) for row in finished(model.predicting(part.query))])
+
+
+class OnOneDevice(TorchDispatchMode):
+    """Notes the devices of every tensor that an operation takes or gives, besides numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.devices: dict[str, set[str]] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        given = func(*args, **(kwargs or {}))
+        tensors = [t for t in tree_leaves((args, kwargs, given)) if isinstance(t, torch.Tensor)]
+        for tensor in (t for t in tensors if t.dim()):
+            self.devices.setdefault(str(tensor.device), set()).add(str(func))
+        return given
+
+
+CROSSING = {"aten._to_copy.default", "aten.copy_.default", "aten.detach.default"}
+CROSSING |= {"aten.to.dtype_layout"}  # the same in inference mode
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_queries_of_several_adapters_share_a_forward_and_are_answered_as_alone(precision):
+    model = LoadedModel(Mixed(), RunnerSettings(device="cuda", precision=precision))
+    first, *others = mixed_queries(model)
+    assert len(first.run_with(others)) == 4
+    limit = TOLERANCE if precision == "fp32" else TOLERANCE_16_BIT
+    for part in (first, *others):
+        expected = alone(model, part)
+        answers = torch.cat([torch.tensor(row) for row in part.answers])
+        most = limit * max(1.0, float(expected.abs().max()))
+        torch.testing.assert_close(answers, expected, rtol=0, atol=most)
+    assert model.census.changes(model.base) == []
+
+
+def test_a_shared_forward_computes_on_the_chosen_device_alone():
+    device = LAST  # not the current one, where there are several
+    model = LoadedModel(Mixed(), RunnerSettings(device=str(device), precision="fp32"))
+    first, *others = mixed_queries(model)
+    first.run_with(others)  # compared; the next one is not
+    first, *others = mixed_queries(model)
+    structure = model.predictions.shared.structure(first._served())
+    pieces = [Piece(part.query.inputs, part._served(), None) for part in (first, *others)]
+    batch = model.task.encode([text for piece in pieces for text in piece.inputs])
+    moved = {name: tensor.to(device) for name, tensor in batch.items()}
+    with OnOneDevice() as noted:
+        answers = model.predictions.shared.answer(present(structure), pieces, moved)
+    assert [len(some) for some in answers] == [2, 2, 2, 2]
+    assert noted.devices.keys() <= {str(device), "cpu"}
+    assert noted.devices.get("cpu", set()) <= CROSSING  # what is read, and rows' numbers
+    for module in (
+        *model.predictions.shared._replicas.values(),
+        *(p.served.module for p in pieces),
+    ):
+        tensors = (*module.parameters(), *module.buffers())
+        assert {tensor.device for tensor in tensors} == {device}
+
+
+def test_what_is_ready_on_the_device_counts_its_bytes_and_goes():
+    model = LoadedModel(Mixed(), RunnerSettings(device="cuda", precision="fp32"))
+    mixed_queries(model)
+    served = model.predictions.modules.served
+    assert served.bytes > 0
+    before = allocated()
+    for made in [*served._served.values()]:
+        served.forget(made.id)
+    del made
+    assert allocated() < before
+    assert served.bytes == 0
+
+
+def test_the_estimate_of_an_adaptation_is_near_what_it_takes_on_the_device():
+    model = LoadedModel(Wide(), RunnerSettings(device="cuda", precision="fp32"))
+    for method in ("all", "lora"):
+        work = model.adapting(
+            examples("images", 1000), Recipe(method, max_steps=2, batch_size=1000)
+        )
+        needed = next(progress for progress in work if isinstance(progress, Needed))
+        before = allocated()
+        torch.cuda.reset_peak_memory_stats()
+        for _ in work:
+            continue
+        peak = torch.cuda.max_memory_allocated() - before
+        assert peak < needed.bytes < 2 * peak
+
+
+def test_memory_that_runs_out_in_a_shared_forward_halves_its_rows():
+    model = LoadedModel(Mixed(), RunnerSettings(device="cuda", precision="fp32"))
+    first, *others = mixed_queries(model)
+    model.predictions.shared._proven.add(
+        present(model.predictions.shared.structure(first._served()))
+    )
+    forward = Encoder.forward
+
+    def hungry(module, batch):
+        if len(batch["ids"]) > 4:
+            torch.empty(2**50, device="cuda")
+        return forward(module, batch)
+
+    model.template.__class__ = type("Hungry", (Encoder,), {"forward": hungry})
+    first.run_with(others)
+    assert not first.done
+    assert finished(first.working())
+    again, *rest = mixed_queries(model)
+    assert len(again.run_with(rest)) == 2  # four of the eight rows
+    assert again.done

@@ -83,6 +83,14 @@ def test_dropout_of_a_step_is_that_of_its_seed():
         assert torch.equal(present(parameter.grad), present(plain.get_parameter(name).grad)), name
 
 
+def test_a_whole_step_draws_what_its_forward_alone_draws():
+    step = step_on(replica_of(ConvNet), lambda m, x: m(x))
+    x = torch.ones(4, 8)
+    drawn = {seed: step.forward(x, seed).item() for seed in (11, 12)}
+    assert drawn[11] != drawn[12]
+    assert step(x, seed=11).loss == drawn[11]
+
+
 def test_tied_weights_get_the_sum_of_both_gradients():
     ids = torch.tensor([[1, 2, 3, 4, 5, 6]])
     loss = lambda m, x: m(x)[1].pow(2).mean()  # noqa: E731

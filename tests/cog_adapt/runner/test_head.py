@@ -5,10 +5,11 @@ import itertools
 import pytest
 import torch
 
-from cog_adapt.runner.closed_form import LinearHead
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.head import HeadNames, features_of, outputs_of
 from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.linear_head import LinearHead
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import LABELS, WIDTH, Images
 from tests.cog_adapt.runner.featured import Featured, loaded, separated
 
@@ -84,7 +85,7 @@ def test_a_head_without_a_bias_is_read_with_none_and_written_without():
 
 @pytest.mark.parametrize("size", [1, 3, 32])
 def test_features_are_a_row_for_each_input_in_their_order(model, size):
-    expected = model.base.trunk(torch.tensor(INPUTS)).detach()
+    expected = model.base.trunk(torch.tensor(INPUTS, device=DEVICE)).detach().cpu()
     found = computed(model, INPUTS, size)
     torch.testing.assert_close(found, expected)
     assert not found.is_inference()
@@ -149,7 +150,7 @@ def test_outputs_are_the_heads_in_the_order_of_the_examples(model, size):
     targets = torch.tensor([LABELS.index(row.target) for row in ROWS])
     phase = model.predictions.phase
     found = finished(outputs_of(phase, model.base, "head", ROWS, targets, size))
-    expected = model.base(torch.tensor(INPUTS)).detach()
+    expected = model.base(torch.tensor(INPUTS, device=DEVICE)).detach().cpu()
     torch.testing.assert_close(found, expected)
     assert not found.is_inference()
 

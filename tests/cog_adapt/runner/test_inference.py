@@ -17,6 +17,8 @@ from cog_adapt.runner.inference import (
 )
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.served_adapters import Served, ServedAdapters
+from cog_adapt.runner.task import on_device
+from tests.cog_adapt.devices import DEVICE, PLACE
 from tests.cog_adapt.models import (
     LABELS,
     SHAPES,
@@ -27,13 +29,13 @@ from tests.cog_adapt.models import (
 )
 from tests.cog_adapt.present import present
 
-FP32 = Precision(torch.device("cpu"))
+FP32 = Precision(torch.device(PLACE))
 
 
 @pytest.mark.parametrize("serve_mode", ["inference_mode", "no_grad"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, serve_mode):
-    model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
+    model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision="fp32"))
     served = Served(model.base, labels(shape))
     rows = inputs(shape, 4)
     answers = predict_batch(
@@ -41,15 +43,17 @@ def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, s
     )
     assert len(answers) == 4
     with torch.no_grad():
-        alone = model.task.predict(model.base, model.task.encode(rows), labels(shape), None)
+        batch = on_device(model.task.encode(rows), FP32.device)
+        alone = model.task.predict(model.base, batch, labels(shape), None)
     assert answers == alone
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
     """What comes back from a file serves the very numbers that training reached."""
-    model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
+    model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision="fp32"))
     ticks: Any = model.adapting(examples(shape, 12), Recipe("all", max_steps=5, learning_rate=0.02))
+    next(ticks)  # what it needs
     next(ticks)
     run = None
     while True:
@@ -90,7 +94,7 @@ class Spelling(Letters):
 
 def test_each_piece_is_made_in_an_inference_phase_and_none_is_on_in_between():
     task = Spelling()
-    model = LoadedModel(task, RunnerSettings(device="cpu"))
+    model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
     served = Served(model.base, LABELS)
     pieces = generate_pieces(Phase(model.task, FP32, "inference_mode"), served, ["ab"], None)
     for number in range(3):
@@ -102,7 +106,7 @@ def test_each_piece_is_made_in_an_inference_phase_and_none_is_on_in_between():
 
 def test_who_stops_reading_ends_the_tasks_own_generator():
     task = Spelling()
-    model = LoadedModel(task, RunnerSettings(device="cpu"))
+    model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
     phase = Phase(model.task, FP32, "no_grad")
     pieces = generate_pieces(phase, Served(model.base, LABELS), ["ab"], None)
     assert next(pieces) == (0, False, False)

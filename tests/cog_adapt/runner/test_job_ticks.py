@@ -19,6 +19,9 @@ class Rows:
     def done(self):
         return not self.rows
 
+    def news(self):
+        return self.rows or None
+
     def run_with(self, others):
         for part in (self, *others):
             part.rows -= 1
@@ -62,7 +65,8 @@ def test_only_parts_that_are_ready_and_waited_for_may_join():
     ready, unready, plain = job_of(Rows()), job_of(Rows(ready=False)), job_of()
     left, ticket = job_of(Rows())
     ticket.left = True
-    others = [ready[0], unready[0], plain[0], left]
+    of_another_kind, _also_kept = job_of(Broken())
+    others = [ready[0], unready[0], plain[0], left, of_another_kind]
     assert who_may_join(job, others) == [ready[0]]
     for one in (unready[0], plain[0], left):
         assert who_may_join(one, others) == []

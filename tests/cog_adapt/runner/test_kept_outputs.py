@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cog_adapt.runner.batch_rows import holding
 from cog_adapt.runner.kept_outputs import KeptOutputs, UnfitTrunkError, recall
@@ -114,6 +115,30 @@ def test_a_batch_that_does_not_fit_is_refused(positions, length):
     outputs = kept([([0, 1], [3, 2], rows(2, 3))])
     with pytest.raises(UnfitTrunkError, match="a block gets"), holding(positions):
         outputs.recalled(torch.empty(len(positions) - (length == 4), length, WIDTH))
+
+
+class Waits(TorchDispatchMode):
+    """Notes of each copy to another device whether it waits for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket.__name__ == "_to_copy" and kwargs.get("device") is not None:
+            self.found.append(not kwargs.get("non_blocking"))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("lengths", [None, [3, 1]])
+def test_positions_go_to_the_device_without_waiting_for_it(lengths):
+    """A copy that waits ends what the device has queued, once a step."""
+    outputs = kept([([0, 1], lengths, rows(2, 3))])
+    outputs._store = outputs._store.to("meta")  # any other device than that of the positions
+    with Waits() as waits:
+        found = recalled(outputs, [1, 0], 3)
+    assert found.shape == (2, 3, WIDTH)
+    assert waits.found == [False]
 
 
 class Counting(nn.Linear):

@@ -7,6 +7,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.inference import Phase, Query
 from cog_adapt.runner.label_tensors import finished, label_tensors
 from cog_adapt.runner.loaded_model import LoadedModel
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters, inputs
 
 
@@ -26,7 +27,7 @@ class Named(Letters):
 
 @pytest.fixture
 def model():
-    return LoadedModel(Named(), RunnerSettings(device="cpu", batch_size=4))
+    return LoadedModel(Named(), RunnerSettings(device=DEVICE, batch_size=4))
 
 
 def names(count):
@@ -55,6 +56,6 @@ def test_a_prediction_with_many_labels_lets_others_in_between(model):
 
 
 def test_a_task_whose_labels_call_for_nothing_gives_nothing():
-    model = LoadedModel(Letters(), RunnerSettings(device="cpu"))
+    model = LoadedModel(Letters(), RunnerSettings(device=DEVICE))
     phase = Phase(model.task, model.precision, "no_grad")
     assert isinstance(finished(label_tensors(phase, model.base, 4, names(9))), dict)

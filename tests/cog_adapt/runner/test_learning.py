@@ -14,6 +14,7 @@ from cog_adapt.runner.adaptation_key import input_digests
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, AdapterNotFound
 from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.report import Step
 from cog_adapt.runner.storage.decisions import Decisions
 from tests.cog_adapt.conftest import jobs_left
 from tests.cog_adapt.models import Letters
@@ -50,10 +51,12 @@ def test_the_same_request_again_runs_no_step(runner, asker):
     assert (again.adapter, again.predictions) == (first.adapter, first.predictions)
     assert (first.report["known"], again.report["known"]) == (False, True)
     assert again.report == first.report | {"known": True}
-    assert again.before is None
-    one, other = asker.values("receipt")
-    assert one == other
-    assert runner.gauges()["adaptations_known"] == runner.gauges()["adaptations_run"] == 1
+    assert again.before == first.before != again.predictions
+    assert asker.now(inputs=["zz"]).before is None
+    one, *others = asker.values("receipt")
+    assert others == [one, one]
+    gauges = runner.gauges()
+    assert (gauges["adaptations_run"], gauges["adaptations_known"]) == (1, 2)
 
 
 def test_rows_in_another_form_and_another_budget_are_the_same_request(runner, asker, tmp_path):
@@ -142,9 +145,11 @@ def gate(monkeypatch, at):
     own = LoadedModel.adapting
 
     def adapting(self, *args):
-        work = own(self, *args)
-        for _ in range(at):
-            yield next(work)
+        work, steps = own(self, *args), 0
+        while steps < at:
+            progress = next(work)
+            steps += isinstance(progress, Step)
+            yield progress
         reached.set()
         while not opened.is_set():
             yield None
@@ -485,7 +490,7 @@ def test_the_receipt_says_what_was_done(runner, asker):
 
 
 def test_a_known_request_is_answered_as_it_asks_to_be(make_runner, monkeypatch):
-    runner = make_runner(Counting())
+    runner = make_runner(Counting(), deterministic=True)
     asked, predict = [], runner.predict_async
     asker = Asker(runner)
     asker.now(deterministic=True)

@@ -52,6 +52,13 @@ def test_a_batch_of_fewer_than_two_rows_a_group_runs_whole():
     assert [shape for shape, _ in calls] == [(7, 6)]
 
 
+def test_a_batch_of_like_lengths_runs_whole():
+    for lengths, whole in (([4] * 8, True), ([4, 3] * 4, True), ([4, 1] * 4, False)):
+        calls: list[Any] = []
+        in_length_groups(watched(calls), batch_of(lengths), 4)
+        assert ([shape for shape, _ in calls] == [(8, 4)]) is whole
+
+
 def test_a_batch_on_another_device_runs_whole():
     calls: list[Any] = []
     whole = {name: tensor.to("meta") for name, tensor in batch_of(LENGTHS).items()}

@@ -6,19 +6,22 @@ import pytest
 import torch
 
 from cog_adapt.runner import adaptation
+from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.methods import (
     _names,
     automatic_learning_rate,
+    blocks_of,
     lora_layers,
     resolve,
     start_tensors,
 )
 from cog_adapt.runner.replicas import freeze, make_template
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import NOTHING, SHAPES, examples
+from tests.cog_adapt.runner.ticks import drained
 from tests.cog_adapt.texts import Texts
 
 
@@ -105,10 +108,10 @@ def test_a_method_that_finds_nothing_is_refused_whatever_the_head_is(shape, meth
 def test_what_a_method_chooses_gets_a_gradient_and_nothing_else_does(shape, method):
     if (shape, method) in NOTHING:
         return
-    model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu"))
+    model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE))
     start = model.start(examples(shape), Recipe(method))
     run = adaptation._Run(start)
-    run.step()
+    drained(run.step())
     replica = run.take_step.replica
     with_gradient = {name for name, p in replica.named_parameters() if p.grad is not None}
     assert with_gradient == set(start.tensors)
@@ -164,10 +167,18 @@ def test_more_blocks_than_there_are_are_refused():
         chosen("letters", "lora", blocks=1)
 
 
-def test_an_adapter_to_go_on_with_says_itself_what_is_trained():
-    model = LoadedModel(Texts(), RunnerSettings(device="cpu"))
-    adapter = finished(
-        model.predictions.modules.starting_adapter(model.task.labels(model.task.probe()))
+@pytest.mark.parametrize(
+    ("method", "blocks", "own"),
+    [("lora", 1, 1), ("lora", 2, 2), ("lora", 0, 3), ("head", 0, 0), ("all", 2, 2), ("all", 0, 0)],
+)
+def test_an_adapter_says_which_blocks_it_trains(method, blocks, own):
+    task, tensors = Texts(), in_last_blocks(method, blocks)
+    adapter = Adapter(tensors, ("a", "b"), method, "base")
+    assert blocks_of(adapter, task) == own
+    for same in (0, own):
+        assert resolve(Recipe(blocks=same), task, adapter).blocks == 0
+    other = (
+        rf"blocks is {own + 1}, but adapter {adapter.id} was made with {own}. Leave `blocks` out"
     )
-    with pytest.raises(InputError, match=r"blocks is 2, but adapter .* Leave `blocks` out"):
-        resolve(Recipe(blocks=2), model.task, adapter)
+    with pytest.raises(InputError, match=other):
+        resolve(Recipe(blocks=own + 1), task, adapter)

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import torch
 from cog_adapt.runner.adapters import load_adapter, save_adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError, SetupError, UnavailableError, WeightsError
+from cog_adapt.runner.examples import Example
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.conftest import traces
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels, seeded_module
 from tests.cog_adapt.present import present
 
@@ -90,7 +93,7 @@ def test_a_prediction_that_arrives_during_a_step_is_answered_before_the_next(mak
 
     runner._model.task.predict, runner._model.task.fault = watched, fault
     runner.adapt(examples("letters"), Recipe(max_steps=8))
-    assert record == ["step", "prediction"] * 5 + ["step"] * 3
+    assert record == ["step", "prediction"] * 5 + ["step"] * 4  # the first measures
 
 
 @pytest.mark.parametrize("serve_mode", ["inference_mode", "no_grad"])
@@ -173,12 +176,12 @@ def test_a_model_that_cannot_be_loaded_ends_its_thread():
 
     before = threading.active_count()
     with pytest.raises(SetupError, match="no weights"):
-        ModelRunner(Broken(), RunnerSettings(device="cpu"))
+        ModelRunner(Broken(), RunnerSettings(device=DEVICE))
     assert threading.active_count() == before
 
 
 def test_a_closed_runner_refuses_work():
-    with ModelRunner(Images(), RunnerSettings(device="cpu")) as runner:
+    with ModelRunner(Images(), RunnerSettings(device=DEVICE)) as runner:
         answer = runner.predict(inputs("images"), None, labels("images"))
         assert len(answer) == 3
     with pytest.raises(UnavailableError, match="closed"):
@@ -212,31 +215,34 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_end(make_runner, tmp_path
 
 FIRST_ADAPTATION = """
 import sys
+from pathlib import Path
 from cog_adapt.runner.adapters import load_adapter, save_adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.models import Letters, examples
 
-with ModelRunner(Letters(), RunnerSettings(device="cpu")) as runner:
-    runner.self_test()
+settings = RunnerSettings(device="cpu", weights_dir=Path(sys.argv[1]))
+with ModelRunner(Letters(), settings) as runner:
+    level = runner.self_test().level
     before = set(sys.modules)
     runner.adapt(examples("letters"), Recipe("all", max_steps=2, hold_out=0.3, checkpointing=True))
-    print(sorted(set(sys.modules) - before))
+    print(level, sorted(set(sys.modules) - before))
 """
 
 
-def test_an_adaptation_imports_nothing_that_setup_has_not():
+def test_an_adaptation_imports_nothing_that_setup_has_not(tmp_path):
     """An import that is cut short leaves a half-made module behind for ever."""
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_ADAPTATION],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[3],
-        check=False,
-    )
-    assert done.stderr == ""
-    assert done.stdout.strip() == "[]"
+    for level in ("full", "quick"):
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST_ADAPTATION, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[3],
+            check=False,
+        )
+        assert done.stderr == ""
+        assert done.stdout.strip() == f"{level} []"
 
 
 def test_other_weights_have_another_digest(make_runner):
@@ -270,11 +276,11 @@ def test_weights_named_at_the_start_are_the_default(make_runner, tmp_path):
     adapter = make_runner(Letters()).adapt(examples("letters"), FEW).adapter
     file = tmp_path / "a.safetensors"
     file.write_bytes(adapter.to_bytes())
-    with ModelRunner(Letters(), RunnerSettings(device="cpu"), str(file)) as runner:
+    with ModelRunner(Letters(), RunnerSettings(device=DEVICE), str(file)) as runner:
         assert present(runner.default).id == adapter.id
     assert make_runner(Letters()).default is None
     with pytest.raises(WeightsError, match="cannot be read"):
-        ModelRunner(Letters(), RunnerSettings(device="cpu"), "/nowhere/a.safetensors")
+        ModelRunner(Letters(), RunnerSettings(device=DEVICE), "/nowhere/a.safetensors")
 
 
 def test_adapters_are_stored_below_the_weights_folder(make_runner, tmp_path):
@@ -290,7 +296,7 @@ def test_what_its_thread_does_can_be_asked_and_long_ticks_are_announced(make_run
     runner = make_runner(Letters())
     beats = []
     monkeypatch.setattr(
-        "cog_adapt.runner.model_runner.run_self_test",
+        "cog_adapt.runner.model_runner.run_at_start",
         lambda *_: beats.append(runner.model_thread_beat()),
     )
     runner.self_test()
@@ -318,3 +324,32 @@ def test_what_is_ready_for_one_owner_is_not_for_another(make_runner):
         asyncio.run(runner.predict_async(query))
     assert runner.gauges()["adapters_device_misses"] == 2.0
     assert runner.gauges()["adapters_device_hits"] == 1.0
+
+
+def test_an_adaptation_that_could_not_fit_is_refused_and_the_next_runs(make_runner):
+    task = Letters()
+    task.part_tokens = 10**6  # a batch is one part
+    runner = make_runner(task, adaptation_memory_bytes=2**24)
+    rows = examples("letters", 600)
+    with pytest.raises(InputError, match="would need about .*ADAPTATION_MEMORY_BYTES"):
+        runner.adapt([Example("abcdef", "low")] * 4096, Recipe("all", batch_size=4096))
+    assert runner.adapt(rows, FEW).adapter
+    assert runner.gauges()["adaptation_bytes"] == 0
+
+
+def test_two_adaptations_that_do_not_fit_together_run_one_after_the_other(make_runner):
+    runner = make_runner(Letters(), adaptation_memory_bytes=2**24)  # one takes half, and a little
+    record: list[int] = []
+
+    async def both():
+        async def one(number):
+            on_step = partial(lambda n, _step: record.append(n), number)
+            return await runner.adapt_async(examples("letters"), FEW, on_step)
+
+        return await asyncio.gather(one(0), one(1))
+
+    first, second = asyncio.run(both())
+    assert first.adapter.id == second.adapter.id
+    assert record == sorted(record)
+    assert len(record) == 2 * FEW.max_steps
+    assert runner.gauges()["adaptations_waiting"] == 0

@@ -212,6 +212,19 @@ def test_an_update_inside_one_cast_region_is_seen_by_the_next_forward():
         assert nn.functional.linear(x, weight).item() == 2 * before.item()
 
 
+def test_what_a_region_of_the_functions_own_cached_is_dropped():
+    """As PyTorch does where no region is open outside, and does not where setup holds one."""
+    layer = nn.Linear(2, 2)
+    region = torch.autocast("cpu", torch.bfloat16)  # made where the cache is on
+    with casting(None):
+        with casting(FP32), region:
+            before = layer(torch.ones(1, 2))
+        with torch.no_grad():
+            layer.weight.mul_(3)
+        with casting(FP32), region:
+            assert not torch.equal(layer(torch.ones(1, 2)), before)
+
+
 def test_casting_inside_an_ambient_autocast_is_as_precision_has_it():
     with torch.autocast("cpu", torch.float16), casting(FP32):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32

@@ -1,15 +1,23 @@
 """What is to be done for examples: nothing, go on, or begin."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
-from cog_adapt.runner.config import Recipe
+from cog_adapt.runner import auto
+from cog_adapt.runner.config import AUTO, Recipe
+from cog_adapt.runner.decision import CLOSED, GRADIENTS, decide
 from cog_adapt.runner.errors import InputError, StoreError
 from cog_adapt.runner.examples import Example
+from cog_adapt.runner.learning import learn
 from cog_adapt.runner.planning import Wanted, decided_meanwhile, plan
+from cog_adapt.runner.replay import replay
 from cog_adapt.runner.storage.decisions import Decision
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.asking import FEW, LOW_HIGH, Asker
+from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 
 ROWS = [Example(text, label) for label, texts in LOW_HIGH.items() for text in texts]
 
@@ -84,3 +92,58 @@ def test_a_recipe_that_does_not_fit_the_named_adapter_is_refused(runner):
     begin = runner.store.get(Asker(runner).now().adapter)
     with pytest.raises(InputError, match="method is 'norms', but adapter"):
         plan(runner, Wanted(ROWS, Recipe("norms"), begin=begin, parent=begin.id))
+
+
+AUTOMATIC = replace(FEW_STEPS, method=AUTO)
+TWELVE = separated(12)
+
+
+@pytest.fixture
+def automatic(make_runner, monkeypatch):
+    """A runner whose gradients always win."""
+
+    def decided(candidates, metric, *_count):
+        return replace(decide(candidates, metric), chosen=GRADIENTS)
+
+    monkeypatch.setattr(auto, "decide", decided)
+    return make_runner(Featured())
+
+
+def learned(runner, examples, **more):
+    wanted = Wanted(examples, AUTOMATIC, **more)
+    return asyncio.run(learn(runner, plan(runner, wanted), lambda _: None))
+
+
+def test_auto_starts_from_the_adapter_of_most_of_the_examples_and_says_so(automatic):
+    first = id_of(learned(automatic, TWELVE))
+    more = [*TWELVE, *separated(4, seed=5)]
+    grown = learned(automatic, more)
+    assert (grown.report["started_from"], grown.report["steps"]) == (first, 3)
+    assert automatic.store.known(id_of(grown), "").parent == first
+    assert grown.receipt["started_from"]["id"] == first
+    assert replay(automatic, grown.receipt, more).is_equal
+    again = learned(automatic, more)
+    assert (id_of(again), again.report["known"]) == (id_of(grown), True)
+    fresh = learned(automatic, more, fresh=True)
+    assert (fresh.report["started_from"], fresh.report["steps"]) == (None, 6)
+    assert id_of(fresh) != id_of(grown)
+
+
+def test_auto_begins_anew_where_fewer_are_known_or_a_closed_form_answered(automatic, monkeypatch):
+    learned(automatic, TWELVE)
+    assert plan(automatic, Wanted([*TWELVE, *separated(5, seed=5)], AUTOMATIC)).begin is None
+    closed = lambda found, metric, *_: replace(decide(found, metric), chosen=CLOSED)  # noqa: E731
+    monkeypatch.setattr(auto, "decide", closed)
+    grown = learned(automatic, [*TWELVE, *separated(2, seed=5)])
+    assert (grown.report["method"], grown.report["started_from"]) == ("head", None)
+    assert grown.receipt["started_from"] is None
+    assert automatic.store.known(id_of(grown), "").parent is None
+    head = [*TWELVE, *separated(3, seed=5)]
+    assert plan(automatic, Wanted(head, AUTOMATIC)).begin is None  # the closed form's is the larger
+
+
+def test_auto_goes_on_from_a_named_adapter_by_its_own_method(automatic):
+    begin = learned(automatic, TWELVE).adapter
+    named = learned(automatic, separated(3, seed=5), begin=begin, parent=begin.id)
+    assert (named.report["method"], named.report["decision"]) == ("lora", None)
+    assert named.receipt["started_from"]["id"] == begin.id

@@ -1,14 +1,17 @@
 """Queries are answered some inputs a tick, with others' in one forward where they may."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
 
-from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.config import Precision
+from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.prediction_part import PredictionPart
+from cog_adapt.runner.sharing import FIRST_PAUSE
 from cog_adapt.runner.together import TOLERANCE
 from tests.cog_adapt.mixed import Mixed, adapter, loaded
 
@@ -189,6 +192,66 @@ def test_a_model_that_moves_rows_in_silence_is_found_out_and_never_shared_again(
     assert not later.ready
 
 
+class Failing(Mixed):
+    """Its forward raises `error`, when there is one, for more rows than `most`."""
+
+    error: Exception | None = None
+    most = 1
+
+    def load(self):
+        module = super().load()
+        task, forward = self, type(module).forward
+
+        def failing(module, batch):
+            if task.error is not None and len(batch["ids"]) > task.most:
+                raise task.error
+            return forward(module, batch)
+
+        module.__class__ = type("Failing", (type(module),), {"forward": failing})
+        return module
+
+
+def pair(model, number):
+    """Two queries of one word each, by two adapters that are ready."""
+    adapters = adapter(model, 1), adapter(model, 2)
+    return ready(model, *(Query([f"word{number}"], made) for made in adapters))
+
+
+def test_a_failed_forward_answers_its_queries_alone_and_sharing_comes_back(caplog):
+    task = Failing()
+    model = loaded(task)
+    expected = alone(model, Query(["word0"], adapter(model, 1)))
+    task.error = RuntimeError("a kernel failed")
+    one, two = pair(model, 0)
+    one.run_with([two])
+    assert finished(one.working()) == expected
+    assert finished(two.working())
+    assert f"sharing pauses for {FIRST_PAUSE} forwards" in caplog.text
+    task.error = None
+    for number in range(2, FIRST_PAUSE):  # two have run
+        (part,) = ready(model, Query(["abc"], adapter(model, number % 4)))
+        assert not part.ready
+        finished(part.working())
+    one, two = pair(model, 0)
+    assert len(one.run_with([two])) == 2
+    assert_like(one.answers, expected)
+
+
+def test_memory_that_runs_out_halves_the_rows_and_sharing_goes_on():
+    task = Failing()
+    model = loaded(task)
+    task.error, task.most = torch.OutOfMemoryError("CUDA out of memory"), 4
+    queries = [Query([f"word{n}"], adapter(model, n)) for n in range(8)]
+    parts = ready(model, *queries)
+    parts[0].run_with(parts[1:])
+    assert not any(part.ready for part in parts)
+    for part in parts:
+        assert finished(part.working())
+    first, *others = ready(model, *queries)
+    assert len(first.run_with(others)) == 4
+    assert first.done
+
+
 def test_options_of_another_class_are_refused_when_the_query_is_made():
     model = loaded()
     with pytest.raises(InputError, match="options are dict"):
@@ -198,9 +261,50 @@ def test_options_of_another_class_are_refused_when_the_query_is_made():
 def test_a_tick_takes_the_rows_that_fit_and_leaves_the_others():
     model = loaded(batch_size=4)
     first, second = ready(
-        model, Query(["abc"] * 3, adapter(model, 1)), Query(["de"] * 3, adapter(model, 2))
+        model, Query(["abc"] * 5, adapter(model, 1)), Query(["de"] * 3, adapter(model, 2))
     )
     first.run_with([second])
+    assert (len(first.waiting), len(second.waiting)) == (1, 3)
+    second.run_with([first])
+    assert (len(first.waiting), len(second.waiting)) == (0, 0)
+    assert_like(first.answers, alone(model, first.query))
+    assert_like(second.answers, alone(model, second.query))
+
+
+def test_what_ends_in_a_tick_does_not_wait_for_what_goes_on_after_it():
+    model = loaded(batch_size=4)
+    first, long, short = ready(
+        model,
+        Query(["abc"], adapter(model, 1)),
+        Query(["de"] * 8, adapter(model, 2)),
+        Query(["f"], adapter(model, 3)),
+    )
+    first.run_with([short, long])
     assert first.done
-    assert len(second.waiting) == 2
-    assert_like(finished(second.working()), alone(model, second.query))
+    assert short.done
+    assert len(long.waiting) == 8
+
+
+def test_the_same_bits_are_refused_where_nobody_promises_them():
+    model = loaded()
+    precision = Precision(torch.device("cuda", 0))
+    phase = replace(model.predictions.phase, precision=precision)
+    model.predictions._ticks = replace(model.predictions._ticks, phase=phase)
+    model.predictions.part(Query(["a"]))
+    with pytest.raises(InputError, match="on cuda:0 without DETERMINISTIC=1"):
+        model.predictions.part(Query(["a"], deterministic=True))
+
+
+def test_memory_that_runs_out_in_a_prediction_is_told_and_the_model_goes_on(monkeypatch):
+    model = loaded()
+    query = Query(["abc"], adapter(model, 1))
+    before = alone(model, query)
+
+    def hungry(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Mixed, "predict", hungry)
+        with pytest.raises(PredictionError, match=r"memory ran out in a prediction: .*BATCH_SIZE"):
+            finished(model.predicting(query))
+    assert alone(model, query) == before

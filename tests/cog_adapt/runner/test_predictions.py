@@ -8,11 +8,12 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Caching, Images, inputs, labels
 
 
 def load(task, **settings):
-    return LoadedModel(task, RunnerSettings(device="cpu", batch_size=4, **settings))
+    return LoadedModel(task, RunnerSettings(device=DEVICE, batch_size=4, **settings))
 
 
 def test_inputs_are_answered_in_batches_a_tick_each():

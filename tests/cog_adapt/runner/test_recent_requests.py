@@ -88,6 +88,53 @@ def test_the_same_request_is_not_parsed_again_and_says_the_same(make_runner, mon
     assert parsed == [1]
 
 
+class Forwards(Letters):
+    """Counts the batches that were answered."""
+
+    def __init__(self):
+        self.answered: list[int] = []
+
+    def predict(self, *args):
+        self.answered.append(1)
+        return super().predict(*args)
+
+
+def test_a_known_request_has_what_its_inputs_were_answered_before_without_a_forward(make_runner):
+    runner = make_runner(Forwards())
+    first = Asker(runner).now()
+    runner.task.answered.clear()
+    again = Asker(runner).now()
+    assert again.before == first.before != first.predictions
+    assert runner.task.answered == [1]
+    again.before.clear()
+    assert Asker(runner).now().before == first.before
+
+
+@pytest.mark.parametrize(
+    "other", [{"inputs": ["zz"]}, {"deterministic": True}, {"inputs": ["ab"] * 33}]
+)
+def test_what_other_inputs_were_answered_before_nobody_remembers(make_runner, other):
+    runner = make_runner(Letters())
+    first = Asker(runner).now()
+    assert Asker(runner).now(**other).before is None
+    assert Asker(runner).now().before == first.before
+    many = {"inputs": ["ab"] * 33, "recipe": Recipe(max_steps=1)}
+    assert len(Asker(runner).now(**many).before) == 33
+    assert Asker(runner).now(**many).before is None
+
+
+def test_an_owner_has_no_share_in_what_another_was_answered_before(make_runner):
+    runner = make_runner(Letters())
+    runner.read_owner_from("owner")
+    known = runner.knowledge.recent
+    request = Request(["x"], examples=ROWS)
+    known.put("ann", request_digest(request), Recent("k", (), ()))
+    known.note_before("bob", request, ["y"])
+    known.note_before("ann", request, ["z"])
+    assert known.get("bob", request_digest(request)) is None
+    assert known.get("ann", request_digest(request)).before_of(request) == ["z"]
+
+
 def test_another_owner_is_parsed_and_runs(make_runner):
     runner = make_runner(Letters())
     runner.read_owner_from("owner")

@@ -15,6 +15,7 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.receipt import read_receipt, sealed
 from cog_adapt.runner.replay import replay
 from cog_adapt.runner.request import Request
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Images, Letters
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.asking import EXAMPLES as SENT
@@ -44,7 +45,7 @@ def test_the_same_steps_give_the_same_bits_elsewhere_too(runner, elsewhere):
     done = asker.now()
     replayed = replay(elsewhere, receipt_of(asker), ROWS)
     assert replayed.is_equal
-    assert replayed.is_promised
+    assert replayed.is_promised is (DEVICE == "cpu")  # a CUDA device promises by a setting
     assert replayed.steps == 3
     assert replayed.differences == ()
     assert present(replayed.adapter).id == done.adapter
@@ -61,6 +62,27 @@ def test_steps_are_replayed_rather_than_the_time(runner, elsewhere):
     asker.now(LONG, Recipe(max_steps=30, learning_rate=0.05, hold_out=0.3))
     replayed = replay(elsewhere, receipt_of(asker), LONG_ROWS)
     assert (replayed.steps, replayed.is_equal) == (30, True)
+
+
+def test_a_run_in_which_memory_ran_out_is_replayed_with_the_same_parts(runner, elsewhere):
+    taken: list[int] = []
+
+    def fault(losses):
+        taken.append(len(losses))
+        if len(losses) > 3 and len(taken) > 3:  # the first measures what a step needs
+            raise MemoryError
+        return losses
+
+    runner.task.fault = fault
+    asker = Asker(runner)
+    done = asker.now()
+    runner.task.fault = None
+    receipt = receipt_of(asker)
+    assert done.report["halved_at"] == receipt["report"]["halved_at"] == 3
+    replayed = replay(elsewhere, receipt, ROWS)
+    assert (replayed.steps, replayed.is_equal) == (3, True)
+    receipt["report"].pop("halved_at")
+    assert not replay(elsewhere, receipt, ROWS).is_equal
 
 
 def test_other_examples_are_refused_naming_both_digests(runner):
@@ -118,7 +140,7 @@ def test_an_adapter_that_is_another_is_found_out(runner):
     forged = sealed(values | {"recipe": receipt["recipe"] | {"seed": 9}}, None)
     replayed = replay(runner, read_receipt(json.dumps(forged)), ROWS)
     assert not replayed.is_equal
-    assert replayed.is_promised
+    assert replayed.is_promised is (DEVICE == "cpu")  # a CUDA device promises by a setting
     moved = values | {"device": receipt["device"] | {"threads": 99}}
     replayed = replay(runner, sealed(moved, None), ROWS)
     assert replayed.is_equal
@@ -142,7 +164,7 @@ def test_it_is_equal_on_the_shipped_model_too(tmp_path):
     scope = SimpleNamespace(context={}, record_metric=metrics.__setitem__)
     recipe = Recipe(max_steps=2, seed=3)
     request = Request(["Where is it?"], examples=json.dumps(rows), recipe=recipe)
-    settings = RunnerSettings(device="cpu", weights_dir=tmp_path)
+    settings = RunnerSettings(device=DEVICE, weights_dir=tmp_path)
     with ModelRunner(task.TextClassification(), settings) as runner:
         done = asyncio.run(answer(runner, request, scope))
         receipt = read_receipt(json.dumps(metrics["adaptation.receipt"]))

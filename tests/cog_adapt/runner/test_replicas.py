@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from cog_adapt.runner.errors import SetupError, WeightsError
 from cog_adapt.runner.lora import LoRALinear, lora_tensors
 from cog_adapt.runner.modes import under_inference_mode
 from cog_adapt.runner.replicas import (
     changed_buffers,
+    copies_alive,
     freeze,
     is_norm,
     make_template,
@@ -214,6 +216,42 @@ def test_a_module_that_cannot_be_copied_is_refused_with_the_remedy(attribute):
     base.attribute = attribute
     with pytest.raises(SetupError, match=r"ConvNet cannot be copied: .*Keep locks, sessions"):
         make_template(base)
+
+
+def test_copies_have_tables_of_their_own():
+    base = base_of(TinyTransformer)
+    one, other = serving_replica(base, {}), serving_replica(base, {})
+    for parts in zip(base.modules(), one.modules(), other.modules(), strict=True):
+        tables = [part._forward_hooks for part in parts] + [part._buffers for part in parts]
+        assert len({id(table) for table in tables}) == 6
+    next(one.children()).register_forward_hook(lambda *_: None)
+    assert not any(part._forward_hooks for root in (base, other) for part in root.modules())
+
+
+def test_a_table_that_two_parts_share_stays_shared():
+    module: Any = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))
+    module[0].notes = module[1].notes = {}
+    copy: Any = serving_replica(module, {})
+    assert copy[0].notes is copy[1].notes is not module[0].notes
+
+
+def test_copies_are_counted_while_they_live():
+    before = copies_alive()
+    replica: Any = serving_replica(base_of(ConvNet), {})
+    assert copies_alive() == before + 1
+    del replica
+    assert copies_alive() == before
+
+
+def test_a_pruned_layer_is_copied_and_trains():
+    net: Any = nn.Sequential(nn.Linear(4, 4))
+    prune.l1_unstructured(net[0], "weight", amount=0.5)
+    template = make_template(net)
+    replica: Any = training_replica(template, {n: p.detach() for n, p in net.named_parameters()})
+    replica(torch.ones(1, 4)).sum().backward()
+    gradient = replica[0].weight_orig.grad
+    assert torch.equal(gradient, replica[0].weight_mask)
+    assert replica[0].weight is not net[0].weight
 
 
 def test_a_base_is_frozen_in_eval_and_without_gradients():

@@ -46,6 +46,7 @@ def test_as_json_it_has_the_curves_as_lists():
     assert values["held_out_curve"][1] == {"step": 1, "loss": 1.0, "score": 0.75}
     assert values["held_out_before"] == 0.25
     assert values["stop_reason"] == "max_steps"
+    assert values["bit_for_bit"] is True
 
 
 def test_curves_are_rounded_to_six_digits():

@@ -4,19 +4,23 @@ import torch
 
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.run_facts import data_digest, differences, facts_of
+from tests.cog_adapt.devices import DEVICE, PLACE
 from tests.cog_adapt.models import Letters
 
 
 def test_they_name_task_base_versions_device_and_determinism(make_runner):
-    runner = make_runner(Letters())
+    runner = make_runner(Letters(), precision="fp32")
     facts = facts_of(runner)
     assert facts["task"]["class"] == "Letters"
     assert len(facts["task"]["source"]) == 64
     assert facts["base"] == {"before": runner.base, "after": runner.base}
     assert {"torch", "python", "cog_adapt"} <= {*facts["versions"]}
-    assert facts["device"]["precision"] == "cpu/fp32"
+    assert facts["device"]["precision"] == f"{PLACE}/fp32"
     assert facts["device"]["threads"] == torch.get_num_threads()
-    assert facts["determinism"] == {"deterministic_algorithms": False, "bit_for_bit": True}
+    assert facts["determinism"] == {
+        "deterministic_algorithms": False,
+        "bit_for_bit": DEVICE == "cpu",
+    }
 
 
 def test_differences_are_named_with_both_values(make_runner):

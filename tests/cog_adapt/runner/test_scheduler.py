@@ -105,6 +105,21 @@ def test_long_work_takes_turns_a_tick_each(row):
     assert record == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
 
 
+def test_who_comes_during_anothers_short_tick_waits_for_no_tick_of_long_work(row):
+    record: list[Any] = []
+    long = row.submit_long(ticks("long", 1_000_000, record))
+    gate, started = threading.Event(), threading.Event()
+    first = row.submit_short(held(gate, started))
+    started.wait()
+    before = len(record)
+    second = row.submit_short(ticks("second", 1, record), owner="bob")
+    gate.set()
+    assert second.wait() == "second"
+    assert record.index(("second", 0)) == before
+    first.wait()
+    del long  # whose work is dropped with it
+
+
 def test_short_work_is_done_in_the_order_it_came(row):
     record: list[Any] = []
     line = Line(row)
@@ -560,6 +575,9 @@ class Sharing:
         self.record.append(len(parts))
         return [(part, 1 / len(parts)) for part in parts]
 
+    def news(self):
+        return self.rows or None
+
     def working(self):
         while self.rows:
             self.rows -= 1
@@ -581,6 +599,43 @@ def test_parts_of_several_callers_share_a_tick(row):
     assert record == [2, 2]
 
 
+def test_what_a_shared_tick_made_of_a_part_is_its_callers_progress(row):
+    record: list[Any] = []
+    line = Line(row)
+    tickets = [submit_part(row, Sharing(3, record)) for _ in range(2)]
+    line.release()
+    told: list[list[Any]] = [[], []]
+    for ticket, seen in zip(tickets, told, strict=True):
+        assert ticket.wait(seen.append) == "done"
+    assert told == [[2, 1], [2, 1]]
+    assert record == [2, 2, 2]
+
+
+class Closed(Sharing):
+    """A part that notes when its work is closed."""
+
+    def working(self):
+        try:
+            while True:
+                yield
+        finally:
+            self.record.append("closed")
+
+
+def test_a_part_whose_caller_left_is_closed_in_the_next_tick_whoever_has_it(row):
+    record: list[Any] = []
+    line = Line(row)
+    going = submit_part(row, Sharing(1, record), "anna")
+    part = Closed(9, record, ready=False)
+    work = part.working()
+    next(work)
+    left = row.submit_short(work, "bert", part)
+    left.left = True
+    line.release()
+    assert going.wait() == "done"
+    assert record == ["closed", 1]
+
+
 def test_parts_that_are_not_ready_or_whose_caller_left_share_none(row):
     record: list[Any] = []
     line = Line(row)
@@ -594,13 +649,14 @@ def test_parts_that_are_not_ready_or_whose_caller_left_share_none(row):
 
 
 def test_a_shared_tick_that_fails_fails_the_one_whose_turn_it_was(row):
-    class Broken(Sharing):
-        def run_with(self, others):
-            raise SystemExit(3)
+    def fail(others):
+        raise SystemExit(3)
 
     line = Line(row)
     record: list[Any] = []
-    first, second = submit_part(row, Broken(1, record)), submit_part(row, Sharing(1, record))
+    broken: Any = Sharing(1, record)
+    broken.run_with = fail
+    first, second = submit_part(row, broken), submit_part(row, Sharing(1, record))
     line.release()
     with pytest.raises(SystemExit):
         first.wait()

@@ -179,3 +179,22 @@ def test_a_runner_that_closes_fails_those_who_wait(work):
             await task
 
     asyncio.run(asked())
+
+
+def test_a_follower_that_is_collected_while_another_joins_stops_nobody(work):
+    async def scenario():
+        left = work.runs.follow("first", work.begin, print)
+        left.send(None)  # follows until its next look
+
+        def begin():
+            left.close()  # as a collection of garbage does, at any allocation
+            return "answer"
+
+        return await work.runs.follow("second", begin, print)
+
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(asyncio.run(scenario())), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert answers == ["answer"]
+    assert "first" not in work.runs

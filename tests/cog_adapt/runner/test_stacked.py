@@ -20,7 +20,7 @@ PAIRS = (("attention.query", 2, 2.0), ("attention.value", 2, 2.0))
 
 @pytest.fixture
 def model():
-    return loaded()
+    return loaded(device="cpu")
 
 
 def serve(model, *adapters):

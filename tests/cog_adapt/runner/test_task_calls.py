@@ -7,11 +7,12 @@ import torch
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.task_calls import TaskCalls
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Images
 
 
 def calls() -> TaskCalls:
-    return TaskCalls(LoadedModel(Images(), RunnerSettings(device="cpu")))
+    return TaskCalls(LoadedModel(Images(), RunnerSettings(device=DEVICE)))
 
 
 def test_a_copy_has_memory_of_its_own_and_takes_what_start_made() -> None:
@@ -34,7 +35,9 @@ def test_an_error_is_a_finding_with_its_line_and_a_value_is_returned() -> None:
     assert task.call("encode", fail) is None
     (finding,) = task.exam.findings
     assert finding.code == "encode"
-    assert finding.message == "Images.encode raised ValueError: no such thing."
+    assert finding.message == (
+        "Images.encode raised ValueError: no such thing. Mend the line, or what it is given."
+    )
     assert "raise ValueError" in (finding.line or "")
 
 

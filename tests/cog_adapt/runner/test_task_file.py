@@ -7,6 +7,7 @@ import pytest
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import ConfigError, RunnerError
 from cog_adapt.runner.task_file import load_model, load_task
+from tests.cog_adapt.devices import DEVICE
 
 OWN = "from tests.cog_adapt.models import Images\nfrom cog_adapt import Task\n"
 MISTAKES = {
@@ -66,7 +67,7 @@ def test_a_mistake_in_load_is_one_sentence(tmp_path: Path, case: str) -> None:
     path = tmp_path / "loading.py"
     path.write_text(f"{OWN}class Own(Images):\n    def load(self):\n{text}")
     with pytest.raises(RunnerError, match=f"(?s){reason}"):
-        load_model(load_task(str(path)), RunnerSettings(device="cpu"))
+        load_model(load_task(str(path)), RunnerSettings(device=DEVICE))
 
 
 def test_a_task_is_loaded_with_its_model(tmp_path: Path) -> None:
@@ -74,4 +75,4 @@ def test_a_task_is_loaded_with_its_model(tmp_path: Path) -> None:
     path.write_text(f"{OWN}class Own(Images):\n    pass\n")
     task = load_task(str(path))
     assert type(task).__name__ == "Own"
-    assert load_model(task, RunnerSettings(device="cpu")).task is task
+    assert load_model(task, RunnerSettings(device=DEVICE)).task is task

@@ -10,11 +10,12 @@ from torch.nn import functional as F
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.task_promises import check_promises
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import SHAPES, Images, Letters
 
 
 def judged(task: Any) -> Any:
-    return check_promises(LoadedModel(task, RunnerSettings(device="cpu")))
+    return check_promises(LoadedModel(task, RunnerSettings(device=DEVICE)))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -102,10 +103,17 @@ def test_an_error_of_the_task_is_placed_at_its_line() -> None:
 def test_a_loss_that_depends_on_the_other_examples_is_a_warning() -> None:
     report = judged(with_hook("loss", against_the_others))
     assert [(f.level, f.code) for f in report.findings] == [("WARN", "rows-depend")]
+    assert "rows_are_independent = False" in report.findings[0].message
+
+
+def test_a_loss_that_is_said_to_depend_on_the_others_is_none() -> None:
+    task = with_hook("loss", against_the_others)
+    task.rows_are_independent = False
+    assert judged(task).findings == ()
 
 
 def test_the_model_is_left_as_it_was() -> None:
-    model = LoadedModel(with_hook("predict", writing, Images), RunnerSettings(device="cpu"))
+    model = LoadedModel(with_hook("predict", writing, Images), RunnerSettings(device=DEVICE))
     assert not check_promises(model).passed
     assert model.census.changes(model.base) == []
 

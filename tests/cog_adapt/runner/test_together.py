@@ -6,8 +6,10 @@ import torch
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.inference import Query
 from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.sharing import FIRST_PAUSE
 from cog_adapt.runner.together import Piece
 from tests.cog_adapt.mixed import Mixed, adapter, loaded
+from tests.cog_adapt.present import present
 
 
 def served_of(model, made):
@@ -78,15 +80,45 @@ def test_a_model_whose_rows_meet_each_other_is_refused():
         answer(model, pieces_of(model, ["abc"], ["f"]))
 
 
-def test_a_task_that_does_not_share_has_no_structure_nor_has_a_head_that_was_given_up():
+def test_a_task_that_does_not_share_has_no_structure():
     model = loaded()
-    served = served_of(model, adapter(model, 1))
-    structure = model.predictions.shared.structure(served)
-    assert structure is not None
-    model.predictions.shared.give_up(structure)
-    assert model.predictions.shared.structure(served) is None
     model.task.shares_forwards = False
     assert model.predictions.shared.structure(served_of(model, adapter(model, 2))) is None
+
+
+def test_a_head_that_failed_has_no_structure_for_a_while_and_is_compared_again_then():
+    model = loaded()
+    calls = counted(model)
+    pieces = pieces_of(model, ["abc", "de"], ["f"])
+    answer(model, pieces)
+    shared, served = model.predictions.shared, pieces[0].served
+    structure = present(shared.structure(served))
+    shared.note_failure(structure, 3, RuntimeError("a kernel failed"))
+    for _ in range(FIRST_PAUSE):
+        assert shared.structure(served) is None
+        shared.note_alone(served)
+    calls.clear()
+    answer(model, pieces)
+    assert len(calls) == 3  # the shared one, and each adapter alone
+
+
+def test_a_model_that_cannot_share_stays_without_a_structure():
+    model = loaded()
+    served = served_of(model, adapter(model, 1))
+    shared = model.predictions.shared
+    shared.note_failure(present(shared.structure(served)), 2, ModeError("rows moved"))
+    for _ in range(2 * FIRST_PAUSE):
+        shared.note_alone(served)
+    assert shared.structure(served) is None
+
+
+def test_memory_that_ran_out_leaves_fewer_rows():
+    model = loaded()
+    served = served_of(model, adapter(model, 1))
+    shared = model.predictions.shared
+    structure = present(shared.structure(served))
+    shared.note_failure(structure, 20, torch.OutOfMemoryError("CUDA out of memory"))
+    assert shared.most_rows(present(shared.structure(served))) == 10
 
 
 def test_replicas_are_bounded_and_stacks_by_bytes():

@@ -19,12 +19,13 @@ from cog_adapt.runner.training_state import (
     restore_optimizer,
     save_state,
 )
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import SHAPES, examples
 from tests.cog_adapt.present import NOT_USED, present
 
 
 def states_of(shape="caching", precision="fp32", **changes):
-    model = LoadedModel(SHAPES[shape](), RunnerSettings(device="cpu", precision=precision))
+    model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision=precision))
     states: list[Any] = []
     keeping = Checkpoints(load=lambda: None, save=states.append, every=2)
     recipe = Recipe("all", max_steps=4, batch_size=5, hold_out=0.3, learning_rate=0.02, **changes)
@@ -34,7 +35,7 @@ def states_of(shape="caching", precision="fp32", **changes):
 
 
 def same(one, other):
-    return set(one) == set(other) and all(torch.equal(one[n], other[n]) for n in one)
+    return set(one) == set(other) and all(torch.equal(one[n], other[n].cpu()) for n in one)
 
 
 @pytest.mark.parametrize(("shape", "precision"), [("caching", "fp32"), ("spectral", "fp16")])

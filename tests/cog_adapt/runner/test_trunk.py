@@ -13,9 +13,11 @@ from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.encoded import EncodedExamples
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.trunk import TrunkKept, frozen_blocks, keep_trunk, trunk_positions
+from cog_adapt.runner.trunk import TrunkKept, frozen_blocks, keep_trunk, relief_of, trunk_positions
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import LABELS, SHAPES, Labelled, examples, seeded_module
 from tests.cog_adapt.present import present
+from tests.cog_adapt.runner.ticks import drained
 from tests.cog_adapt.texts import TextEncoder, Texts
 
 RECIPE = Recipe("lora", max_steps=6, batch_size=6, learning_rate=0.02, blocks=1, seed=3)
@@ -30,16 +32,7 @@ def texts(count=15):
 
 
 def loaded(task, **settings):
-    return LoadedModel(task, RunnerSettings(device="cpu", **settings))
-
-
-def drained(ticks):
-    seen = []
-    while True:
-        try:
-            seen.append(next(ticks))
-        except StopIteration as stop:
-            return seen, stop.value
+    return LoadedModel(task, RunnerSettings(device=DEVICE, **settings))
 
 
 def adapted(model, recipe=RECIPE, rows=None):
@@ -334,6 +327,29 @@ def test_blocks_are_frozen_up_to_the_first_with_a_trained_tensor():
     net.blocks[1].norm.weight.requires_grad_(True)
     assert [*frozen_blocks(net, Texts.blocks)] == [net.blocks[0]]
     assert frozen_blocks(net, "(?!)") == []
+
+
+def test_tokens_cost_less_by_the_share_of_frozen_blocks():
+    net = seeded_module(TextEncoder)
+    assert relief_of(net, Texts.blocks) == 1.0
+    net.requires_grad_(False)
+    assert relief_of(net, Texts.blocks) == 4.0
+    net.blocks[2].norm.weight.requires_grad_(True)
+    assert relief_of(net, Texts.blocks) == 2.0
+    assert relief_of(net, "(?!)") == 1.0
+
+
+def test_long_batches_of_the_trunk_are_ticks_of_at_most_the_tokens():
+    task = Texts()
+    task.part_tokens = 6  # a forward alone costs a third
+    model = loaded(task)
+    start = model.start(texts(), RECIPE)
+    ticks = keep_trunk(
+        adaptation._gradient_step(start), EncodedExamples(start), range(15), Texts.blocks
+    )
+    seen, kept = drained(ticks)
+    assert kept.line == KEPT
+    assert len(seen) > 15 // RECIPE.batch_size + 5
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,45 @@
+"""Loads a model on its thread, and ties it to what must know of it: the scheduler and the store."""
+
+from contextlib import suppress
+
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.scheduler import Scheduler, once
+from cog_adapt.runner.storage.known import Watcher
+from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.runner.task import Task
+from cog_adapt.runner.threads import share_cores
+
+_LOAD_SECONDS = 3600.0  # one tick
+
+
+def _forgetting(scheduler: Scheduler, model: LoadedModel) -> Watcher:
+    """Make a watcher that lets the device's copy of a removed adapter go."""
+
+    def forget(_owner: str, adapter_id: str, known: object) -> None:
+        if known is None:
+            with suppress(UnavailableError):  # closed: nothing is ready any more
+                scheduler.submit_short(
+                    once(model.predictions.modules.served.forget, adapter_id)
+                ).wait()
+
+    return forget
+
+
+def load(
+    task: Task, settings: RunnerSettings, scheduler: Scheduler, store: AdapterStore
+) -> LoadedModel:
+    """Load the model on the model thread; where that fails, the thread ends.
+
+    From then on who waits for failed work is told whether the device failed for good.
+    """
+    try:
+        scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait()
+        model = scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
+    except BaseException:
+        scheduler.close()
+        raise
+    scheduler.explain = model.loaded.explained
+    store.watch(_forgetting(scheduler, model))
+    return model

@@ -1,0 +1,57 @@
+"""The outcome of a self-test at any level, as values and as text."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+
+from cog_adapt.runner.config import FULL, OFF
+from cog_adapt.runner.errors import GradientFlowError
+from cog_adapt.runner.gradients import GradientReport
+from cog_adapt.runner.gradients.display import render
+
+IS_OFF = "the gradient self-test is off (SELF_TEST=off): nothing proves that gradients flow"
+
+
+@dataclass(frozen=True)
+class SelfTestReport:
+    """The outcome of a self-test: a report for each precision, and one for calling contexts.
+
+    Attributes:
+        level: `full`, `quick` (one report) or `off` (none).
+    """
+
+    reports: tuple[GradientReport, ...]
+    level: str = FULL
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed; warnings do not count. A test that is off has not passed."""
+        return self.level != OFF and not self._failed
+
+    @property
+    def _failed(self) -> bool:
+        return not all(report.passed for report in self.reports)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of all findings, each once."""
+        return tuple(dict.fromkeys(code for report in self.reports for code in report.codes))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; `passed` is None where the test is off."""
+        reports = [report.to_json() for report in self.reports]
+        if self.level == OFF:
+            return {"passed": None, "level": OFF, "detail": IS_OFF, "reports": reports}
+        return {"passed": self.passed, "level": self.level, "reports": reports}
+
+    def raise_if_failed(self) -> None:
+        """Raise GradientFlowError, whose message is this report, if the test failed."""
+        if self._failed:
+            raise GradientFlowError(str(self))
+
+    def __str__(self) -> str:
+        return "\n".join(str(report) for report in self.reports) or IS_OFF
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from (render(report) for report in self.reports)

@@ -1,0 +1,86 @@
+"""Whether forwards of a head may be shared, and by how many rows, after some that failed.
+
+It counts forwards instead of seconds, so a quiet process does not forget. A failure ends sharing
+for as many forwards as `FIRST_PAUSE`, the next one for twice as many; memory that ran out halves
+the rows instead. This module knows no model and no query.
+"""
+
+from dataclasses import dataclass
+
+FIRST_PAUSE, LONGEST_PAUSE = 64, 65_536  # forwards that run alone
+_GROWS_AFTER = 256  # shared forwards without a failure, after which the rows double again
+
+
+@dataclass
+class _Head:
+    """What has happened to one head's forwards.
+
+    Attributes:
+        never: it cannot share at all.
+        left: forwards that have yet to run alone.
+        pause: of the next failure.
+        rows: at most in a shared forward; None: as many as elsewhere fit.
+        good: shared forwards since the last failure.
+    """
+
+    never: bool = False
+    left: int = 0
+    pause: int = FIRST_PAUSE
+    rows: int | None = None
+    good: int = 0
+
+
+class Sharing:
+    """The heads whose shared forwards have failed."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, _Head] = {}
+
+    def may_share(self, head: str) -> bool:
+        """Return whether a shared forward may be tried now."""
+        found = self._heads.get(head)
+        return found is None or not (found.never or found.left)
+
+    def most_rows(self, head: str, otherwise: int) -> int:
+        """Return the rows that a shared forward may have."""
+        found = self._heads.get(head)
+        return otherwise if found is None or found.rows is None else min(found.rows, otherwise)
+
+    def never(self, head: str) -> None:
+        """Share no forward of that head in this process."""
+        self._of(head).never = True
+
+    def failed(self, head: str) -> int:
+        """Pause, for twice as long as after the failure before; return for how many forwards."""
+        found = self._of(head)
+        found.good, found.left = 0, found.pause
+        found.pause = min(2 * found.pause, LONGEST_PAUSE)
+        return found.left
+
+    def ran_out_of_memory(self, head: str, rows: int) -> int:
+        """Halve the rows of that head's shared forwards, at most to two; return how many."""
+        if rows <= 2:  # two that do not fit together run alone for a while
+            self.failed(head)
+        found = self._of(head)
+        found.good, found.rows = 0, max(2, rows // 2)
+        return found.rows
+
+    def ran_alone(self, head: str) -> None:
+        """Count a forward that was not shared."""
+        found = self._heads.get(head)
+        if found is not None and found.left:
+            found.left -= 1
+
+    def went_well(self, head: str) -> None:
+        """Count a shared forward; enough of them make up for the failures before."""
+        found = self._heads.get(head)
+        if found is None:
+            return
+        found.good += 1
+        if found.rows is not None and found.good % _GROWS_AFTER == 0:
+            found.rows *= 2
+        if found.good >= found.pause:
+            found.pause = FIRST_PAUSE
+
+    def _of(self, head: str) -> _Head:
+        return self._heads.setdefault(head, _Head())
