@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { reportWords } from './words';
+
+test('a report is told in sentences', () => {
+  const report = {
+    examples: 48,
+    method: 'lora',
+    trained_parameters: 74498,
+    steps: 40,
+    seconds: 3.21,
+    precision: 'cpu/fp32',
+    stop_reason: 'max_steps',
+    decision: { why: 'gradients have the least loss', expected: 'expected accuracy about .84 ± .03, was .67' },
+    warnings: ['columns not used: id'],
+    known: false,
+  };
+  expect(reportWords(report)).toEqual([
+    'The model adapted to 48 examples by lora, training 74,498 parameters, in 40 steps, in 3.2 s, on cpu/fp32.',
+    'What answers: gradients have the least loss.',
+    'Expected accuracy about .84 ± .03, was .67.',
+    'It ended because all steps were taken.',
+    'Note: columns not used: id.',
+  ]);
+});
+
+test('held-out scores and a known request are said', () => {
+  const said = reportWords({ held_out_before: 0.5, held_out_after: 0.75, held_out_examples: 12, known: true });
+  expect(said).toEqual([
+    'On 12 held-out examples the score went from 0.500 to 0.750.',
+    'These examples were known: no step was taken now.',
+  ]);
+});
+
+test('an odd report says nothing', () => {
+  expect(reportWords({ examples: 'many', decision: [1], warnings: 'none' })).toEqual([]);
+});

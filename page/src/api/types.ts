@@ -1,0 +1,56 @@
+/** The server's words, from its own document; the two that it leaves open, from `docs/page-api.md`. */
+import type { components } from './schema';
+
+type Schemas = components['schemas'];
+
+export type RunRecord = Schemas['Mirror.Run'];
+export type RunPage = Schemas['Mirror.Page'];
+export type Status = RunRecord['status'];
+export type Adapter = Schemas['Mirror.Adapter'];
+export type AdapterPage = Schemas['Mirror.AdapterPage'];
+export type ServerFigures = Schemas['Mirror.ServerFigures'];
+export type WorkerFigures = Schemas['Mirror.WorkerFigures'];
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+export type Values = Record<string, Json>;
+/** Which of the two is run; also the first part of its path. */
+export type Kind = 'predictions' | 'trainings';
+
+export type ExampleRequest = Omit<Schemas['Mirror.ExampleRequest'], 'input'> & { input: Values };
+
+export interface Health {
+  status: string;
+  setup?: { status?: string; logs?: string };
+  user_healthcheck_error?: string;
+}
+
+export interface Check {
+  name: string;
+  status: 'passed' | 'warned' | 'failed' | 'skipped';
+  seconds: number;
+  numbers: Record<string, number>;
+}
+
+export interface Finding {
+  code: string;
+  level: 'FAIL' | 'WARN' | 'NOTE';
+  message: string;
+  parameters?: string[];
+  module?: string | null;
+  line?: string | null;
+}
+
+export interface GradientReport {
+  passed: boolean;
+  precision: string;
+  seconds: number;
+  checks: Check[];
+  findings: Finding[];
+  gradient_norms: Record<string, number | null>;
+}
+
+export interface SelfTest {
+  passed: boolean | null;
+  level: string;
+  detail?: string;
+  reports: GradientReport[];
+}

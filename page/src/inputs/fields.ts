@@ -1,0 +1,138 @@
+/** Reads what a predictor says of its inputs: one field each, in its order, with its editor. */
+import type { Json, Values } from '../api/types';
+
+export interface Schema {
+  type?: string;
+  format?: string;
+  title?: string;
+  description?: string;
+  default?: Json;
+  enum?: Json[];
+  items?: Schema;
+  allOf?: Schema[];
+  anyOf?: Schema[];
+  oneOf?: Schema[];
+  $ref?: string;
+  nullable?: boolean;
+  deprecated?: boolean;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+  properties?: Record<string, Schema>;
+  required?: string[];
+  'x-order'?: number;
+  'x-cog-secret'?: boolean;
+  'x-cog-array-display'?: string;
+}
+
+export interface Document {
+  paths?: Record<string, Record<string, { 'x-cog-streaming'?: boolean }>>;
+  components?: { schemas?: Record<string, Schema> };
+}
+
+export type Editor =
+  | 'text'
+  | 'number'
+  | 'bool'
+  | 'choice'
+  | 'file'
+  | 'secret'
+  | 'list'
+  | 'json'
+  | 'examples';
+
+export interface Field {
+  name: string;
+  label: string;
+  description: string;
+  editor: Editor;
+  isRequired: boolean;
+  isDeprecated: boolean;
+  isWhole: boolean;
+  default: Json | undefined;
+  choices: Json[];
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+  /** Of a list: how one of its items is edited. */
+  item?: Field;
+  /** Whether it is an item of a list itself, whose name is no input's. */
+  isItem?: boolean;
+}
+
+/** Return the fields of the inputs of predictions or trainings. */
+export function fieldsOf(document: Document, component: 'Input' | 'TrainingInput'): Field[] {
+  const schemas = document.components?.schemas ?? {};
+  const inputs = schemas[component];
+  const required = new Set(inputs?.required ?? []);
+  return Object.entries(inputs?.properties ?? {})
+    .sort(([, one], [, other]) => (one['x-order'] ?? 0) - (other['x-order'] ?? 0))
+    .map(([name, schema]) => toField(name, schema, schemas, required.has(name)));
+}
+
+/** Return what the form holds before anything is typed. */
+export function defaultsOf(fields: Field[]): Values {
+  const given = fields.filter((each) => each.default !== undefined && each.default !== null);
+  return Object.fromEntries(given.map((each) => [each.name, each.default as Json]));
+}
+
+function toField(
+  name: string,
+  given: Schema,
+  schemas: Record<string, Schema>,
+  isRequired: boolean,
+): Field {
+  const schema = resolved(given, schemas);
+  const editor = editorOf(name, schema);
+  return {
+    name,
+    label: given.title ?? words(name),
+    description: given.description ?? '',
+    editor,
+    isRequired,
+    isDeprecated: given.deprecated ?? false,
+    isWhole: schema.type === 'integer',
+    default: given.default,
+    choices: schema.enum ?? [],
+    minimum: schema.minimum,
+    maximum: schema.maximum,
+    minLength: schema.minLength,
+    maxLength: schema.maxLength,
+    pattern: schema.pattern,
+    item: editor === 'list' ? toField(name, schema.items ?? {}, schemas, true) : undefined,
+  };
+}
+
+/** Follow references, and take `null` out of a choice of types. */
+function resolved(schema: Schema, schemas: Record<string, Schema>): Schema {
+  if (schema.$ref) return resolved(schemas[schema.$ref.split('/').pop() ?? ''] ?? {}, schemas);
+  if (schema.allOf?.length === 1) return { ...schema, ...resolved(schema.allOf[0] ?? {}, schemas) };
+  const some = (schema.anyOf ?? schema.oneOf ?? []).filter((each) => each.type !== 'null');
+  return some.length === 1 ? { ...schema, ...resolved(some[0] ?? {}, schemas) } : schema;
+}
+
+function editorOf(name: string, schema: Schema): Editor {
+  const some = schema.anyOf ?? schema.oneOf ?? [schema];
+  if (name === 'examples' && some.some(isListOfObjects)) return 'examples';
+  if (schema.enum) return 'choice';
+  if (schema['x-cog-secret'] || schema.format === 'password') return 'secret';
+  if (schema.type === 'string') return schema.format === 'uri' ? 'file' : 'text';
+  if (schema.type === 'integer' || schema.type === 'number') return 'number';
+  if (schema.type === 'boolean') return 'bool';
+  const isPlain = ['string', 'integer', 'number', 'boolean'].includes(schema.items?.type ?? '');
+  return schema.type === 'array' && (isPlain || schema.items?.$ref || schema.items?.allOf)
+    ? 'list'
+    : 'json';
+}
+
+function isListOfObjects(schema: Schema): boolean {
+  return schema.type === 'array' && schema.items?.type === 'object';
+}
+
+function words(name: string): string {
+  return name.replace(/_/g, ' ').replace(/^./, (first) => first.toUpperCase());
+}

@@ -1,0 +1,64 @@
+import { html, nothing, type PropertyValues, type TemplateResult } from 'lit';
+import { customElement, property, state } from 'lit/decorators.js';
+import type { Kind, RunRecord, Values } from '../api/types';
+import { hashOf } from '../app-shell/route';
+import { LightElement } from '../light/light-element';
+import { shortened } from '../request-json/shortened';
+import { Run, recordOf } from '../runs/run';
+import { Watching } from '../runs/watching';
+import '../copy-as/copy-as';
+import '../result-panel/result-panel';
+
+/** One that runs or has run: its request and its result, to be followed and to be run again. */
+@customElement('run-detail')
+export class RunDetail extends LightElement {
+  @property() kind: Kind = 'predictions';
+  @property() runId = '';
+  @state() private record: RunRecord | null = null;
+  @state() private problem = '';
+  private readonly watching = new Watching(this);
+
+  override willUpdate(changed: PropertyValues<this>): void {
+    if (changed.has('runId') || changed.has('kind')) void this.open();
+  }
+
+  override render(): TemplateResult {
+    if (this.problem) return html`<p class="problem" role="alert">${this.problem}</p>`;
+    const { record } = this;
+    if (!record) return html`<p class="quiet" role="status">Loading</p>`;
+    const input = (record.input ?? {}) as Values;
+    const { run } = this.watching;
+    return html`
+      <p><a href=${hashOf(this.kind)}>All ${this.kind}</a></p>
+      <h2><code>${record.id}</code></h2>
+      <p class="quiet">${record.created_at ? `made ${new Date(record.created_at).toLocaleString()}` : ''}
+        ${record.owner ? `by ${record.owner}` : ''}</p>
+      <div class="row">
+        <button type="button" @click=${() => this.tell('load-request', { kind: this.kind, input })}>Run again</button>
+        <button type="button" ?disabled=${!run || run.isOver} @click=${() => void run?.cancel()}>Cancel</button>
+      </div>
+      <details open><summary>Request</summary>
+        <pre class="text" tabindex="0">${shortened(input).text}</pre>
+        <copy-as .kind=${this.kind} .values=${input}></copy-as>
+      </details>
+      ${run ? html`<result-panel .run=${run} .version=${this.watching.version}></result-panel>` : nothing}
+    `;
+  }
+
+  private async open(): Promise<void> {
+    const { runId, kind } = this;
+    this.record = null;
+    this.problem = '';
+    try {
+      const record = await recordOf(kind, runId);
+      if (runId !== this.runId) return;
+      this.record = record;
+      const run = new Run(kind, (record.input ?? {}) as Values, runId);
+      run.phase = record.status === 'starting' ? 'queued' : 'running';
+      this.watching.watch(run);
+      await run.follow();
+    } catch (error) {
+      this.problem = (error as Error).message;
+    }
+  }
+}

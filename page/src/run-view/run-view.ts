@@ -1,0 +1,174 @@
+import { html, nothing, type PropertyValues, type TemplateResult } from 'lit';
+import { customElement, property, query, state } from 'lit/decorators.js';
+import type { ExampleRequest, Kind, Values } from '../api/types';
+import type { ExamplesEditor } from '../examples-editor/examples-editor';
+import { problemsByRow } from '../examples-editor/problems';
+import type { ValueChange } from '../field-frame/field-element';
+import type { InputForm } from '../input-form/input-form';
+import { defaultsOf, type Field } from '../inputs/fields';
+import { LightElement } from '../light/light-element';
+import { Run } from '../runs/run';
+import { Watching } from '../runs/watching';
+import '../copy-as/copy-as';
+import '../request-json/request-json';
+import '../result-panel/result-panel';
+
+/** The form of a request, and what comes of it. */
+@customElement('run-view')
+export class RunView extends LightElement {
+  @property() kind: Kind = 'predictions';
+  @property({ attribute: false }) fields: Field[] = [];
+  @property({ attribute: false }) examples: ExampleRequest[] = [];
+  @property({ type: Boolean }) joins = false;
+  @state() values: Values = {};
+  @state() private unsendable: Record<string, string> = {};
+  @state() private isJson = false;
+  @query('input-form') private form!: InputForm | null;
+  private readonly watching = new Watching(this);
+  private isTouched = false;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    document.addEventListener('keydown', this.press);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    document.removeEventListener('keydown', this.press);
+  }
+
+  override willUpdate(changed: PropertyValues<this>): void {
+    if (changed.has('fields') && !this.isTouched) this.values = defaultsOf(this.fields);
+  }
+
+  /** Put a request into the form. */
+  load(values: Values): void {
+    this.isTouched = true;
+    this.unsendable = {};
+    this.values = { ...values };
+    this.isJson = false;
+    this.watching.watch(null);
+  }
+
+  /** Put single inputs into the form, and leave the others. */
+  set(values: Values): void {
+    this.load({ ...this.values, ...values });
+  }
+
+  override render(): TemplateResult {
+    const { run } = this.watching;
+    return html`
+      <div class="columns">
+        <section class="panel" aria-label="Request">
+          ${this.exampleButtons()} ${this.request()} ${this.buttons(run)}
+        </section>
+        <section class="panel" aria-label="Result">
+          ${run
+            ? html`<result-panel .run=${run} .version=${this.watching.version} .joins=${this.joins}
+                @run-again=${this.start}></result-panel>`
+            : this.empty()}
+        </section>
+      </div>
+    `;
+  }
+
+  private empty(): TemplateResult {
+    return html`<div class="empty">
+      <h2>Nothing has run yet</h2>
+      <p>
+        ${this.examples.length > 0 ? 'Choose an example, or fill in the form. Then' : 'Fill in the form. Then'}
+        press <strong>Run</strong> or <kbd>Ctrl</kbd> <kbd>Enter</kbd>. <kbd>Esc</kbd> cancels.
+      </p>
+    </div>`;
+  }
+
+  private exampleButtons(): TemplateResult | typeof nothing {
+    if (this.examples.length === 0) return nothing;
+    return html`<div class="row examples" role="group" aria-label="Examples of requests">
+      <span class="quiet">Begin with</span>
+      ${this.examples.map(
+        (each) => html`<button type="button" class="small" title=${each.description ?? ''}
+          @click=${() => this.load({ ...defaultsOf(this.fields), ...each.input })}>${each.name}</button>`,
+      )}
+    </div>`;
+  }
+
+  private request(): TemplateResult {
+    const secrets = this.fields.filter((each) => each.editor === 'secret').map((each) => each.name);
+    return html`
+      <div class="row" role="group" aria-label="Form or JSON">
+        <button type="button" class="small" aria-pressed=${!this.isJson} @click=${() => (this.isJson = false)}>Form</button>
+        <button type="button" class="small" aria-pressed=${this.isJson} @click=${() => (this.isJson = true)}>JSON</button>
+        <button type="button" class="small" @click=${() => this.load(defaultsOf(this.fields))}>Start over</button>
+      </div>
+      ${this.isJson
+        ? html`<request-json .values=${this.values} .secrets=${secrets}
+            @values-change=${(event: CustomEvent<Values>) => this.take(event.detail)}></request-json>
+            <copy-as .kind=${this.kind} .values=${this.values}></copy-as>`
+        : html`<form @submit=${this.submit} novalidate>
+            <input-form .fields=${this.fields} .values=${this.values} .problems=${this.problems}
+              @value-change=${this.change}></input-form>
+          </form>`}
+      ${this.fields.length === 0 ? html`<p class="quiet">This predictor has no inputs.</p>` : nothing}
+    `;
+  }
+
+  private buttons(run: Run | null): TemplateResult {
+    const isRunning = run !== null && !run.isOver;
+    return html`<div class="row actions">
+      <button type="button" class="primary" ?disabled=${isRunning} @click=${this.start}>Run</button>
+      <button type="button" ?disabled=${!isRunning} @click=${this.cancel}>Cancel</button>
+    </div>`;
+  }
+
+  private get problems(): Record<string, string> {
+    const refused = this.watching.run?.refused?.problems ?? [];
+    const said: Record<string, string> = {};
+    for (const { field, message } of refused) {
+      if (field) said[field] = said[field] ? `${said[field]}; ${message}` : message;
+    }
+    return { ...said, ...this.unsendable };
+  }
+
+  private change({ detail }: CustomEvent<ValueChange>): void {
+    const { [detail.name]: _, ...others } = this.unsendable;
+    this.unsendable = detail.problem ? { ...others, [detail.name]: detail.problem } : others;
+    const values = { ...this.values };
+    if (detail.value === undefined) delete values[detail.name];
+    else values[detail.name] = detail.value;
+    this.take(values);
+  }
+
+  private take(values: Values): void {
+    this.isTouched = true;
+    this.values = values;
+  }
+
+  private submit(event: Event): void {
+    event.preventDefault();
+  }
+
+  private readonly start = (): void => {
+    if (this.watching.run && !this.watching.run.isOver) return;
+    if (Object.keys(this.unsendable).length > 0) return void this.form?.focusProblem();
+    const run = new Run(this.kind, this.values);
+    this.watching.watch(run);
+    void run.start().then(() => this.afterwards(run));
+  };
+
+  private afterwards(run: Run): void {
+    const editor = this.querySelector<ExamplesEditor>('examples-editor');
+    if (editor) editor.rowProblems = problemsByRow(run.error ?? '');
+    if (run.refused && run.refused.problems.length > 0) void this.form?.focusProblem();
+  }
+
+  private readonly cancel = (): void => {
+    void this.watching.run?.cancel().catch(() => undefined); // a server that is gone says so itself
+  };
+
+  private readonly press = (event: KeyboardEvent): void => {
+    if (this.hidden || event.defaultPrevented || document.querySelector('dialog[open]')) return;
+    if (event.key === 'Escape' && this.watching.run && !this.watching.run.isOver) this.cancel();
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.start();
+  };
+}

@@ -1,0 +1,113 @@
+import { html, nothing, type TemplateResult } from 'lit';
+import { customElement, state } from 'lit/decorators.js';
+import { call, refusal } from '../api/client';
+import type { Check, Finding, GradientReport, SelfTest } from '../api/types';
+import { LightElement } from '../light/light-element';
+import { styles } from '../light/styles';
+import { layersOf, type Cell } from './layers';
+
+const WORDS = { true: 'Gradients flow', false: 'Gradients do not flow', null: 'Not tested' };
+
+/** The gradient self-test: each check, where a graph was cut, and the gradients by layer. */
+@customElement('selftest-view')
+export class SelfTestView extends LightElement {
+  @state() private report: SelfTest | null = null;
+  @state() private problem = '';
+  @state() private isRunning = false;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    void this.ask('GET');
+  }
+
+  override render(): TemplateResult {
+    return html`<section class="panel" aria-labelledby="selftest-title">
+      <h2 id="selftest-title">Self-test</h2>
+      <div class="row">
+        <button type="button" ?disabled=${this.isRunning} @click=${() => this.ask('POST')}>Run it again</button>
+        <span role="status">${this.isRunning ? 'Running' : this.summary}</span>
+      </div>
+      ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
+      ${this.report?.detail ? html`<p>${this.report.detail}</p>` : nothing}
+      ${this.report?.reports.map((each) => this.section(each)) ?? nothing}
+    </section>`;
+  }
+
+  private get summary(): string {
+    if (!this.report) return '';
+    return `${WORDS[`${this.report.passed}`]} (${this.report.level})`;
+  }
+
+  private async ask(method: 'GET' | 'POST'): Promise<void> {
+    this.isRunning = method === 'POST';
+    this.problem = '';
+    try {
+      this.report = await ask(method);
+    } catch (error) {
+      this.problem = (error as Error).message;
+    }
+    this.isRunning = false;
+  }
+
+  private section(report: GradientReport): TemplateResult {
+    return html`<section class="part">
+      <h3>${report.precision || 'Checks'} <span class="state ${report.passed ? 'succeeded' : 'failed'}">${report.passed ? 'passed' : 'failed'}</span>
+        <span class="quiet">${report.seconds.toFixed(2)} s</span></h3>
+      ${report.findings.map(finding)} ${checks(report.checks)} ${heatMap(report.gradient_norms)}
+    </section>`;
+  }
+}
+
+async function ask(method: 'GET' | 'POST'): Promise<SelfTest> {
+  const answer = await call('selftest', { method });
+  const isReport = answer.ok || answer.status === 503;
+  const copy = answer.clone();
+  const body = isReport ? ((await answer.json()) as SelfTest) : null;
+  if (body && Array.isArray(body.reports)) return body;
+  throw await refusal(copy);
+}
+
+function finding(found: Finding): TemplateResult {
+  const kind = { FAIL: 'failed', WARN: 'warned', NOTE: 'noted' }[found.level];
+  return html`<div class="finding ${kind}">
+    <p><strong>${found.level}</strong> <code>${found.code}</code> ${found.message}</p>
+    ${found.module ? html`<p>in <code>${found.module}</code></p>` : nothing}
+    ${found.line ? html`<pre class="text" tabindex="0" aria-label="The line">${found.line}</pre>` : nothing}
+    ${found.parameters?.length ? html`<p class="quiet">${found.parameters.slice(0, 8).join(', ')}</p>` : nothing}
+  </div>`;
+}
+
+function checks(all: Check[]): TemplateResult {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Checks"><table>
+    <thead><tr><th scope="col">check</th><th scope="col">status</th><th scope="col">seconds</th><th scope="col">measured</th></tr></thead>
+    <tbody>${all.map(
+      (each) => html`<tr>
+        <th scope="row">${each.name}</th>
+        <td><span class="state ${each.status}">${each.status}</span></td>
+        <td>${each.seconds.toFixed(3)}</td>
+        <td>${Object.entries(each.numbers ?? {}).map(([name, value]) => `${name} ${Number(value).toPrecision(3)}`).join(', ')}</td>
+      </tr>`,
+    )}</tbody>
+  </table></div>`;
+}
+
+function heatMap(norms: Record<string, number | null>): TemplateResult | typeof nothing {
+  const layers = layersOf(norms);
+  if (layers.length === 0) return nothing;
+  return html`<details open class="heat">
+    <summary>Gradient norms by layer</summary>
+    <p class="quiet">From 1e-8 (pale) to 1e3 (strong); a crossed one got none.</p>
+    ${layers.map(
+      ({ name, cells }) => html`<div class="layer">
+        <span class="layer-name">${name}</span>
+        <ul aria-label="Gradient norms of ${name}">${cells.map(heatCell)}</ul>
+      </div>`,
+    )}
+  </details>`;
+}
+
+function heatCell({ parameter, norm, heat }: Cell): TemplateResult {
+  const said = `${parameter}: ${norm === null ? 'none' : norm.toExponential(1)}`;
+  return html`<li class="cell-heat ${heat === null ? 'none' : ''}" title=${said}
+    ${styles({ '--heat': String(heat ?? 0) })}><span class="visually-hidden">${said}</span></li>`;
+}

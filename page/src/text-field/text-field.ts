@@ -1,0 +1,32 @@
+import { html, nothing, type TemplateResult } from 'lit';
+import { customElement } from 'lit/decorators.js';
+import { FieldElement } from '../field-frame/field-element';
+
+const LONG = 60;
+
+/** Text of one line or of many. */
+@customElement('text-field')
+export class TextField extends FieldElement {
+  override render(): TemplateResult {
+    const text = typeof this.value === 'string' ? this.value : '';
+    const rows = Math.min(12, Math.max(text.length > LONG ? 3 : 1, text.split('\n').length));
+    return this.frame(html`
+      <textarea
+        id=${this.inputId}
+        rows=${rows}
+        .value=${text}
+        maxlength=${this.field.maxLength ?? nothing}
+        aria-describedby=${this.describedBy}
+        aria-invalid=${this.isInvalid}
+        aria-required=${this.field.isRequired ? 'true' : 'false'}
+        @input=${this.read}
+      ></textarea>
+    `);
+  }
+
+  private read(event: Event): void {
+    const text = (event.target as HTMLTextAreaElement).value;
+    const isLeftOut = text === '' && !this.field.isRequired && this.field.default !== '';
+    this.change(isLeftOut ? undefined : text);
+  }
+}
