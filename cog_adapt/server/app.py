@@ -9,11 +9,12 @@ from datetime import timedelta
 import structlog
 from fastapi import FastAPI
 
-from cog_adapt.server.api import docs, forgetting, health
+from cog_adapt.server.api import docs, forgetting, health, playground
 from cog_adapt.server.api.adapters import AdapterRoutes
 from cog_adapt.server.api.dependencies import Parts
 from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
+from cog_adapt.server.api.page import PageRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.budget import Budgets
@@ -126,7 +127,9 @@ def _put_together(
     service = PredictionService(dispatchers, started.mode, started.records, recorder, settings)
     monitor = HealthMonitor(service)
     counted, end = started.metrics, started.shut_down
-    return Parts(settings, service, monitor, webhooks, counted, end, Adapters(service))
+    upload_url = started.configs[started.mode].upload_url
+    adapters = Adapters(service)
+    return Parts(settings, service, monitor, webhooks, counted, end, adapters, upload_url)
 
 
 @contextlib.asynccontextmanager
@@ -175,6 +178,9 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
         if not settings.strict_cog:
             routers[:0] = [HistoryRoutes(kind).router(), ForgettingRoutes(kind).router()]
     if not settings.strict_cog:
-        routers.extend((forgetting.router, AdapterRoutes().router()))
+        app.router.routes.extend(
+            PageRoutes().routes()
+        )  # before Cog's `/`, which is not a browser's
+        routers.extend((forgetting.router, AdapterRoutes().router(), playground.router))
     for router in routers:  # as they are: a router inside hides its routes from 405 and metrics
         app.router.routes.extend(router.routes)

@@ -31,6 +31,7 @@ ServerError
     ├── DiskFull                what it brings, or asks for, finds no room on the disk
     ├── AdapterError          the predictor's adapters failed
     ├── AdapterTimeout        the predictor's adapters did not answer in time
+    ├── ExamplesError         the predictor's example requests cannot be read
     ├── SelfTestError         the self-test could not be run
     └── SelfTestTimeout       the self-test did not end in time
 
@@ -200,6 +201,10 @@ class AdapterError(RequestError):
 
 class AdapterTimeout(RequestError):
     """The predictor's adapters did not answer in time."""
+
+
+class ExamplesError(RequestError):
+    """The predictor's example requests cannot be read."""
 
 
 class SelfTestError(RequestError):

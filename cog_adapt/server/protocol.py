@@ -4,8 +4,7 @@ Messages are msgpack with a tag, in frames of four bytes of length (big-endian) 
 bytes. JSON that a client sent or will get travels as JSON bytes, so that neither side decodes
 what it only passes on. Nothing here is pickled.
 
-There is one socket for each worker: requests one way, in the order in which they were sent, and
-reports the other.
+There is one socket for each worker: requests one way, in their order, and reports the other.
 """
 
 import struct
@@ -49,11 +48,7 @@ class Run(_Message, frozen=True):
 
 
 class Cancel(_Message, frozen=True):
-    """Front to model: end a prediction early; it answers with `Finished` all the same.
-
-    Attributes:
-        id: of the run, whose `Run` was sent before.
-    """
+    """Front to model: end the run `id`, which was sent before; it answers with `Finished` too."""
 
     id: str
 
@@ -80,10 +75,12 @@ class Beat(_Message, frozen=True):
     Attributes:
         busy: seconds for which the running tick of the model thread has lasted; 0: none runs.
         allowed: seconds that this tick said it may take.
+        fatal: why the process must be ended and started again; empty while it need not be.
     """
 
     busy: float = 0.0
     allowed: float = 0.0
+    fatal: str = ""
 
 
 class SetupLog(_Message, frozen=True):
@@ -126,9 +123,11 @@ class SetupFailed(_Message, frozen=True):
 
     Attributes:
         error: the exception in one line; its traceback is in the setup logs.
+        self_test: the report of a gradient self-test that had run by then, as JSON.
     """
 
     error: str
+    self_test: bytes | None = None
 
 
 class Log(_Message, frozen=True):

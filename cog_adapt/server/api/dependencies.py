@@ -42,6 +42,7 @@ class Parts:
         metrics: for Prometheus.
         shut_down: ends the server.
         adapters: those that the predictor keeps.
+        upload_url: output files are PUT below this URL; None: they go into the answer.
         large_bodies: reads them.
     """
 
@@ -52,6 +53,7 @@ class Parts:
     metrics: Metrics
     shut_down: Callable[[], None]
     adapters: Adapters
+    upload_url: str | None = None
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
 
 

@@ -20,10 +20,11 @@ from cog_adapt.server.api.shapes import (
     refusals,
 )
 from cog_adapt.server.errors import NotFound, NotReady, SelfTestError, SelfTestTimeout
-from cog_adapt.server.protocol import AskGauges, AskSelfTest, Gauges, SelfTested
+from cog_adapt.server.protocol import AskSelfTest, SelfTested
+from cog_adapt.server.service.figures import read_gauges
 from cog_adapt.server.service.health import HealthMonitor, versions
+from cog_adapt.server.service.self_test import outcome
 
-_GAUGE_SECONDS = 0.5
 _SELF_TEST_SECONDS = 600.0
 _READ = ["GET", "HEAD"]
 _LATER = {"Retry-After": "5"}
@@ -44,7 +45,8 @@ async def root(service: ServiceDep) -> Response:
     schemas = service.schema().get("components", {}).get("schemas", {})
     if service.is_ready and "TrainingInput" in schemas:
         body |= _urls("training")
-    return json_response(body)
+    headers = None if service.settings.strict_cog else {"Vary": "Accept"}  # browsers get a page
+    return json_response(body, 200, headers)
 
 
 def _urls(noun: str) -> dict[str, str]:
@@ -115,7 +117,7 @@ async def run_self_test(service: ServiceDep, monitor: MonitorDep, metrics: Metri
         raise SelfTestError(f"the self-test could not be run: {answer.error}")
     if answer.report is not None:
         monitor.self_test = msgspec.json.decode(answer.report)
-        metrics.self_test(monitor.self_test.get("passed") is True)
+        metrics.self_test(outcome(monitor.self_test))
     return _latest(monitor)
 
 
@@ -123,18 +125,14 @@ def _latest(monitor: HealthMonitor) -> Response:
     report = monitor.last_self_test()
     if report is None:
         raise NotFound("there is no self-test: the predictor has no ModelRunner.")
-    return json_response(report, 200 if report.get("passed") else 503)
+    return json_response(report, 503 if outcome(report) is False else 200)
 
 
 @router.api_route("/metrics", methods=_READ, response_class=PlainTextResponse)
 async def metrics(request: Request, service: ServiceDep, numbers: MetricsDep) -> Response:
     """Return numbers for Prometheus."""
     if service.worker.process.state == "ready":
-        try:
-            answer: Gauges = await service.worker.pending.ask(AskGauges(), Gauges, _GAUGE_SECONDS)
-            numbers.gauges(answer.values)
-        except TimeoutError:
-            numbers.gauges({})
+        numbers.gauges(await read_gauges(service.worker))
     dispatchers = service.dispatchers.values()
     numbers.queued(sum(len(each.waiting) for each in dispatchers))
     numbers.running(sum(len(worker.running) for each in dispatchers for worker in each.workers))

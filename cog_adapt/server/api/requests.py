@@ -29,7 +29,7 @@ from cog_adapt.server.webhooks import Webhooks
 
 _EVENT_STREAM = "text/event-stream"
 _MOST_RETRIES = 10
-_PASSED_ON = ("traceparent", "tracestate")
+PASSED_ON = ("traceparent", "tracestate")
 _WAIT = re.compile(r"wait(?:=(\d+))?")
 _DURATION = re.compile(DURATION)
 _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -81,14 +81,14 @@ class RequestParser:
             kind=self._runs,
             input=bytes(body.input) if body.has_input else b"",
             redacted_input=b"",
-            context=_with_owner(body.context, request),
+            context=with_owner(body.context, request),
             webhook=body.webhook,
             events=body.events,
             durable=is_async or wait is not None or body.webhook is not None,
             has_client_id=asked_id is not None,
             retries=body.retries,
             timeout=timeout,
-            headers={name: headers[name] for name in _PASSED_ON if name in headers},
+            headers={name: headers[name] for name in PASSED_ON if name in headers},
             problems=None,
             is_stream=is_stream,
             is_async=is_async,
@@ -235,7 +235,7 @@ def _with_inputs(
     )
 
 
-def _with_owner(context: dict[str, str], request: Request) -> dict[str, str]:
+def with_owner(context: dict[str, str], request: Request) -> dict[str, str]:
     """Put the owner into a context, replacing whatever the caller wrote there."""
     context.pop(OWNER_KEY, None)
     key = key_of(request)

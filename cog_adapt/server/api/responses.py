@@ -32,6 +32,7 @@ STATUSES: dict[type[errors.RequestError], int] = {
     errors.BudgetSpent: 429,
     errors.QueueFull: 429,
     errors.TooManyReaders: 429,
+    errors.ExamplesError: 500,
     errors.SelfTestError: 500,
     errors.AdapterError: 500,
     errors.NotReady: 503,

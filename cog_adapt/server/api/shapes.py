@@ -124,6 +124,63 @@ class Document(BaseModel):
     components: dict[str, Any]
 
 
+class ExampleRequest(BaseModel):
+    """A request that shows what the predictor does."""
+
+    name: str
+    kind: Literal["predict", "train"]
+    description: str
+    input: dict[str, Any]
+
+
+class KeyFigures(BaseModel):
+    """What the key of the request opens; without keys, everything."""
+
+    needed: bool
+    name: str
+    owner: str
+    scopes: list[Literal["predict", "train", "admin"]]
+
+
+class QueueFigures(BaseModel):
+    """How many may wait, for each kind."""
+
+    most: int
+
+
+class SetupFigures(BaseModel):
+    """The latest setup of a worker."""
+
+    started_at: _Maybe[datetime]
+    completed_at: _Maybe[datetime]
+    error: _Maybe[str]
+
+
+class WorkerFigures(BaseModel):
+    """A worker, and the queue before it."""
+
+    kind: Literal["predict", "train"]
+    state: Literal["idle", "starting", "ready", "setup failed", "crashed", "defunct", "stopped"]
+    slots: int
+    running: int
+    waiting: int
+    crashes: int
+    last_crash: _Maybe[str]
+    setup: SetupFigures
+
+
+class ServerFigures(BaseModel):
+    """What the server does now."""
+
+    status: str
+    key: KeyFigures
+    queue: QueueFigures
+    workers: list[WorkerFigures]
+    model: dict[str, float]
+    records: _Maybe[str]
+    versions: dict[str, str]
+
+
 class RunHeaders(BaseModel):
     """How a client wants its answer."""
 
@@ -172,7 +229,7 @@ _REASONS = {
     413: "The body is too large",
     415: "The body is not declared as JSON",
     429: "The queue or the memory is full, or the caller too fast",
-    500: "The self-test could not be run",
+    500: "The self-test could not be run, or the predictor's own file is wrong",
     503: "Not ready, or the records cannot be used",
     504: "No self-test in time",
     507: "The disk is full",

@@ -1,13 +1,19 @@
 """Which key opens which route: what is not in the table needs `admin`."""
 
+import re
 from typing import Final, Literal
 
+from starlette.types import Scope as Connection
+
+from cog_adapt.server.middleware.accepting import wants_page
 from cog_adapt.server.middleware.keys import Scope
 
 ANY_KEY: Final = "any"
 Need = Scope | Literal["any"]
 
 OPEN = frozenset({"/healthz"})  # liveness: whoever restarts the container has no key
+_PAGE = re.compile(r"/playground(/|/assets/[A-Za-z0-9._-]+)?")
+_READ_ONLY = ("GET", "HEAD")
 
 NEEDS: dict[str, Need] = {
     "GET /": ANY_KEY,
@@ -18,6 +24,8 @@ NEEDS: dict[str, Need] = {
     "GET /docs/{id}": ANY_KEY,
     "GET /selftest": ANY_KEY,
     "GET /metrics": ANY_KEY,
+    "GET /playground/examples.json": ANY_KEY,
+    "GET /playground/server.json": ANY_KEY,
     "DELETE /owners/{id}/data": ANY_KEY,  # one's own, of the kinds that the key opens
     "GET /predictions": "predict",
     "POST /predictions": "predict",
@@ -47,11 +55,38 @@ NEEDS: dict[str, Need] = {
     "POST /trainings/{id}/deliveries/{id}/redeliver": "train",
 }
 
+_own: dict[str, Need] = {}
+
+
+def set_need(route: str, need: Need) -> None:
+    """Let a route of one's own, `POST /v1/answers` say, need this scope; others need `admin`."""
+    _own[route] = need
+
 
 def need_of(method: str, path: str) -> Need:
     """Return the scope that a key needs for this request."""
+    method = "GET" if method == "HEAD" else method
+    route = f"{method} {path}"
+    need = NEEDS.get(route, _own.get(route))
+    if need is not None:
+        return need
     parts = path.split("/")
     for place in (2, 4):
         if len(parts) > place and parts[place]:
             parts[place] = "{id}"
-    return NEEDS.get(f"{'GET' if method == 'HEAD' else method} {'/'.join(parts)}", "admin")
+    return NEEDS.get(f"{method} {'/'.join(parts)}", "admin")
+
+
+def is_liveness(connection: Connection) -> bool:
+    """Return whether a request needs no key where there is no page."""
+    return connection["path"] in OPEN
+
+
+def is_open(connection: Connection) -> bool:
+    """Return whether a request needs no key: liveness, or the page, which holds no data."""
+    path = connection["path"]
+    if path in OPEN:
+        return True
+    if connection["method"] not in _READ_ONLY:
+        return False
+    return wants_page(connection) if path == "/" else _PAGE.fullmatch(path) is not None

@@ -1,9 +1,11 @@
 """Who may come in: API keys, and which of them opens which route."""
 
+from collections.abc import Callable
+
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from cog_adapt.server.middleware.access import ANY_KEY, OPEN, need_of
+from cog_adapt.server.middleware.access import ANY_KEY, is_liveness, need_of
 from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.middleware.keys import KeyRing
 from cog_adapt.server.middleware.responses import AsgiResponse
@@ -24,11 +26,20 @@ class AuthMiddleware:
     """Lets in who has a key for the route.
 
     `state` then holds the `key`, and its owner as `caller`.
+
+    Args:
+        app: the application.
+        keys: of the operator.
+        is_open: says which requests need no key.
     """
 
-    def __init__(self, app: ASGIApp, keys: KeyRing) -> None:
-        self._app = app
-        self._keys = keys
+    def __init__(
+        self,
+        app: ASGIApp,
+        keys: KeyRing,
+        is_open: Callable[[Connection], bool] = is_liveness,
+    ) -> None:
+        self._app, self._keys, self._is_open = app, keys, is_open
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         """Serve a connection."""
@@ -45,7 +56,7 @@ class AuthMiddleware:
 
     def _refusal(self, scope: Connection) -> tuple[str, AsgiResponse] | None:
         """Return why a request is refused, in a few words, and the answer; None if it is not."""
-        if scope["path"] in OPEN:
+        if self._is_open(scope):
             return None
         offered = _offered_key(scope)
         if offered is None:

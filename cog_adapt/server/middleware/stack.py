@@ -8,6 +8,7 @@ import math
 from starlette.types import ASGIApp
 
 from cog_adapt.server.budget import Budget, body_budget
+from cog_adapt.server.middleware.access import is_liveness, is_open
 from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
 from cog_adapt.server.middleware.cors import allow_origins
@@ -62,7 +63,8 @@ def add_access_control(app: ASGIApp, settings: Settings, bodies: Budget | None =
     if settings.rate_limit:
         app = RateLimitMiddleware(app, read_rates(settings.rate_limit))
     if settings.api_keys_file:
-        app = AuthMiddleware(app, KeyRing(settings.api_keys_file))
+        opened = is_liveness if settings.strict_cog else is_open
+        app = AuthMiddleware(app, KeyRing(settings.api_keys_file), opened)
     elif not settings.strict_cog:
         app = CrossSiteMiddleware(app, settings.cors_origins)
     if settings.cors_origins:

@@ -32,6 +32,8 @@ class Blobs:
 
     def is_large(self, text: str) -> bool:
         """Return whether a text has more bytes than the limit."""
+        if len(text) > self._limit:
+            return True
         return len(text) * 4 > self._limit and len(_to_bytes(text)) > self._limit
 
     def put(self, text: str, owner: str = "") -> str:

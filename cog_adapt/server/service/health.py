@@ -12,11 +12,13 @@ import msgspec
 import structlog
 
 from cog_adapt.server.protocol import AskHealth, Health
+from cog_adapt.server.service.self_test import outcome
 from cog_adapt.server.service.service import PredictionService
 
 log = structlog.get_logger()
 USABLE = ("READY", "BUSY")
 _SETUP = {"starting": "starting", "setup failed": "failed"}
+_SHOWN = ("level", "detail")
 _READY_FILE = Path("/var/run/cog/ready")
 _HEALTHCHECK_SECONDS = 5.0
 _TIMED_OUT = "Healthcheck failed: user-defined healthcheck timed out after 5.0 seconds"
@@ -60,7 +62,7 @@ class HealthMonitor:
         """Return whether requests are welcome here, and if not, why."""
         body = await self.report()
         self_test = self.last_self_test()
-        passed = self_test is None or self_test.get("passed") is True
+        passed = outcome(self_test) is not False
         fault = self._service.records.error
         ready = body["status"] in USABLE and passed and not (self._service.is_closing or fault)
         reasons = {
@@ -76,6 +78,10 @@ class HealthMonitor:
 
     def last_self_test(self) -> dict[str, Any] | None:
         """Return the latest report of the gradient self-test, or None."""
+        failed = self._service.worker.process.setup.self_test
+        if failed is not None:
+            report: dict[str, Any] = msgspec.json.decode(failed)
+            return report
         if self.self_test is None:
             ready = self._service.worker.ready
             if ready is not None and ready.self_test is not None:
@@ -90,7 +96,8 @@ class HealthMonitor:
             further = {"crashes": process.crashes.count, "last_crash": process.crashes.last}
         report = self.last_self_test()
         if report is not None:
-            further["self_test"] = {"passed": report.get("passed")}
+            shown = {name: report[name] for name in _SHOWN if name in report}
+            further["self_test"] = {"passed": report.get("passed")} | shown
         return further
 
     async def _complaint(self) -> str | None:

@@ -1,4 +1,7 @@
-"""Notices that a worker hangs: it says nothing any more, or its model thread ends no tick."""
+"""Notices that a worker hangs: it says nothing any more, or its model thread ends no tick.
+
+A worker that says that it cannot go on is ended too.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +19,7 @@ class HeartbeatWatch:
     Args:
         seconds: without a sign of life, after which it hangs; 0: it never does.
         count_signs: returns how often something has been heard of it.
-        on_hung: called with the reason.
+        on_hung: called with the reason, also where the process says that it cannot go on.
     """
 
     def __init__(
@@ -36,7 +39,10 @@ class HeartbeatWatch:
         self._patience = 1.0
 
     def on_beat(self, beat: Beat) -> None:
-        """Look at how the model thread does."""
+        """Look at how the model thread does, and whether the process can go on."""
+        if beat.fatal:
+            self._on_hung(f"could not go on, and was ended: {beat.fatal}")
+            return
         limit = max(self._seconds, beat.allowed)
         if self._seconds and beat.busy > limit:
             which = "it said" if beat.allowed > self._seconds else "HANG_SECONDS"

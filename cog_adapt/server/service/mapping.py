@@ -86,7 +86,7 @@ def to_record(prediction: Prediction) -> Record:
         input=request.redacted_input.decode(),
         payload=None if prediction.is_final else _payload(request),
         input_digest=request.digest,
-        output=encode(output).decode() if shows_output else None,
+        output=_text_of(output) if shows_output else None,
         logs=prediction.logs,
         metrics=encode(prediction.metrics).decode(),
         error=prediction.error,
@@ -96,6 +96,13 @@ def to_record(prediction: Prediction) -> Record:
         deadline=deadline,
         owner=request.owner,
     )
+
+
+def _text_of(output: msgspec.Raw | list[msgspec.Raw] | None) -> str:
+    """Return an output as JSON; one large value is copied once."""
+    if isinstance(output, msgspec.Raw):
+        return str(memoryview(output), "utf-8")
+    return encode(output).decode()
 
 
 def _webhook_of(prediction: Prediction) -> str | None:

@@ -8,6 +8,7 @@ import structlog
 
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.self_test import outcome
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import Trace, Traces
 
@@ -88,8 +89,7 @@ class Observer:
         if is_again:
             self._metrics.restarted()
         if self_test is not None:
-            report = msgspec.json.decode(self_test)
-            self._metrics.self_test(report.get("passed") is True)
+            self._metrics.self_test(outcome(msgspec.json.decode(self_test)))
 
     def record_error(self) -> None:
         """Note that a final record could not be written in time."""

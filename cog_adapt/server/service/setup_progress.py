@@ -10,12 +10,14 @@ class SetupProgress:
         started_at: when the worker was started.
         completed_at: when the setup ended; None before.
         error: why the setup failed, in one line; None unless it has.
+        self_test: the report of the self-test of a setup that failed, as JSON.
     """
 
     def __init__(self) -> None:
         self.started_at = datetime.now(UTC)
         self.completed_at: datetime | None = None
         self.error: str | None = None
+        self.self_test: bytes | None = None
         self._logs: list[str] = []
 
     @property

@@ -87,7 +87,7 @@ class WorkerSupervisor:
     @property
     def takes_work(self) -> bool:
         """Whether the worker is ready and has not ended."""
-        return self.state == "ready" and not self._has_exited
+        return self.state == "ready" and not (self._process is not None and self._process.is_over)
 
     @property
     def may_start(self) -> bool:
@@ -148,6 +148,7 @@ class WorkerSupervisor:
             self.has_been_ready = True
             self._timers.call_later(_STEADY_SECONDS, self.crashes.forgive)
         elif isinstance(report, SetupFailed):
+            self.setup.self_test = report.self_test
             self._fail_setup(report.error)
             return
         self._listener.on_report(report)

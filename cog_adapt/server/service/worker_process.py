@@ -10,13 +10,14 @@ import multiprocessing
 import os
 import signal
 import socket
+from collections import deque
 from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
 
 import msgspec
 import structlog
 
-from cog_adapt.server.protocol import Beat, Frames, Ready, Report, Request, to_frame
+from cog_adapt.server.protocol import Beat, Frames, Output, Ready, Report, Request, to_frame
 from cog_adapt.server.service.heartbeat import HeartbeatWatch
 from cog_adapt.server.temp_files import remove_temp_files
 from cog_adapt.server.worker.config import WorkerConfig
@@ -24,6 +25,7 @@ from cog_adapt.server.worker.entry import enter
 from cog_adapt.server.worker.processes import end_session
 
 _READ = 2**15  # a thousand small reports take 15 ms of the event loop
+_LARGE = 2**20  # each copy of 14 MB takes 9 ms of the event loop
 _SECONDS_TO_EXIT = 1.0  # between the end of the socket and that of the process
 log = structlog.get_logger()
 
@@ -45,6 +47,7 @@ class WorkerProcess:
     ) -> None:
         self._config, self._on_report, self._on_exit = config, on_report, on_exit
         self.exited = asyncio.Event()
+        self.was_killed = False
         ours, theirs = socket.socketpair()
         self._process = multiprocessing.get_context("spawn").Process(
             target=enter, args=(theirs, config), name=f"model-{config.kind}"
@@ -60,7 +63,12 @@ class WorkerProcess:
 
     def send(self, request: Request) -> bool:
         """Send a request. Return False if the process is gone and cannot have read the request."""
-        return not self.exited.is_set() and self._connection.write(to_frame(request))
+        return not self.is_over and self._connection.write(to_frame(request))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, or cannot but end."""
+        return self.was_killed or self.exited.is_set()
 
     def kill(self, cause: str | None = None) -> None:
         """End the process at once, with all that it has started.
@@ -69,7 +77,7 @@ class WorkerProcess:
             cause: what to say in place of how it ended.
         """
         if not self.exited.is_set() and self._process.pid is not None:
-            self._cause = self._cause or cause
+            self._cause, self.was_killed = self._cause or cause, True
             end_session(self._process.pid)
 
     def _take(self, report: Report) -> None:
@@ -100,6 +108,9 @@ class WorkerProcess:
 class Connection:
     """The socket to a worker, on the event loop: never blocks on a write.
 
+    A large output has a turn of the loop for itself: to read it, to add it and to record it copy it
+    each, and others are answered in between.
+
     Args:
         channel: the socket.
         on_report: gets each report.
@@ -120,6 +131,7 @@ class Connection:
         self.reads = 0
         self._frames = Frames.of_reports()
         self._waiting = bytearray()
+        self._reports = deque[Report]()
         self._loop = asyncio.get_running_loop()
         channel.setblocking(False)
         self._loop.add_reader(channel, self._read)
@@ -147,6 +159,8 @@ class Connection:
         """Read what the process sent before its exit, and close."""
         while self._read():
             pass
+        while self._reports:
+            self._publish(self._reports.popleft())
         self._close()
 
     def _read(self) -> bool:
@@ -168,9 +182,20 @@ class Connection:
             self._close()
             self._on_end("said what is no report, and was killed")
             return False
-        for report in reports:
-            self._publish(report)
+        self._reports += reports
+        self._publish_small()
         return True
+
+    def _publish_small(self) -> None:
+        while self._reports and not _is_large(self._reports[0]):
+            self._publish(self._reports.popleft())
+        if self._reports:
+            self._loop.call_soon(self._publish_next)
+
+    def _publish_next(self) -> None:
+        if self._reports:
+            self._publish(self._reports.popleft())
+            self._loop.call_soon(self._publish_small)
 
     def _publish(self, report: Report) -> None:
         try:
@@ -194,6 +219,10 @@ class Connection:
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
+
+
+def _is_large(report: Report) -> bool:
+    return isinstance(report, Output) and len(report.chunk) > _LARGE
 
 
 def _handle(process: SpawnProcess) -> int:

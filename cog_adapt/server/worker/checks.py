@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -80,6 +81,15 @@ def last_self_test(predictor: object) -> bytes | None:
     return None if report is None else msgspec.json.encode(report.to_json())
 
 
+def self_test_of_failure(predictor: object) -> bytes | None:
+    """Return the report of the self-test in a setup() that failed; None where there is none."""
+    try:
+        return last_self_test(predictor)
+    except Exception:  # noqa: BLE001 - the user's code; setup()'s own error is the one that counts
+        traceback.print_exc()
+        return None
+
+
 def run_self_test(predictor: object) -> SelfTested:
     """Run the self-test again."""
     tested = find_self_testing(predictor)
@@ -97,6 +107,9 @@ def read_gauges(predictor: object) -> Gauges:
     values = {"process_memory_bytes": float(pages * os.sysconf("SC_PAGE_SIZE"))}
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        values["device_memory_bytes"] = float(torch.cuda.memory_allocated())
-        values["device_memory_reserved_bytes"] = float(torch.cuda.memory_reserved())
+        devices = range(torch.cuda.device_count())  # the model's may not be this thread's
+        values["device_memory_bytes"] = float(sum(map(torch.cuda.memory_allocated, devices)))
+        values["device_memory_reserved_bytes"] = float(
+            sum(map(torch.cuda.memory_reserved, devices))
+        )
     return Gauges(read_extra_gauges(predictor) | values)

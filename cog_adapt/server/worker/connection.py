@@ -44,9 +44,9 @@ class Connection:
         self._writer = threading.Thread(target=self._write, name="connection writer", daemon=True)
         self._writer.start()
 
-    def send(self, report: Report) -> None:
-        """Queue a report for sending; wait only if the front process lags far behind."""
-        self._outbox.put(to_frame(report))
+    def send(self, *reports: Report) -> None:
+        """Queue reports to be sent together; wait only if the front process lags far behind."""
+        self._outbox.put(b"".join(map(to_frame, reports)))
         while self._outbox.qsize() > _MOST_WAITING:
             time.sleep(_PAUSE)
 

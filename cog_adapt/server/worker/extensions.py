@@ -7,10 +7,13 @@ of an object has the method: an object that answers to every name, as a mock doe
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from cog_adapt.server.protocol import Beat
+
+T = TypeVar("T")
 
 
 class SelfTestReport(Protocol):
@@ -45,6 +48,16 @@ class Ticking(Protocol):
         """Return for how many seconds the running tick has lasted, and how many it said it may.
 
         Both are 0 while none runs. Called on any thread, often; it returns at once.
+        """
+
+
+class Ending(Protocol):
+    """Knows that its process cannot go on, as after some errors of a device."""
+
+    def fatal_error(self) -> str | None:
+        """Return why the process must be ended and started again; None while it need not be.
+
+        Called on any thread, often; it returns at once.
         """
 
 
@@ -129,20 +142,41 @@ def read_extra_gauges(predictor: object) -> dict[str, float]:
 
 def read_model_threads(predictor: object) -> Callable[[], Beat]:
     """Return what tells how the model threads do: of several, the one that is latest."""
-    ticking: list[Ticking] = list(_offering(predictor, "model_thread_beat"))
+    ticking, ending = (_offering(predictor, name) for name in ("model_thread_beat", "fatal_error"))
+    read_beats = _asking([partial(_beat_of, each) for each in ticking])
+    read_errors = _asking([partial(_error_of, each) for each in ending])
 
     def read() -> Beat:
-        beats: list[tuple[float, float]] = []
-        for each in tuple(ticking):
-            try:
-                busy, allowed = each.model_thread_beat()
-                beats.append((float(busy), float(allowed)))
-            except Exception:  # noqa: BLE001 - the user's code may raise anything
-                ticking.remove(each)
-                traceback.print_exc()
-        return Beat(*max(beats, key=lambda beat: beat[0] - beat[1], default=()))
+        beats = read_beats()
+        busy, allowed = max(beats, key=lambda beat: beat[0] - beat[1], default=(0.0, 0.0))
+        return Beat(busy, allowed, next(filter(None, read_errors()), ""))
 
     return read
+
+
+def _beat_of(ticking: Ticking) -> tuple[float, float]:
+    busy, allowed = ticking.model_thread_beat()
+    return float(busy), float(allowed)
+
+
+def _error_of(ending: Ending) -> str:
+    return str(ending.fatal_error() or "")
+
+
+def _asking(methods: list[partial[T]]) -> Callable[[], list[T]]:
+    """Return what asks all of these; one that raises is asked no more."""
+
+    def ask() -> list[T]:
+        answers = []
+        for method in tuple(methods):
+            try:
+                answers.append(method())
+            except Exception:  # noqa: BLE001 - the user's code may raise anything
+                methods.remove(method)
+                traceback.print_exc()
+        return answers
+
+    return ask
 
 
 def provide_owner_key(predictor: object, key: str) -> None:

@@ -35,6 +35,11 @@ class Heartbeat:
         """Ask this for each beat from now on; it returns at once and never raises."""
         self._read = read
 
+    def last_words(self) -> tuple[Beat, ...]:
+        """Return the beat to send before all else where the process cannot go on."""
+        beat = self._read()
+        return (beat,) if beat.fatal else ()
+
     def _run(self) -> None:
         current.set(NO_PREDICTION)  # what a predictor's method prints belongs to no prediction
         while True:

@@ -28,7 +28,13 @@ from cog_adapt.server.protocol import (
 from cog_adapt.server.worker.active import NO_PREDICTION, current
 from cog_adapt.server.worker.adapters import AdapterAnswers
 from cog_adapt.server.worker.async_runs import AsyncRuns
-from cog_adapt.server.worker.checks import HealthCheck, last_self_test, read_gauges, run_self_test
+from cog_adapt.server.worker.checks import (
+    HealthCheck,
+    last_self_test,
+    read_gauges,
+    run_self_test,
+    self_test_of_failure,
+)
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads
@@ -107,22 +113,24 @@ class _Worker:
             self._set_up(downloads, output, heartbeat)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
             traceback.print_exc()
+            instance = self._predictor.instance if self._predictor else None
+            tested = self_test_of_failure(instance)
             output.end()
-            self._connection.send(SetupFailed(" ".join(describe_error(error).split())))
+            self._connection.send(SetupFailed(" ".join(describe_error(error).split()), tested))
         self._stopped.wait()
         output.end()
         self._connection.close()
 
     def _set_up(self, downloads: Downloads, output: SetupOutput, heartbeat: Heartbeat) -> None:
-        predictor = Predictor(self._config)
+        predictor = self._predictor = Predictor(self._config)
         self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
         provide_owner_key(predictor.instance, OWNER_KEY)
         heartbeat.watch(read_model_threads(predictor.instance))
         kept = find_kept_folders(predictor.instance)
-        run_context = RunContext(self._config, predictor, downloads, self._connection, kept)
+        given = (self._config, predictor, downloads, self._connection, kept)
+        run_context = RunContext(*given, last_words=heartbeat.last_words)
         self._health = HealthCheck(predictor, self._event_loop)
-        self._predictor = predictor
         if predictor.is_async:
             loop = self._event_loop().loop
             self._runs = AsyncRuns(run_context, loop, self._stopped.set)

@@ -46,7 +46,6 @@ class Predictor:
         self._method = handler.name.rpartition(".")[2] if inspect.isclass(self._target) else None
         called = getattr(self._target, self._method) if self._method else self._target
         self.function: Callable[..., Any] = called
-        self.is_generator = inspect.isgeneratorfunction(called)
         self.is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
         declared = getattr(called, "__cog_concurrent_max__", 1) if self.is_async else 1
         self.concurrency: int = config.concurrency or declared

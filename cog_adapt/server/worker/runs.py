@@ -1,10 +1,11 @@
 """The parts that sync and async runs share."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cog_adapt.server.protocol import Kind, Run
+from cog_adapt.server.protocol import Finished, Kind, Report, Run
 from cog_adapt.server.worker.active import ActivePrediction
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.connection import Connection
@@ -29,17 +30,27 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class RunContext:
-    """The parts that each run is made with."""
+    """The parts that each run is made with.
+
+    Attributes:
+        last_words: what is to be heard before the end of a run that failed: that the process
+            cannot go on, so that it gets no other run.
+    """
 
     config: WorkerConfig
     predictor: Predictor
     downloads: Downloads
     connection: Connection
     kept_folders: tuple[Path, ...] = ()
+    last_words: Callable[[], Sequence[Report]] = tuple
 
     def activate(self, request: Run) -> ActivePrediction:
         """Make the active prediction of a request."""
-        return ActivePrediction(request, self.connection.send)
+        return ActivePrediction(request, self._send)
+
+    def _send(self, report: Report) -> None:
+        has_failed = isinstance(report, Finished) and report.status == "failed"
+        self.connection.send(*(self.last_words() if has_failed else ()), report)
 
     def input_files(self) -> InputFiles:
         """Make the object that fetches the input files of a prediction."""

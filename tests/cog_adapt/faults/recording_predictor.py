@@ -42,6 +42,8 @@ obey("import")
 
 
 class Predictor(BaseRunner):
+    failure: str | None = None
+
     def setup(self) -> None:
         set_up()
 
@@ -57,8 +59,15 @@ class Predictor(BaseRunner):
         getattr(self, action)(seconds)
         note("ended", name)
 
+    def fatal_error(self) -> str | None:
+        return self.failure
+
     def nothing(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def lose_device(self, seconds: float) -> None:
+        self.failure = "the device cuda:0 failed: device-side assert triggered"
+        raise RuntimeError(self.failure)
 
     def gate(self, seconds: float) -> None:
         while not Path("open").exists():

@@ -21,6 +21,8 @@ from tests.cog_adapt.server.asgi_client import ask
 from tests.cog_adapt.server.routes_walk import routes_of
 from tests.cog_adapt.waiting import assert_stays_so, until
 
+UPLOADS = "https://files.example/out/"
+
 
 @pytest.fixture
 def started(tmp_path, monkeypatch):
@@ -31,7 +33,7 @@ def started(tmp_path, monkeypatch):
         chosen = Settings(data_dir=tmp_path, **settings)
         app = create_app(chosen)
         records, metrics = Records.open(None, tmp_path), Metrics()
-        configs = {kind: WorkerConfig("x.py:X", kind) for kind in kinds}
+        configs = {kind: WorkerConfig("x.py:X", kind, upload_url=UPLOADS) for kind in kinds}
         shutdowns = []
         launched = Launch(configs, kinds[0], records, metrics, lambda: shutdowns.append(1))
         launch(app, launched)
@@ -56,6 +58,7 @@ def test_the_parts_are_made_of_what_was_launched(started):
             {"predict", "train"},
         )
         assert parts.settings.max_queue == 7
+        assert parts.upload_url == UPLOADS
         assert parts.service.main.waiting.most == 7
         assert parts.monitor._service is parts.service
         assert parts.service.recorder._announcer._log_interval == 0.25

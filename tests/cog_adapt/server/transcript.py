@@ -25,6 +25,7 @@ _LONG = (
     (re.compile(r'"receipt":\{.*?\},"step":'), '"receipt":{…},"step":'),
     (re.compile(r"(?<=\[)-?[\d.]+(?:,-?[\d.]+)+(?=\])"), "…"),
     (re.compile(r'(?<=,")best_step".*?(?="method")'), "…"),
+    (re.compile(r'(?<="level":")(?:quick|full)(?=")'), "…"),  # of the self-test: by earlier passes
     (re.compile(r'(?<="logs":")[^"]{60,}(?=")'), "…"),
 )
 

@@ -8,7 +8,7 @@ import msgspec
 from cog import ConcatenateIterator
 from fastapi import FastAPI
 
-from cog_adapt.server.api import forgetting, health
+from cog_adapt.server.api import forgetting, health, playground
 from cog_adapt.server.api.adapters import AdapterRoutes
 from cog_adapt.server.api.dependencies import Parts
 from cog_adapt.server.api.forgetting import ForgettingRoutes
@@ -57,6 +57,7 @@ class Site:
             self.app.router.routes.extend(ForgettingRoutes(kind).router().routes)
         self.app.router.routes.extend(forgetting.router.routes)
         self.app.router.routes.extend(health.router.routes)
+        self.app.router.routes.extend(playground.router.routes)
         self.app.router.routes.extend(AdapterRoutes().router().routes)
         self.app.state.parts = Parts(
             self.harness.settings,

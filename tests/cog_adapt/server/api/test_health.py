@@ -1,11 +1,13 @@
 """The endpoints about the server itself."""
 
 import json
+import math
 
 import pytest
 
-from cog_adapt.server.api import health
 from cog_adapt.server.protocol import AskGauges, AskSelfTest, Gauges, Ready, SelfTested
+from cog_adapt.server.service.pending import PendingRequests
+from tests.cog_adapt.waiting import until
 
 
 def read(answer):
@@ -118,6 +120,32 @@ def test_the_self_test_is_shown_and_run_again(play, passed, status):
     play(scene)
 
 
+def test_those_who_ask_for_a_self_test_at_once_share_one(play):
+    async def scene(site):
+        said: list[object] = []
+        site.lead.pending = PendingRequests(said.append)
+        first, second = (site.asking("POST", "/selftest") for _ in range(2))
+        await until(lambda: said)
+        await site.ask("GET", "/healthz")  # the second has asked too by now
+        site.lead.on_report(SelfTested(b'{"passed":true,"n":1}'))
+        assert [read(await each)["n"] for each in (first, second)] == [1, 1]
+        assert said == [AskSelfTest()]
+
+    play(scene)
+
+
+def test_a_self_test_that_is_off_is_no_failure_and_no_pass(play):
+    async def scene(site):
+        site.lead.ready = Ready(b'{"passed":null,"level":"off","reports":[]}')
+        answer = await site.ask("GET", "/selftest")
+        assert (answer.status, read(answer)["passed"]) == (200, None)
+        answer_with(site, SelfTested(b'{"passed":null,"level":"off","reports":[]}'))
+        assert (await site.ask("POST", "/selftest")).status == 200
+        assert math.isnan(site.metrics.registry.get_sample_value("cog_self_test_passed"))
+
+    play(scene)
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "error"),
     [
@@ -158,8 +186,7 @@ def test_metrics_count_what_waits_and_runs_and_ask_for_gauges(play):
         value = site.metrics.registry.get_sample_value
         assert (value("cog_queue_depth"), value("cog_predictions_running")) == (2, 2)
         assert b"device_memory_bytes 5.0" in answer.body
-        assert asked == [(AskGauges(), Gauges, health._GAUGE_SECONDS)]
-        assert health._GAUGE_SECONDS == 0.5
+        assert asked == [(AskGauges(), Gauges, 0.5)]
         assert b"device_memory_bytes" not in (await site.ask("GET", "/metrics")).body
         site.model.state = "crashed"
         assert (await site.ask("GET", "/metrics")).status == 200

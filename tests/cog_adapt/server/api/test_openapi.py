@@ -108,7 +108,9 @@ def test_every_route_is_listed():
         if method != "HEAD"  # every GET answers it
     }
     listed = {re.sub(r"\{[^}]*\}", "some-id", name) for name in operations_of(mine)}
-    assert listed == routes - {"GET /docs/some-id"}  # a file of the page
+    playground = {"", "/", "/assets/some-id"}
+    pages = {"GET /docs/some-id", *(f"GET /playground{rest}" for rest in playground)}
+    assert listed == routes - pages  # a page and its files are nothing to call
 
 
 def test_only_what_the_predictor_can_do_is_listed():
@@ -168,6 +170,8 @@ OPERATIONS_BEYOND_COG = {
     "GET /selftest": ("200 404 503", ()),
     "POST /selftest": ("200 404 500 503 504", ()),
     "GET /metrics": ("200", ()),
+    "GET /playground/examples.json": ("200 500", ()),
+    "GET /playground/server.json": ("200", ()),
     "POST /shutdown": ("200", ()),
     "GET /predictions": ("200 404 422 503", ("status", "limit", "cursor", "owner")),
     "POST /predictions": (RUN, ("Prefer", "Cancel-After")),

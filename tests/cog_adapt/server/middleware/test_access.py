@@ -3,7 +3,16 @@
 import pytest
 
 from cog_adapt.server.app import create_app
-from cog_adapt.server.middleware.access import ANY_KEY, NEEDS, OPEN, need_of
+from cog_adapt.server.middleware import access
+from cog_adapt.server.middleware.access import (
+    ANY_KEY,
+    NEEDS,
+    OPEN,
+    is_liveness,
+    is_open,
+    need_of,
+    set_need,
+)
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.routes_walk import routes_of
 
@@ -44,6 +53,15 @@ def test_what_a_request_needs(request_line, need):
     assert need_of(*request_line.split()) == need
 
 
+def test_a_route_of_ones_own_may_need_less(monkeypatch):
+    monkeypatch.setattr(access, "_own", {})
+    assert need_of("POST", "/v1/chat/completions") == "admin"
+    set_need("POST /v1/chat/completions", "predict")
+    assert need_of("POST", "/v1/chat/completions") == "predict"
+    assert need_of("POST", "/v1/chat/other") == "admin"
+    assert need_of("GET", "/v1/chat/completions") == "admin"
+
+
 @pytest.fixture
 def real_app(key_file):
     return create_app(Settings(api_keys_file=key_file))
@@ -55,6 +73,12 @@ def test_the_routes_of_the_server_that_only_admin_may_use_are_these(real_app):
     assert {" ".join(route) for route in routes if need_of(*route) == "admin"} == {
         "GET /healthz",  # open, before the table is asked
         "HEAD /healthz",
+        "GET /playground",  # open, as the two below
+        "HEAD /playground",
+        "GET /playground/",
+        "HEAD /playground/",
+        "GET /playground/assets/some-id",
+        "HEAD /playground/assets/some-id",
         "POST /selftest",
         "POST /shutdown",
     }
@@ -103,5 +127,42 @@ def test_any_key_may_look_at_the_server_itself():
         )
 
 
-def test_only_liveness_needs_no_key_at_all():
+def asked(request_line, accept="*/*"):
+    method, path = request_line.split()
+    return {"method": method, "path": path, "headers": [(b"accept", accept.encode())]}
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        *("GET /playground", "HEAD /playground", "GET /playground/"),
+        *("GET /playground/assets/index-B1_2.js", "GET /healthz"),
+    ],
+)
+def test_the_page_and_liveness_need_no_key_at_all(request_line):
     assert {"/healthz"} == OPEN
+    assert is_open(asked(request_line))
+    assert is_liveness(asked(request_line)) is ("healthz" in request_line)
+
+
+def test_the_root_is_open_to_browsers_for_which_it_is_the_page():
+    assert is_open(asked("GET /", "text/html"))
+    assert is_open(asked("HEAD /", "text/html"))
+    assert not is_open(asked("GET /"))
+    assert not is_open(asked("POST /", "text/html"))
+    assert not is_liveness(asked("GET /", "text/html"))
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        *("POST /playground", "OPTIONS /playground", "GET /playground/server.json"),
+        *("GET /playground/assets/", "GET /playground/assets/a/b", "GET /playgrounds"),
+        *("GET /playground/assets/..%2fa", "GET /playground/assets/../a", "GET /predictions"),
+        *("GET /playground/assets/a.js\n", "GET //playground", "GET /playground/assets"),
+    ],
+)
+def test_a_browser_needs_a_key_for_everything_else(request_line):
+    method, _, path = request_line.partition(" ")
+    scope = asked("GET /x", "text/html") | {"method": method, "path": path}
+    assert not is_open(scope)

@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
+import threading
 from typing import Any
 
-from cog_adapt.server.protocol import Finished, Log, to_frame
+from cog_adapt.server.protocol import Finished, Log, Output, Report, to_frame
 from cog_adapt.server.service.worker_process import Connection
 from tests.cog_adapt.waiting import until
 
@@ -78,6 +79,61 @@ def test_what_was_said_before_the_end_is_read_and_the_socket_closed():
         assert [type(report) for report in heard] == [Log, Log, Log, Finished]
         assert (link._socket.fileno(), ends) == (-1, ["closed its connection, and was killed"])
         link.drain()  # nothing is left to close
+
+    asyncio.run(scene())
+
+
+def test_others_have_their_turn_before_and_after_each_large_output():
+    """Counted in turns of the loop, of which another has one between any two of these."""
+    large = Output("a", b"1" * (2**20 + 1))
+    log = Log("a", "stdout", "x")
+    reports: list[Report] = [log, large, large, log, large, Finished("a", "succeeded")]
+
+    async def scene():
+        heard: list[Any] = []
+        turn = 0
+
+        def count():
+            nonlocal turn
+            turn += 1
+            loop.call_soon(count)
+
+        loop = asyncio.get_running_loop()
+        link, theirs = link_and_peer(lambda report: heard.append((turn, type(report))))
+        read, decoded = link._read, []
+
+        def note():
+            before = len(link._reports)
+            read()
+            decoded.extend([turn] * (len(link._reports) > before))
+
+        loop.add_reader(link._socket, note)
+        loop.call_soon(count)
+        await asyncio.to_thread(theirs.sendall, b"".join(map(to_frame, reports)))
+        await until(lambda: len(heard) == len(reports))
+        assert [kind for _, kind in heard] == [type(each) for each in reports]
+        larges = [number for number, kind in heard if kind is Output]
+        assert len(decoded) == len(set(larges)) == 3
+        assert not {*larges} & {*decoded, heard[0][0], heard[-1][0]}
+        theirs.close()
+
+    asyncio.run(scene())
+
+
+def test_a_large_output_that_waits_for_its_turn_is_published_before_the_end():
+    async def scene():
+        heard: list[Any] = []
+        link, theirs = link_and_peer(heard.append)
+        reports: list[Report] = [Output("a", b"1" * (2**20 + 1)), Finished("a", "succeeded")]
+        sender = threading.Thread(target=theirs.sendall, args=(b"".join(map(to_frame, reports)),))
+        sender.start()
+        while not link._reports:  # and the loop has no turn
+            link._read()
+        assert heard == []
+        sender.join()
+        theirs.close()
+        link.drain()
+        assert heard == reports
 
     asyncio.run(scene())
 

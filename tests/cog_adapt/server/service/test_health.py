@@ -13,6 +13,7 @@ from cog_adapt.server.service.crashes import CrashCounter
 from cog_adapt.server.service.health import HealthMonitor, versions
 from cog_adapt.server.service.setup_progress import SetupProgress
 from cog_adapt.server.settings import Settings
+from tests.cog_adapt.present import present
 
 BEGUN = datetime(2026, 1, 2, 3, 4, 5, 67, tzinfo=UTC)
 HEALTHY = Ready(has_healthcheck=True)
@@ -149,6 +150,28 @@ def test_a_self_test_gates_readiness(service, self_test, passed):
     ready, reasons = readiness(service)
     assert (ready, reasons.get("self_test")) == (passed, None if passed else "failed")
     assert reasons["ready"] is passed
+
+
+def test_a_self_test_that_is_off_is_shown_in_words_and_is_no_failure(service):
+    service.worker.ready = Ready(b'{"passed":null,"level":"off","detail":"it is off","reports":[]}')
+    shown = {"passed": None, "level": "off", "detail": "it is off"}
+    assert report(service)["self_test"] == shown
+    assert readiness(service)[0] is True
+
+
+def test_the_self_test_of_a_failed_setup_is_shown(service):
+    monitor = HealthMonitor(service)
+    monitor.self_test = {"passed": True}
+    service.worker.process.state = "setup failed"
+    service.worker.process.setup.self_test = b'{"passed":false,"level":"full","reports":[]}'
+    assert present(monitor.last_self_test())["reports"] == []
+    body = asyncio.run(monitor.report())
+    assert (body["status"], body["self_test"]) == (
+        "SETUP_FAILED",
+        {"passed": False, "level": "full"},
+    )
+    service.worker.process.setup = SetupProgress()
+    assert monitor.last_self_test() == {"passed": True}
 
 
 def test_the_latest_self_test_counts(service):

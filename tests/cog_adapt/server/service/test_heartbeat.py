@@ -109,3 +109,14 @@ def test_it_may_be_switched_off():
         await assert_stays_so(lambda: not watched.causes and watched.watch._timer is None, 0.05)
 
     play(scene, 0)
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_a_process_that_cannot_go_on_is_ended_with_its_cause(seconds):
+    async def scene(watched):
+        watched.watch.on_beat(Beat())
+        assert watched.causes == []
+        watched.watch.on_beat(Beat(fatal="the card fell off"))
+        assert watched.causes == ["could not go on, and was ended: the card fell off"]
+
+    play(scene, seconds)

@@ -11,6 +11,7 @@ def test_a_setup_that_has_begun_has_a_start_and_nothing_else():
     progress = SetupProgress()
     assert before <= progress.started_at <= datetime.now(UTC)
     assert (progress.completed_at, progress.error, progress.logs) == (None, None, "")
+    assert progress.self_test is None
 
 
 def test_what_was_printed_is_kept_in_order():

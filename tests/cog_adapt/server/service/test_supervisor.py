@@ -74,6 +74,19 @@ def test_what_comes_too_late_changes_nothing(play):
     play(scene)
 
 
+def test_what_a_failed_setups_self_test_found_stays_until_the_next_setup(play):
+    async def scene(process, listener):
+        process.start()
+        process._on_report(SetupFailed("no gradient", b'{"passed":false}'))
+        assert process.state == "setup failed"
+        assert process.setup.self_test == b'{"passed":false}'
+        await until(lambda: process.may_start)
+        process.start()
+        assert process.setup.self_test is None
+
+    play(scene, "time.sleep(60)")
+
+
 def test_a_setup_that_takes_too_long_fails_once_and_is_not_tried_again(play):
     async def scene(process, listener):
         process.start()
@@ -204,6 +217,7 @@ def test_what_one_prediction_does_is_no_crash_in_a_row(play, how):
             await until(lambda: process.takes_work)
             assert not process.was_replaced
             process.kill() if listener.explains else process.replace("for one")
+            assert not process.takes_work  # though its exit is not noticed yet
             await until(lambda count=count: process.crashes.count == count)
             assert process.state == "crashed"
             assert process.was_replaced is (how == "replaced")

@@ -81,6 +81,8 @@ def test_a_self_test_that_never_ran_has_not_failed(metrics):
     assert read(metrics, "cog_self_test_passed") == 1
     metrics.self_test(False)
     assert read(metrics, "cog_self_test_passed") == 0
+    metrics.self_test(None)
+    assert math.isnan(read(metrics, "cog_self_test_passed"))
 
 
 def test_refusals_webhooks_and_lost_records_are_counted(metrics):

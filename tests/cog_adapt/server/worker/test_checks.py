@@ -27,6 +27,7 @@ from cog_adapt.server.worker.checks import (
     last_self_test,
     read_gauges,
     run_self_test,
+    self_test_of_failure,
 )
 from tests.cog_adapt.present import NOT_USED, present
 from tests.cog_adapt.server.worker.conftest import Reports
@@ -163,6 +164,18 @@ def test_the_report_of_setup_is_passed_on_as_json():
     assert last_self_test(object()) is None
 
 
+class Broken:
+    def to_json(self):
+        raise ValueError("no JSON")
+
+
+def test_a_report_that_cannot_be_read_hides_no_failure_of_setup(capsys):
+    assert self_test_of_failure(SelfTesting(Passed())) == b'{"passed":true}'
+    assert self_test_of_failure(SelfTesting()) is None
+    assert self_test_of_failure(SelfTesting(Broken())) is None
+    assert "no JSON" in capsys.readouterr().err
+
+
 def test_a_self_test_is_run_again_and_its_failure_is_the_answer():
     assert run_self_test(SelfTesting(Passed())) == SelfTested(b'{"passed":true}')
     assert run_self_test(SelfTesting(error=ValueError("x"))) == SelfTested(error="ValueError: x")
@@ -189,8 +202,9 @@ def device_gauges():
 def test_the_devices_memory_is_told_once_it_is_used(monkeypatch, is_initialized):
     cuda = SimpleNamespace(
         is_initialized=lambda: is_initialized,
-        memory_allocated=lambda: 5,
-        memory_reserved=lambda: 7,
+        device_count=lambda: 2,
+        memory_allocated=[5, 0].__getitem__,  # the model's device need not be this thread's
+        memory_reserved=[3, 4].__getitem__,
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     values = read_gauges(object()).values

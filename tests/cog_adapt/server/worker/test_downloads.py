@@ -192,22 +192,22 @@ def test_what_nobody_wants_any_more_is_not_fetched_further(folder):
 
 
 def test_eight_dripping_files_hold_up_no_file_of_another_prediction(downloads):
-    slow, quick = InputFiles(downloads), InputFiles(downloads)
-    with dripping_server() as (url, *_):
+    slow, quick, end = InputFiles(downloads), InputFiles(downloads), time.monotonic() + 10
+    with dripping_server() as (url, *_), contextlib.closing(slow), contextlib.closing(quick):
         slow.start([url] * 8)
-        quick.start(["data:,a"])
-        wait_for(quick)
+        (fetch,) = quick.start(["data:,a"])
+        quick.wait(lambda: time.monotonic() > end)
+        assert fetch.done()
         assert not any(fetch.done() for fetch in slow._fetches)
-        slow.close()
 
 
 def test_a_file_has_a_deadline_however_steadily_it_comes(folder):
-    config = WorkerConfig("predict.py", egress_allow=("127.0.0.1",), download_seconds=0.2)
-    files = InputFiles(Downloads(config))
-    with dripping_server() as (url, _, left):
+    config = WorkerConfig("predict.py", egress_allow=("127.0.0.1",), download_seconds=1)
+    files, end = InputFiles(Downloads(config)), time.monotonic() + 20
+    with dripping_server() as (url, _, left), contextlib.closing(files):
         files.start([url])
-        with pytest.raises(InputError, match=r"too slow: .*0\.2 s \(DOWNLOAD_SECONDS\)"):
-            wait_for(files)
+        with pytest.raises(InputError, match=r"too slow: .* 1 s \(DOWNLOAD_SECONDS\)"):
+            files.wait(lambda: time.monotonic() > end)
         wait_until(lambda: len(left) == 1)
 
 

@@ -213,3 +213,26 @@ def test_a_model_thread_that_cannot_be_asked_is_asked_no_more(wrong, capsys):
     read = read_model_threads(predictor)
     assert [read(), read()] == [Beat(1.0), Beat(2.0)]
     assert "Traceback" in capsys.readouterr().err
+
+
+class Ended:
+    def __init__(self, error):
+        self.error = error
+
+    def fatal_error(self):
+        if isinstance(self.error, Exception):
+            raise self.error
+        return self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [("the card fell off", "the card fell off"), (None, ""), (RuntimeError("broken"), "")],
+)
+def test_what_ends_the_process_is_in_the_beat(error, told, capsys):
+    predictor: Any = Ticked((2, 1))
+    predictor.other = Ended(None)
+    predictor.runner = Ended(error)
+    assert read_model_threads(predictor)() == Beat(2.0, 1.0, told)
+    assert read_model_threads(Ended("alone"))() == Beat(fatal="alone")
+    assert ("Traceback" in capsys.readouterr().err) == isinstance(error, Exception)

@@ -51,3 +51,11 @@ def test_a_loop_in_python_lets_the_beat_through_and_a_call_into_c_does_not(launc
     front.beats.clear()
     front.run(code="ctypes.PyDLL(None).usleep(1_000_000)")
     assert len(front.beats) < 4
+
+
+def test_its_last_words_are_that_the_process_cannot_go_on():
+    heartbeat = Heartbeat(lambda _: None, WorkerConfig("x.py:X"))
+    heartbeat.watch(lambda: Beat(2.0, 1.0))
+    assert heartbeat.last_words() == ()
+    heartbeat.watch(lambda: Beat(fatal="the card fell off"))
+    assert heartbeat.last_words() == (Beat(fatal="the card fell off"),)

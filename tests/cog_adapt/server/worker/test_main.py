@@ -132,6 +132,31 @@ def test_setup_prints_its_last_line_before_it_is_ready(launch):
     assert (log, ready) == (SetupLog("stdout", "tail"), Ready(None, has_healthcheck=True))
 
 
+def test_a_setup_that_fails_its_self_test_tells_what_that_found(launch):
+    front = launch(
+        """
+        class Report:
+            def to_json(self): return {"passed": False, "reports": []}
+
+        class Tested:
+            self_test_report = None
+            def self_test(self):
+                self.self_test_report = Report()
+                raise ValueError("no gradient")
+
+        class Runner:
+            def setup(self):
+                self.held = Tested()
+                self.held.self_test()
+
+            def run(self) -> str: return ""
+        """,
+        ready=False,
+    )
+    failed = front.hear_until(Ready, SetupFailed)[-1]
+    assert failed == SetupFailed("ValueError: no gradient", b'{"passed":false,"reports":[]}')
+
+
 def test_a_setup_that_fails_is_told_in_one_line_and_the_process_waits_for_its_stop(launch):
     front = launch("import sys\nsys.stdout.write('tail')\nraise ValueError('a\\n b')", ready=False)
     heard = front.hear_until(Ready, SetupFailed)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.worker import processes
-from cog_adapt.server.worker.processes import descendants, end_newer_than
+from cog_adapt.server.worker.processes import descendants, end_newer_than, end_session
 from tests.cog_adapt.present import present
+from tests.cog_adapt.server.worker.conftest import is_alive
 from tests.cog_adapt.waiting import assert_stays, wait_until
 
 TREE = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True)"
@@ -125,3 +126,32 @@ def test_a_process_without_children_is_seen_to_have_none_at_once(monkeypatch):
     monkeypatch.setattr(os, "waitid", waitid)
     monkeypatch.setattr(processes, "_children", lambda process: {process + 1})
     assert descendants() == set()
+
+
+LEADER = """
+import os, subprocess, sys
+os.setsid()
+orphan = subprocess.check_output(["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"], text=True)
+own = subprocess.Popen(["sleep", "60"], process_group=0, stdout=subprocess.DEVNULL)
+print(orphan.strip(), own.pid, flush=True)
+own.wait()
+"""
+
+
+def test_the_end_of_a_session_is_that_of_its_groups_and_orphans(start):
+    """The orphan is in the leader's group, the other in one of its own."""
+    other, leader = start("sleep", "60"), start(sys.executable, "-c", LEADER)
+    ids = [int(each) for each in leader.stdout.readline().split()]
+    assert {os.getsid(each) for each in ids} == {leader.pid}
+    end_session(leader.pid)
+    assert leader.wait(10) == -signal.SIGKILL
+    wait_until(lambda: not any(map(is_alive, ids)))
+    assert other.poll() is None
+
+
+def test_a_group_whose_leaders_group_is_gone_is_ended_by_its_session(start):
+    leader = start(sys.executable, "-c", LEADER.replace("own.wait()", "os._exit(0)"))
+    ids = [int(each) for each in leader.stdout.readline().split()]
+    wait_until(lambda: " Z " in Path(f"/proc/{leader.pid}/stat").read_text())
+    end_session(leader.pid)
+    wait_until(lambda: not any(map(is_alive, ids)))

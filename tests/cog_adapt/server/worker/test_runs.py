@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server.protocol import Run
+from cog_adapt.server.protocol import Beat, Finished, Log, Run
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.runs import RunContext, stage_name
 from cog_adapt.server.worker.uploads import DataUrls, Uploads
@@ -14,15 +14,30 @@ from tests.cog_adapt.present import NOT_USED
 RUN = Run("p", b"{}", {})
 
 
-def context(**config):
-    ends: Any = SimpleNamespace(send=print)
+def context(send=print, last_words=tuple, **config):
+    ends: Any = SimpleNamespace(send=send)
     downloads: Any = "downloads"
-    return RunContext(WorkerConfig("predict.py", **config), NOT_USED, downloads, ends)
+    given = (WorkerConfig("predict.py", **config), NOT_USED, downloads, ends)
+    return RunContext(*given, last_words=last_words)
 
 
 def test_a_prediction_reports_through_the_connection():
-    active = context().activate(RUN)
-    assert (active.request, active.send) == (RUN, print)
+    sent: list[Any] = []
+    active = context(send=sent.append).activate(RUN)
+    active.send(Log("p", "stdout", "a line"))
+    active.end("failed", "no")
+    assert active.request == RUN
+    assert [type(report) for report in sent] == [Log, Finished]
+
+
+@pytest.mark.parametrize(
+    ("status", "together"), [("failed", [Beat, Finished]), ("succeeded", [Finished])]
+)
+def test_that_the_process_cannot_go_on_is_heard_with_a_failure_and_before_it(status, together):
+    sent: list[Any] = []
+    made = context(send=lambda *each: sent.append(each), last_words=lambda: [Beat(fatal="gone")])
+    made.activate(RUN).end(status)
+    assert [[type(report) for report in each] for each in sent] == [together]
 
 
 def test_each_prediction_has_files_of_its_own():

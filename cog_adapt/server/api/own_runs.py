@@ -1,0 +1,97 @@
+"""Predictions for routes of one's own: as POST /predictions runs them, in another form.
+
+A route that speaks another protocol gives the inputs to `start_prediction`. They are checked,
+queued, run and recorded as those of the server's own routes are, for the owner of the key.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from cog_adapt.server.api.dependencies import parts_of
+from cog_adapt.server.api.requests import PASSED_ON, RequestParser, with_owner
+from cog_adapt.server.errors import NotFound
+from cog_adapt.server.service.dispatcher import Dispatcher
+from cog_adapt.server.service.prediction import Prediction, PredictionRequest, new_id
+
+
+class OwnRun:
+    """A prediction that a route of one's own has started.
+
+    Attributes:
+        id: of the prediction, whose record GET /predictions shows.
+    """
+
+    def __init__(self, request: Request, dispatcher: Dispatcher, prediction: Prediction) -> None:
+        self.id = prediction.id
+        self._request, self._dispatcher, self._prediction = request, dispatcher, prediction
+        self._reader = prediction.events.follow(0)
+
+    async def outputs(self) -> AsyncIterator[Any]:
+        """Yield what the predictor puts out, as it comes; to stop reading cancels it."""
+        try:
+            async for chunk in self._chunks():
+                yield chunk
+        finally:
+            await self._reader.aclose()
+            self.cancel()
+
+    async def ended(self) -> dict[str, Any]:
+        """Wait for the end, cancelled if the client leaves; return the body of POST /predictions.
+
+        Its `status` is succeeded, failed or canceled; `output`, `error` and `metrics` are Cog's.
+        """
+        watch = asyncio.create_task(self._cancel_when_left())
+        try:
+            await asyncio.wait({self._prediction.done})
+        finally:
+            watch.cancel()
+        body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self._prediction.answer()))
+        return body
+
+    async def _chunks(self) -> AsyncIterator[Any]:
+        async for portion in self._reader:
+            for event in (each for each in portion if each.name == "output"):
+                yield msgspec.json.decode(event.data)["chunk"]
+
+    def cancel(self) -> None:
+        """Cancel it; nothing happens where it has ended."""
+        if not self._prediction.is_final:
+            self._dispatcher.cancel(self.id, self._prediction.request.owner)
+
+    async def _cancel_when_left(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+        self.cancel()
+
+
+async def start_prediction(request: Request, inputs: Mapping[str, Any]) -> OwnRun:
+    """Start a prediction with these inputs, for who sent the request.
+
+    Raises:
+        NotReady: nothing can be run now.
+        InvalidInputs: the inputs do not fit.
+        QueueFull: no more may wait.
+    """
+    parts = parts_of(request)
+    dispatcher = parts.service.dispatcher("predict")
+    if dispatcher is None:
+        raise NotFound("this server runs no predictions; it has no code for them.")
+    parser = RequestParser(
+        parts.service, parts.webhooks, "predict", dispatcher.kind, parts.large_bodies
+    )
+    asked = PredictionRequest(
+        id=new_id(),
+        kind=dispatcher.kind,
+        input=msgspec.json.encode(inputs),
+        redacted_input=b"",
+        context=with_owner({}, request),
+        headers={name: request.headers[name] for name in PASSED_ON if name in request.headers},
+        problems=None,
+    )
+    asked = parser.checked(asked)
+    dispatcher.start()
+    return OwnRun(request, dispatcher, await dispatcher.submit(asked))

@@ -1,0 +1,41 @@
+"""What a client accepts, as its headers say."""
+
+from collections.abc import Iterable
+
+from starlette.types import Scope
+
+_READ = 1000  # characters; a browser's header has a tenth of that
+
+
+def weights(header: str) -> dict[str, float]:
+    """Return the weight of each name in an `Accept` or `Accept-Encoding` header.
+
+    A weight that is no number counts as 0, which says "not this".
+    """
+    return dict(map(_read, header.split(",")))
+
+
+def wants_page(scope: Scope) -> bool:
+    """Return whether a request is a browser's, that would rather show a page than JSON."""
+    accepted = weights(header_of(scope["headers"], b"accept"))
+    return accepted.get("text/html", 0) > accepted.get("application/json", 0)
+
+
+def header_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+    """Return all values of a header, with commas between; of a long one the beginning."""
+    return b",".join(value for each, value in headers if each == name)[:_READ].decode("latin-1")
+
+
+def _read(part: str) -> tuple[str, float]:
+    name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            return name, _number(parameter.removeprefix("q="))
+    return name, 1.0
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,48 @@
+"""The files of the built page are read once, and those alone."""
+
+import gzip
+
+from cog_adapt.server.api.page_files import PageFile, PageFiles
+
+
+def test_the_page_and_its_assets_are_read_and_nothing_beside_them(tmp_path):
+    (tmp_path / "assets" / "inner").mkdir(parents=True)
+    for name in ("index.html", "sources.sha256", "assets/a-1.js", "assets/inner/b.js"):
+        (tmp_path / name).write_text(f"of {name}")
+    files = PageFiles.read(tmp_path)
+    assert files.index is not None
+    assert files.index.content == b"of index.html"
+    assert files.index.media_type == "text/html; charset=utf-8"
+    assert {name: file.content for name, file in files.assets.items()} == {
+        "a-1.js": b"of assets/a-1.js"
+    }
+
+
+def test_a_folder_that_is_not_built_has_no_page(tmp_path):
+    assert PageFiles.read(tmp_path / "none") == PageFiles(None, {})
+
+
+def test_a_file_has_its_type_by_its_suffix_alone(tmp_path):
+    def type_of(name):
+        (tmp_path / name).write_bytes(b"<html>")
+        return PageFile.read(tmp_path / name).media_type
+
+    types = {name: type_of(name) for name in ("a.js", "a.css", "a.svg", "a.png", "a.woff2", "a")}
+    assert types == {
+        "a.js": "text/javascript; charset=utf-8",
+        "a.css": "text/css; charset=utf-8",
+        "a.svg": "image/svg+xml",
+        "a.png": "image/png",
+        "a.woff2": "font/woff2",
+        "a": "application/octet-stream",
+    }
+
+
+def test_its_tag_changes_with_the_content_and_its_zipped_form_is_the_same_bytes(tmp_path):
+    (tmp_path / "a.js").write_text("let a = 1;" * 100)
+    one = PageFile.read(tmp_path / "a.js")
+    assert gzip.decompress(one.zipped) == one.content
+    assert len(one.zipped) < len(one.content)
+    assert PageFile.read(tmp_path / "a.js") == one
+    (tmp_path / "a.js").write_text("let a = 2;" * 100)
+    assert PageFile.read(tmp_path / "a.js").etag != one.etag

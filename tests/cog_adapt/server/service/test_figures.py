@@ -1,0 +1,91 @@
+"""What a server does now, in figures."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from cog_adapt.server.protocol import AskGauges, Gauges
+from cog_adapt.server.service.figures import figures_of, read_gauges
+from tests.cog_adapt.server.service.harness import Harness
+
+
+def play(scene, folder):
+    async def story():
+        harness = Harness(folder)
+        await harness.records.register()
+        try:
+            await scene(harness)
+        finally:
+            await harness.webhooks.close()
+            await harness.records.close()
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_each_worker_has_its_slots_its_queue_and_its_crashes(tmp_path):
+    async def scene(harness):
+        for name in "abc":
+            await harness.submit(name, durable=False)
+        await harness.submit("t", "train", durable=False)
+        moment = datetime(2026, 1, 2, tzinfo=UTC)
+        harness.model.setup.started_at = harness.model.setup.completed_at = moment
+        harness.model.crashes.note("was killed")
+        harness.trainings.lead.process.state = "setup failed"
+        harness.trainings.lead.process.setup.fail("no weights")
+        figures = figures_of(harness.service)
+        assert figures["queue"] == {"most": 5}
+        assert figures["records"] is None
+        predictor, trainer = figures["workers"]
+        assert predictor == {
+            "kind": "predict",
+            "state": "ready",
+            "slots": 1,
+            "running": 1,
+            "waiting": 2,
+            "crashes": 1,
+            "last_crash": "was killed",
+            "setup": {"started_at": moment, "completed_at": moment, "error": None},
+        }
+        assert (trainer["kind"], trainer["state"], trainer["running"]) == (
+            "train",
+            "setup failed",
+            1,
+        )
+        assert trainer["setup"]["error"] == "no weights"
+
+    play(scene, tmp_path)
+
+
+def test_a_worker_that_was_never_started_is_idle(tmp_path):
+    async def scene(harness):
+        process = harness.trainings.lead.process
+        process.state, process.may_start = "starting", True
+        _, trainer = figures_of(harness.service)["workers"]
+        assert trainer["state"] == "idle"
+        assert trainer["setup"] == {"started_at": None, "completed_at": None, "error": None}
+        process.may_start = False
+        _, trainer = figures_of(harness.service)["workers"]
+        assert trainer["state"] == "starting"
+        assert trainer["setup"]["started_at"] is not None
+
+    play(scene, tmp_path)
+
+
+def test_a_worker_that_does_not_answer_has_no_numbers(tmp_path):
+    async def scene(harness):
+        worker, asked = harness.dispatcher.lead, []
+
+        async def ask(*question):
+            asked.append(question)
+            if len(asked) > 1:
+                raise TimeoutError
+            return Gauges({"device_memory_bytes": 5.0})
+
+        worker.pending.ask = ask
+        assert await read_gauges(worker) == {"device_memory_bytes": 5.0}
+        assert await read_gauges(worker) == {}
+        assert asked == [(AskGauges(), Gauges, 0.5)] * 2
+        worker.process.state = "crashed"
+        assert await read_gauges(worker) == {}
+        assert len(asked) == 2
+
+    play(scene, tmp_path)
