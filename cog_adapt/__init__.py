@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from cog_adapt.command.cog_server import cog_server as cog_server
     from cog_adapt.command.cog_server import write_schema as write_schema
     from cog_adapt.command.main import run as run
+    from cog_adapt.lm.causal_lm import CausalLM as CausalLM
+    from cog_adapt.lm.sampling import TextOptions as TextOptions
     from cog_adapt.runner.adapters import Adapter as Adapter
     from cog_adapt.runner.adapters import adapter_from_bytes as adapter_from_bytes
     from cog_adapt.runner.adapters import base_digest as base_digest
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from cog_adapt.runner.few_shot import Answer as Answer
     from cog_adapt.runner.few_shot import answer as answer
     from cog_adapt.runner.few_shot import stream as stream
+    from cog_adapt.runner.generation import Generation as Generation
+    from cog_adapt.runner.generation import GenerativeTask as GenerativeTask
     from cog_adapt.runner.gradients import GradientReport as GradientReport
     from cog_adapt.runner.gradients import check_gradients as check_gradients
     from cog_adapt.runner.inference import Query as Query
@@ -36,14 +40,18 @@ if TYPE_CHECKING:
     from cog_adapt.runner.model_runner import ModelRunner as ModelRunner
     from cog_adapt.runner.report import Step as Step
     from cog_adapt.runner.request import Request as Request
+    from cog_adapt.runner.stream_sync import stream_sync as stream_sync
     from cog_adapt.runner.task import Batch as Batch
     from cog_adapt.runner.task import Task as Task
     from cog_adapt.runner.task import on_device as on_device
     from cog_adapt.runner.training import Trained as Trained
     from cog_adapt.runner.training import train as train
     from cog_adapt.server.api.dependencies import ServiceDep as ServiceDep
+    from cog_adapt.server.api.own_runs import OwnRun as OwnRun
+    from cog_adapt.server.api.own_runs import start_prediction as start_prediction
     from cog_adapt.server.app import create_app as create_app
     from cog_adapt.server.main import serve as serve
+    from cog_adapt.server.middleware.access import set_need as set_need
     from cog_adapt.server.settings import Settings as Settings
 
 _MODULES = {
@@ -52,11 +60,15 @@ _MODULES = {
     "Adapter": "runner.adapters",
     "Answer": "runner.few_shot",
     "Batch": "runner.task",
+    "CausalLM": "lm.causal_lm",
     "CogServer": "command.cog_server",
     "Example": "runner.examples",
+    "Generation": "runner.generation",
+    "GenerativeTask": "runner.generation",
     "GradientReport": "runner.gradients",
     "InputError": "runner.errors",
     "ModelRunner": "runner.model_runner",
+    "OwnRun": "server.api.own_runs",
     "Query": "runner.inference",
     "Recipe": "runner.config",
     "Request": "runner.request",
@@ -66,6 +78,7 @@ _MODULES = {
     "Settings": "server.settings",
     "Step": "runner.report",
     "Task": "runner.task",
+    "TextOptions": "lm.sampling",
     "Trained": "runner.training",
     "WeightsError": "runner.errors",
     "adapter_from_bytes": "runner.adapters",
@@ -82,7 +95,10 @@ _MODULES = {
     "run": "command.main",
     "save_adapter": "runner.adapters",
     "serve": "server.main",
+    "set_need": "server.middleware.access",
+    "start_prediction": "server.api.own_runs",
     "stream": "runner.few_shot",
+    "stream_sync": "runner.stream_sync",
     "train": "runner.training",
     "write_schema": "command.cog_server",
 }

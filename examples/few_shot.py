@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cog_adapt import CogServer, Example, cog_server, read_examples, write_schema
+from examples.serve import IS_STRICT, LINK
 
 ROOT = Path(__file__).parent.parent
 PREDICTOR = "predict.py:Predictor"
@@ -53,6 +54,8 @@ def main() -> None:
     if again["predictions"] != base["predictions"]:
         raise SystemExit("the base model answers differently after the adaptation: a defect")
     console.print("The base answers exactly as it did before the adaptation.")
+    if not IS_STRICT:
+        console.print(f"In a browser: make serve, then open {LINK}")
 
 
 def ask(server: CogServer, values: dict[str, Any]) -> dict[str, Any]:

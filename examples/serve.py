@@ -1,11 +1,14 @@
-"""Starts the server and prints three requests to paste, for `make serve`."""
+"""Starts the server and prints a link to open and three requests to paste, for `make serve`."""
 
 import os
 import sys
 
 PORT = os.environ.get("PORT", "5000")
+IS_STRICT = os.environ.get("STRICT_COG", "").lower() not in ("", "0", "false")  # has no playground
+LINK = f"http://localhost:{PORT}/playground"
+LOOK = "" if IS_STRICT else f"open {LINK} in a browser, or "
 REQUESTS = f"""\
-Once the server is ready (curl -s localhost:{PORT}/readyz), paste:
+Once the server is ready (curl -s localhost:{PORT}/readyz), {LOOK}paste:
 
 curl -s localhost:{PORT}/predictions -H 'Content-Type: application/json' \\
   -d '{{"input": {{"text": "Where is my parcel?", "labels": ["shipping", "billing"]}}}}'

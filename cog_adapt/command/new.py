@@ -6,32 +6,28 @@ The project has a copy of the package too, because `cog build` takes nothing out
 import argparse
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from cog_adapt.command import USAGE_ERROR
+from cog_adapt.command.kinds import INSTALLED, PACKAGE, TEXT, kinds, written, zone
 from cog_adapt.server.errors import ConfigError
 
-PACKAGE = Path(__file__).parents[1]
-ZONE = (
-    *("cog.yaml", "predict.py", "train.py", "task.py", "server/*.py"),
-    *("tests/__init__.py", "tests/test_*.py", "examples/*", "weights/README.md"),
-    *("requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
-    *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
-)
-"""The files that belong to the owner of a model, in a checkout of the repository."""
-
-_INSTALLED = PACKAGE / "template"  # put there when the wheel is built
 _OWN = {"pyproject.toml": "new_pyproject.toml", "README.md": "new_readme.md"}
+_TEXTS = {".py", ".txt", ".yaml", ".md", ".toml", ""}
+"""Suffixes of what differs between kinds; all else is copied byte by byte."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write a new project into an empty folder."""
     parser = argparse.ArgumentParser(prog="cog-adapt new", description=main.__doc__)
     parser.add_argument("folder", type=Path, metavar="DIR", help="absent or empty")
-    folder = parser.parse_args(arguments).folder
+    known = kinds()
+    parser.add_argument("--kind", choices=known, default=TEXT, help="of model (default text)")
+    chosen = parser.parse_args(arguments)
+    folder = chosen.folder
     try:
-        write_project(folder)
+        write_project(folder, chosen.kind)
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         return USAGE_ERROR
@@ -39,8 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def write_project(folder: Path) -> None:
-    """Write the files of a new project into a folder.
+def write_project(folder: Path, kind: str = TEXT) -> None:
+    """Write the files of a new project of a kind into a folder.
 
     Raises:
         ConfigError: the folder is not empty, or cannot be written.
@@ -48,24 +44,20 @@ def write_project(folder: Path) -> None:
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ConfigError(f"{folder} is not an empty folder. Name one that is, or a new one.")
-        for source, name in zone():
-            _copy(source, folder / name)
+        for source, name in zone(kind):
+            _write(source, folder, name, kind)
         for name, own in _OWN.items():
-            _copy(Path(__file__).with_name(own), folder / name)
-        ignored = shutil.ignore_patterns("__pycache__", _INSTALLED.name)
+            _write(Path(__file__).with_name(own), folder, name, kind)
+        ignored = shutil.ignore_patterns("__pycache__", INSTALLED.name)
         shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=ignored)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error}. Name another.") from error
 
 
-def zone() -> Iterator[tuple[Path, str]]:
-    """Yield the owner's files, each with its path in a project."""
-    root = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent
-    for path in [path for pattern in ZONE for path in sorted(root.glob(pattern))]:
-        if path.is_file():
-            yield path, str(path.relative_to(root))
-
-
-def _copy(source: Path, target: Path) -> None:
+def _write(source: Path, folder: Path, name: str, kind: str) -> None:
+    target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    if target.suffix in _TEXTS:
+        target.write_text(written(kind, name, source.read_text("utf-8")), "utf-8")
+    else:
+        shutil.copyfile(source, target)

@@ -53,7 +53,8 @@ def model_rows() -> Iterator[Row]:
         meaning = " ".join(meanings[field.name].split()).removesuffix(".")
         allowed = _allowed_by_runner(field.name, field.default)
         yield Row(field.name.upper(), _shown(field.default), allowed, meaning)
-    yield Row("MODEL", "–", "path", "folder of the encoder of `task.py`; unset: packaged MiniLM")
+    models = "folder of `task.py`'s encoder, folder or id of a `CausalLM`; unset: the packaged one"
+    yield Row("MODEL", "–", "path or id", models)
     yield Row("COG_WEIGHTS", "–", "path or URL", "an adapter that `predict.py` starts with")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from cog_adapt.command import new
+from cog_adapt.command import kinds, new
 from tests.cog_adapt.command.conftest import ROOT
 from tests.cog_adapt.contract.serving import free_port
 from tests.cog_adapt.waiting import wait_until
@@ -117,7 +117,7 @@ def project(tmp_path_factory):
     return folder
 
 
-def run(arguments, folder):
+def run(arguments, folder, seconds=300):
     """Python in a folder, without anything of this repository in its environment."""
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -125,7 +125,7 @@ def run(arguments, folder):
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=seconds,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -156,8 +156,8 @@ def test_its_self_test_takes_its_task(project):
 
 
 @contextlib.contextmanager
-def mirror(folder):
-    """The project's own door, `python -m server`."""
+def mirror(folder, seconds=60):
+    """The project's own door, `python -m server`; its setup may take so long."""
     port = free_port()
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
@@ -169,20 +169,20 @@ def mirror(folder):
         )
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-            wait_until_ready(client, folder)
+            wait_until_ready(client, folder, seconds)
             yield client
     finally:
         process.terminate()
         process.wait(30)
 
 
-def wait_until_ready(client, folder):
+def wait_until_ready(client, folder, seconds):
     def is_ready():
         with contextlib.suppress(httpx2.TransportError):
             return client.get("/readyz").status_code == 200
         return False
 
-    wait_until(is_ready, 60, lambda: (folder / "server.log").read_text())
+    wait_until(is_ready, seconds, lambda: (folder / "server.log").read_text())
 
 
 def test_the_mirror_adapts_its_model_and_trains_it(project):
@@ -217,7 +217,8 @@ def test_the_wheel_takes_along_all_that_a_new_project_has():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     included = build["targets"]["wheel"]["force-include"]
     there = {name: place for name, place in included.items() if (ROOT / name).exists()}
-    assert there == {name: f"cog_adapt/template/{name}" for _, name in new.zone()}
+    wanted = [*(name for _, name in kinds.zone()), *(f"examples/{k}" for k in kinds.kinds()[1:])]
+    assert there == {name: f"cog_adapt/template/{name}" for name in wanted}
 
 
 def test_no_file_of_the_zone_is_left_out():
@@ -239,18 +240,18 @@ def test_no_file_of_the_zone_is_left_out():
     ).stdout.split()
     if not tracked:
         pytest.skip("this is no git checkout")
-    assert {*tracked} <= {name for _, name in new.zone()}
+    assert {*tracked} <= {name for _, name in kinds.kept_files()}
 
 
 def test_an_installed_package_has_the_files_beside_it(tmp_path, monkeypatch):
     kept = tmp_path / "template"
-    for source, name in new.zone():
+    for source, name in kinds.zone():
         (kept / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, kept / name)
-    names = {name for _, name in new.zone()}
-    monkeypatch.setattr(new, "_INSTALLED", kept)
-    assert {name for _, name in new.zone()} == names
-    assert all(path.is_relative_to(kept) for path, _ in new.zone())
+    names = {name for _, name in kinds.zone()}
+    monkeypatch.setattr(kinds, "INSTALLED", kept)
+    assert {name for _, name in kinds.zone()} == names
+    assert all(path.is_relative_to(kept) for path, _ in kinds.zone())
 
 
 @pytest.mark.parametrize("kind", ["a file in it", "a hidden file in it", "is a file"])

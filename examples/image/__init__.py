@@ -1,0 +1,1 @@
+"""Images: EfficientNet-Lite0 labels pictures by the labels of the examples."""

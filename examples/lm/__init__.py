@@ -1,0 +1,1 @@
+"""Text generation: a causal language model answers prompts and messages."""

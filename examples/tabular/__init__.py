@@ -1,0 +1,1 @@
+"""Tables: rows of numbers get a number, or a class that the examples name."""

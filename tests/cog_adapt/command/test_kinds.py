@@ -1,0 +1,189 @@
+"""Each kind of `cog-adapt new`: its project, its tests, and an answer under both servers."""
+
+import ast
+import base64
+import json
+import re
+import shlex
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+import yaml
+
+from cog_adapt import cog_server, write_schema
+from cog_adapt.command import kinds, new
+from tests.cog_adapt.command.conftest import ROOT
+from tests.cog_adapt.command.test_new import environment, mirror, run
+
+KINDS = kinds.kinds()
+OTHERS = KINDS[1:]
+PREDICTOR = "predict.py:Predictor"
+OF_TEXT = {"text": "Where is it?", "examples_file": "@examples/tickets.jsonl", "steps": 2}
+SETUP_SECONDS = 300  # a self-test of a large model, on a busy machine
+DOOR_NAMES = ("examples", "examples_file", "adapter", "weights", "steps", "seed")
+
+
+def folder_of(kind):
+    return ROOT / "examples" / kind
+
+
+def missing(kind):
+    """The pinned packages of a kind that are not installed here."""
+    names = ("requirements.txt", "requirements-weights.txt")
+    files = [path for name in names if (path := folder_of(kind) / name).exists()]
+    pins = re.findall(r"^([\w.-]+)==(\S+)", "\n".join(f.read_text() for f in files), re.MULTILINE)
+    return [name for name, pin in pins if installed(name) != pin]
+
+
+def installed(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def project(request, tmp_path_factory):
+    """A new project of each kind whose weights are here."""
+    if lacking := missing(request.param):
+        pytest.skip(f"{', '.join(lacking)}: not installed; `make kinds` installs it and runs this")
+    folder = tmp_path_factory.mktemp("kinds") / request.param
+    run(["-m", "cog_adapt", "new", str(folder), "--kind", request.param], ROOT)
+    return folder
+
+
+@pytest.fixture
+def inputs(project):
+    """What a kind's project is asked, its files as data URIs."""
+    path = project / "examples" / "request.json"
+    asked = json.loads(path.read_text()) if path.exists() else OF_TEXT
+    return {name: sent(value, project) for name, value in asked.items()}
+
+
+def sent(value, folder):
+    if isinstance(value, list):
+        return [sent(each, folder) for each in value]
+    if not (isinstance(value, str) and value.startswith("@")):
+        return value
+    content = base64.b64encode((folder / value[1:]).read_bytes()).decode()
+    return f"data:application/octet-stream;base64,{content}"
+
+
+def test_its_tests_pass_its_self_test_among_them(project):
+    if project.name == "text":
+        pytest.skip("its tests are those of this repository")
+    shown = run(["-m", "pytest", "-q", "-p", "no:cacheprovider"], project, 2 * SETUP_SECONDS)
+    assert re.search(r"^\d+ passed in", shown, re.MULTILINE), shown
+
+
+def test_it_adapts_and_answers_under_the_mirror(project, inputs):
+    with mirror(project, SETUP_SECONDS) as client:
+        answered(client.post("/predictions", json={"input": inputs}, timeout=300).json())
+
+
+def test_it_adapts_and_answers_under_cogs_server(project, inputs):
+    write_schema(project, predict=PREDICTOR)
+    env = {name: value for name, value in environment().items() if name == "OMP_NUM_THREADS"}
+    with cog_server(
+        project,
+        predict=PREDICTOR,
+        env=env | {"DEVICE": "cpu"},
+        ready_seconds=SETUP_SECONDS,
+    ) as server:
+        answered(server.post("/predictions", {"input": inputs}).json())
+
+
+def answered(body):
+    assert body.get("status") == "succeeded", body
+    output = body["output"]
+    if isinstance(output, dict):
+        assert output["predictions"]
+        assert output["report"]["examples"] >= 3
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_its_door_has_the_usual_inputs(kind):
+    tree = ast.parse((folder_of(kind) / "predict.py").read_text())
+    (door,) = (n for n in ast.walk(tree) if isinstance(n, ast.AsyncFunctionDef) and n.name == "run")
+    names = [each.arg for each in door.args.args]
+    assert [name for name in DOOR_NAMES if name not in names] == []
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_it_has_three_example_rows_and_a_request(kind):
+    folder = folder_of(kind) / "examples"
+    assert len((folder / "rows.jsonl").read_text().splitlines()) == 3
+    asked = json.loads((folder / "request.json").read_text())
+    assert asked["examples_file"] == "@examples/rows.jsonl"
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_nothing_of_its_place_in_the_repository_is_left(kind, tmp_path):
+    new.write_project(tmp_path / "project", kind)
+    own = {name for _, name in kinds.zone(kind)}
+    assert not {"tests/test_predict.py", "examples/tickets.jsonl", "__init__.py"} & own
+    for name in own:
+        path = tmp_path / "project" / name
+        if path.suffix in {".py", ".txt", ".yaml", ".md"}:
+            text = path.read_text()
+            assert f"examples.{kind}" not in text, name
+            assert "TextClassification" not in text, name
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_image_and_cog_file_install_its_weights_and_take_its_modules_along(kind, tmp_path):
+    new.write_project(tmp_path / "project", kind)
+    folder = tmp_path / "project"
+    weights = (folder / "requirements-weights.txt").read_text().splitlines()
+    pins = [line for line in weights if not line.startswith("#")]
+    build = yaml.safe_load((folder / "cog.yaml").read_text())["build"]
+    steps = build.get("run", [])
+    assert len(steps) == bool(pins)
+    for step in steps:
+        words = shlex.split(step)
+        assert words[:2] == ["printf", "%s\\n"]
+        assert words[2 : words.index(">")] == pins
+    (copied,) = re.findall(r"^COPY cog.yaml (.*) \./$", (folder / "Dockerfile").read_text(), re.M)
+    kept = {path.name for path in folder_of(kind).iterdir() if path.is_file()}
+    kept -= {"__init__.py", "requirements.txt", "requirements-weights.txt"}
+    assert kept | {"train.py"} <= {*copied.split(), "cog.yaml"}
+    root = (ROOT / "requirements.txt").read_text()
+    assert (folder / "requirements.txt").read_text().startswith(root)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_sources_have_the_form_that_its_linter_asks_for(kind, tmp_path):
+    new.write_project(tmp_path / "project", kind)
+    run(["-m", "ruff", "check", "."], tmp_path / "project")
+    run(["-m", "ruff", "format", "--check", "."], tmp_path / "project")
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_make_asks_its_request(kind, tmp_path):
+    new.write_project(tmp_path / "project", kind)
+    shown = subprocess.run(
+        ["make", "--dry-run", "predict", "train", "serve", "ENV="],
+        cwd=tmp_path / "project",
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert f"-m server predict {kinds.flags_of(kind)}\n" in shown
+    assert "-m server train -i examples_file=@examples/rows.jsonl" in shown
+    assert "examples.few_shot" not in shown
+    readme = (tmp_path / "project" / "README.md").read_text()
+    assert kinds.flags_of(kind) in readme
+    assert "tickets" not in readme
+
+
+def test_the_root_is_the_default_kind():
+    assert KINDS[0] == "text"
+    assert {"image", "speech", "tabular"} <= set(OTHERS)
+
+
+def test_an_unknown_kind_is_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        new.main([str(tmp_path / "project"), "--kind", "video"])
+    assert "image" in capsys.readouterr().err
+    assert not (tmp_path / "project").exists()
