@@ -1,14 +1,22 @@
 """Adapt and predict, compared with the two usual implementations (bench/rivals.py).
 
-All take the same steps: the same batches, LoRA of the same layers, rank and scale, the head from
-the labels' names, the same optimizer, rate and clipping. Dropout is where each puts it: everywhere
-in the rivals (`model.train()`), around the trained tensors in the runner. A round uses one seed for
-the data and all draws; the contestants take turns in beginning a round.
+"LoRA", the plain loop and Trainer take the same steps: the same batches, LoRA of the same layers,
+rank and scale, the head from the labels' names, the same optimizer, rate and clipping. Dropout is
+where each puts it: everywhere in the rivals (`model.train()`), around the trained tensors in the
+runner. "LoRA from the closed form" is what `auto` runs on all examples, without its estimate, with
+steps that are given. A round uses one seed for the data and all draws; the contestants take turns
+in beginning a round.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import argparse
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from fnmatch import fnmatch
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import torch
 
 from bench import data
 from bench.report import (
@@ -23,24 +31,32 @@ from bench.report import (
     share,
 )
 from bench.rivals import Answer, Base, plain_loop, trainer
+from cog_adapt.runner.adaptation import adapt
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.auto_start import given_of
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.device import choose_precision
 from cog_adapt.runner.examples import Example
+from cog_adapt.runner.head import features_of
+from cog_adapt.runner.label_tensors import finished
 from cog_adapt.runner.model_runner import ModelRunner
 from task import TextClassification
 
 EXAMPLES_PER_LABEL = 8
-ROUNDS = 5
-PLAIN = "plain loop + peft"
+ROUNDS = 10
+PLAIN, TRAINER = "plain loop + peft", "Trainer + peft"
+WARM_STEPS = (10, 15, 20)
 COLUMNS: Columns = {
     "contestant": str,
     "adapt, s": seconds,
+    "adapt / plain": ratio,
+    "adapt / Trainer": ratio,
     "predict, s": seconds,
-    "time / plain": ratio,
     "accuracy": share,
     "accuracy - plain": share,
 }
 
+T = TypeVar("T")
 Adapt = Callable[[Sequence[Example], Recipe], Answer]
 
 
@@ -73,36 +89,90 @@ class Race:
         return Outcome(adapted - began, ended - adapted, split.accuracy(answers))
 
 
-def runner_way(runner: ModelRunner, blocks: int = 0) -> Adapt:
+def runner_way(runner: ModelRunner, **changes: Any) -> Adapt:  # noqa: ANN401 - of a recipe
     """Make a contestant of the runner, used as a request uses it."""
 
-    def adapt(examples: Sequence[Example], recipe: Recipe) -> Answer:
-        adapter = runner.adapt(examples, replace(recipe, blocks=blocks)).adapter
-        return lambda texts: [answer["label"] for answer in runner.predict(texts, adapter)]
+    def way(examples: Sequence[Example], recipe: Recipe) -> Answer:
+        adapter = runner.adapt(examples, replace(recipe, **changes)).adapter
+        labels = () if adapter else tuple(dict.fromkeys(e.target for e in examples))
+        return lambda texts: [each["label"] for each in runner.predict(texts, adapter, labels)]
 
-    return adapt
+    return way
+
+
+def warm_way(runner: ModelRunner, steps: int) -> Adapt:
+    """Make a contestant of LoRA that begins with the closed form, as in `auto`."""
+
+    def way(examples: Sequence[Example], recipe: Recipe) -> Answer:
+        adapter = _from_closed_form(runner, examples, replace(recipe, method="lora"), steps)
+        return lambda texts: [each["label"] for each in runner.predict(texts, adapter)]
+
+    return way
+
+
+def _from_closed_form(
+    runner: ModelRunner, examples: Sequence[Example], recipe: Recipe, steps: int
+) -> Adapter:
+    model, began = runner._model, time.monotonic()
+    start, phase = model.start(examples, recipe), model.predictions.phase
+    inputs = [example.input for example in examples]
+    features = finished(features_of(phase, model.base, inputs, model.batch_size))
+    given = given_of(start, phase, features, began)
+    assert given is not None
+    everything = torch.arange(len(examples))
+    form = given.objective.fit(given.features, everything)
+    tensors, report = _result_of(adapt(given.beginning(everything, form, steps)))
+    return Adapter(tensors, tuple(start.labels), report.method, runner.base)
+
+
+def _result_of(work: Generator[object, None, T]) -> T:
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return cast(T, stop.value)
 
 
 def contestants(runner: ModelRunner, precision: Precision) -> dict[str, Adapt]:
     """Make all contestants, with the learning rate that the runner chooses for this model."""
     task = TextClassification()
     base = Base.load(task, precision)
-    one_step = Recipe(max_steps=1)
+    one_step = Recipe(method="lora", max_steps=1)
     rate = runner.adapt(task.probe(), one_step).report.learning_rate
     return {
-        "runner": runner_way(runner),
-        "runner, last block": runner_way(runner, blocks=1),
-        PLAIN: lambda examples, recipe: plain_loop(base, examples, recipe, rate),
-        "Trainer + peft": lambda examples, recipe: trainer(base, examples, recipe, rate),
+        "closed form": runner_way(runner, method="head"),
+        **{f"LoRA from the closed form, {n} steps": warm_way(runner, n) for n in WARM_STEPS},
+        "auto": runner_way(runner, method="auto"),
+        "LoRA": runner_way(runner, method="lora"),
+        "LoRA, last block": runner_way(runner, method="lora", blocks=1),
+        PLAIN: partial(_rival, plain_loop, base, rate),
+        TRAINER: partial(_rival, trainer, base, rate),
     }
 
 
-def race(settings: RunnerSettings, steps: int, rounds: int, per_label: int) -> Report:
-    """Warm up every contestant with two steps, then run the rounds."""
+def _rival(
+    run: Callable[..., Answer],
+    base: Base,
+    rate: float,
+    examples: Sequence[Example],
+    recipe: Recipe,
+) -> Answer:
+    return run(base, examples, recipe, rate)
+
+
+def race(
+    settings: RunnerSettings, steps: int, rounds: int, per_label: int, only: str = "*"
+) -> Report:
+    """Warm up every contestant that `only` or a comparison asks for, then run the rounds."""
     precision = choose_precision(settings)
     warm_up, measured = Race(precision, 2, 1), Race(precision, steps, per_label)
     with ModelRunner(TextClassification(), settings) as runner:
-        ways = contestants(runner, precision)
+        asked = (only, PLAIN, TRAINER)
+        ways = {
+            name: way
+            for name, way in contestants(runner, precision).items()
+            if any(fnmatch(name, pattern) for pattern in asked)
+        }
         for adapt in ways.values():
             warm_up.run(adapt, seed=rounds)
         outcomes = interleave({name: _turn(measured, way) for name, way in ways.items()}, rounds)
@@ -121,10 +191,12 @@ def rows(outcomes: Mapping[str, list[Outcome]]) -> list[dict[str, Any]]:
     table = []
     for name, results in outcomes.items():
         pairs = list(zip(results, outcomes[PLAIN], strict=True))
+        others = list(zip(results, outcomes[TRAINER], strict=True))
         columns = {
             "adapt, s": [o.adapt for o in results],
+            "adapt / plain": [o.adapt / p.adapt for o, p in pairs],
+            "adapt / Trainer": [o.adapt / p.adapt for o, p in others],
             "predict, s": [o.predict for o in results],
-            "time / plain": [(o.adapt + o.predict) / (p.adapt + p.predict) for o, p in pairs],
             "accuracy": [o.accuracy for o in results],
             "accuracy - plain": [o.accuracy - p.accuracy for o, p in pairs],
         }
@@ -137,12 +209,16 @@ def _turn(race: Race, adapt: Adapt) -> Callable[[int], Outcome]:
     return lambda seed: race.run(adapt, seed)
 
 
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", default="*", help="glob of contestants beside the two peers")
+
+
 def main() -> None:
     """Measure adapt-and-predict time and accuracy against a plain loop and Trainer."""
-    chosen = arguments(main.__doc__)
+    chosen = arguments(main.__doc__, _add_options)
     sizes = (3, 1, 2) if chosen.quick else (Recipe().max_steps, ROUNDS, data.TEST_PER_LABEL)
     settings = RunnerSettings.from_environment()
-    race(settings, *sizes).publish(choose_precision(settings), chosen.output)
+    race(settings, *sizes, only=chosen.only).publish(choose_precision(settings), chosen.output)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from bench import data
 from bench.report import Columns, Report, Spread, arguments, clock, milliseconds, ratio
 from bench.rivals import Base, plain_steps
 from cog_adapt.runner.adaptation import adapt
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.start import Start
 from task import TextClassification
@@ -39,7 +41,7 @@ class WithoutBlocks(TextClassification):
 
 
 def contestants(model: LoadedModel, recipe: Recipe, seed: int) -> dict[str, Steps]:
-    """Make the contestants; each `next` is a step, or a tick before the first."""
+    """Make the contestants; each `next` is a tick, which gives something at a step's end."""
     examples = data.split(EXAMPLES_PER_LABEL, seed, 1).train
 
     def started(**changes: Any) -> Start:  # noqa: ANN401 - fields of a recipe
@@ -63,15 +65,13 @@ def race(model: LoadedModel, steps: int, seed: int = 0) -> Report:
     recipe = Recipe(max_steps=steps + WARM_UP + 1, seed=seed)
     running = contestants(model, recipe, seed)
     device = model.precision.device
-    once = {name: _first_step(each, model.precision) for name, each in running.items()}
+    once = {name: _step(each, device) for name, each in running.items()}
     times: dict[str, list[float]] = {name: [] for name in running}
     names = list(running)
     for number in range(WARM_UP + steps):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            began = clock(device)
-            next(running[name])
-            times[name].append(1000 * (clock(device) - began))
+            times[name].append(_step(running[name], device))
     for each in running.values():
         each.close()
     facts = {"steps": steps, "recipe": str(recipe), **data.facts()}
@@ -97,12 +97,12 @@ def _ratios(one: list[float], other: list[float]) -> Spread:
     return Spread.of([a / b for a, b in zip(one, other, strict=True)])
 
 
-def _first_step(steps: Steps, precision: Precision) -> float:
-    """Run what comes before the first step, and that step; return its milliseconds."""
-    began = clock(precision.device)
+def _step(steps: Steps, device: torch.device) -> float:
+    """Run what comes before a step, and the step; return its milliseconds."""
+    began = clock(device)
     while next(steps) is None:
         pass
-    return 1000 * (clock(precision.device) - began)
+    return 1000 * (clock(device) - began)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.data import Split
+from bench.frozen_features import FrozenFeatures
 from bench.report import clock
 from bench.rivals import Base, all_logits, labels_of, plain_model
 from cog_adapt.runner.config import Recipe
@@ -28,7 +29,6 @@ REFERENCE = (LORA, CENTROID)
 
 _SCALE = 10.0  # of a cosine, as the task's own start has it
 _CENTROID_SHARE = 0.7
-_EMBED_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ClosedForms:
 
     def __init__(self, base: Base) -> None:
         self._base = base
-        self._kept: dict[str, Tensor] = {}
+        self._frozen = FrozenFeatures(base.task, base.module)
 
     def zero_shot(self, split: Split, recipe: Recipe) -> Outcome:
         """Compare texts with the labels' names; the examples are not looked at."""
@@ -75,40 +75,21 @@ class ClosedForms:
         features, targets = self._examples(split, labels)
         model = LogisticRegression(max_iter=1000).fit(features.cpu().numpy(), targets.numpy())
         took = self._clock() - began
-        rows = model.predict_proba(self._kept_features(split.texts).cpu().numpy())
+        rows = model.predict_proba(self._frozen.kept(split.texts).cpu().numpy())
         return Outcome(labels, torch.from_numpy(rows), took)
 
     def _cosines(self, split: Split, labels: Sequence[str], rows: Tensor, took: float) -> Outcome:
-        logits = _SCALE * self._kept_features(split.texts) @ rows.T
+        logits = _SCALE * self._frozen.kept(split.texts) @ rows.T
         return Outcome(labels, logits.softmax(-1), took)
 
     def _examples(self, split: Split, labels: Sequence[str]) -> tuple[Tensor, Tensor]:
         targets = torch.tensor([labels.index(example.target) for example in split.train])
-        return self._features([example.input for example in split.train]), targets
+        return self._frozen.computed([example.input for example in split.train]), targets
 
     def _names(self, labels: Sequence[str]) -> Tensor:
         with torch.inference_mode():
             start = self._base.task.start(self._base.module, labels, ())
         return F.normalize(start["head.weight"], dim=-1)
-
-    def _kept_features(self, texts: Sequence[str]) -> Tensor:
-        """Return features, computed once for each text."""
-        missing = [text for text in texts if text not in self._kept]
-        if missing:
-            self._kept |= dict(zip(missing, self._features(missing), strict=True))
-        return torch.stack([self._kept[text] for text in texts])
-
-    def _features(self, texts: Sequence[str]) -> Tensor:
-        task, module = self._base.task, self._base.module
-        starts = range(0, len(texts), _EMBED_BATCH)
-        device = self._base.precision.device
-        batches = (task.encode(texts[at : at + _EMBED_BATCH]) for at in starts)
-        with torch.inference_mode():
-            rows = [
-                task.features(module, {name: t.to(device) for name, t in batch.items()})
-                for batch in batches
-            ]
-        return torch.cat(rows)
 
     def _clock(self) -> float:
         return clock(self._base.precision.device)

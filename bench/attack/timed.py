@@ -1,28 +1,87 @@
-"""The shipped door with its model, which also tells the longest tick of the model's thread."""
+"""The shipped door with its model, which also tells what one owner's work waited for.
 
-import threading
+Counted in ticks of the model's thread, so that what else the machine does plays no part.
+"""
+
 import time
+from collections import deque
+from collections.abc import Generator
+from typing import Any
 
 import predict
+from cog_adapt.runner.fair_queue import FairQueue
+from cog_adapt.runner.scheduler import Scheduler
+from cog_adapt.runner.tickets import Job, Part, Ticket
 
-_EVERY_SECONDS = 0.002
+WATCHED = "watched"
+
+
+class Ticks:
+    """Follows the ticks of a model's thread.
+
+    Args:
+        scheduler: has the thread.
+
+    Attributes:
+        longest: seconds of the longest tick.
+        steps: how many ticks of long work (adaptations) there were.
+        seen: how many pieces of the watched owner's work were done.
+        waited: the most such ticks that began while one such piece waited; the one that ran already
+            does not count.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.longest, self.steps, self.seen, self.waited = 0.0, 0, 0, 0
+        self._scheduler, self._tick = scheduler, scheduler._tick
+        self._submit, self._charge = scheduler.submit_short, scheduler._virtual.charge
+        self._submitted: deque[float] = deque()
+        self._begun: deque[float] = deque(maxlen=100)
+        vars(scheduler)["_tick"] = self.tick
+        vars(scheduler)["submit_short"] = self.submit
+        vars(scheduler._virtual)["charge"] = self.charge
+
+    def tick(self, queue: FairQueue[Job]) -> int:
+        """Note when a tick of long work begins."""
+        if queue is self._scheduler._long:
+            self.steps += 1
+            self._begun.append(time.monotonic())
+        return self._tick(queue)
+
+    def submit(
+        self, work: Generator[Any, None, Any], owner: str = "", part: Part | None = None
+    ) -> Ticket[Any]:
+        """Note when a piece of the watched owner's work began to wait."""
+        if owner == WATCHED:
+            self._submitted.append(time.monotonic())
+        return self._submit(work, owner, part)
+
+    def charge(self, owner: str, seconds: float) -> None:
+        """Note the end of a tick, of which this is called once for each share."""
+        self.longest = max(self.longest, self._scheduler.beat()[0])
+        if owner == WATCHED and self._submitted:
+            since = self._submitted.popleft()
+            self.seen += 1
+            self.waited = max(self.waited, sum(since < each for each in self._begun))
+        self._charge(owner, seconds)
+
+    def gauges(self) -> dict[str, float]:
+        """Tell all."""
+        return {
+            "longest_tick_seconds": self.longest,
+            "steps_taken": self.steps,
+            "watched_pieces": self.seen,
+            "most_steps_waited": self.waited,
+        }
 
 
 class Timed(predict.Predictor):
-    """Looks every 2 ms at how long the running tick has lasted."""
+    """Follows the ticks of the model's thread."""
 
     def setup(self, weights: str | None = None) -> None:
-        """Load the model, and look from then on."""
+        """Load the model, and follow its ticks from then on."""
         super().setup(weights)
-        self.longest = 0.0
-        threading.Thread(target=self._look, daemon=True).start()
+        self.ticks = Ticks(self.runner._scheduler)
 
     def gauges(self) -> dict[str, float]:
-        """Tell the longest tick, and all that the runner tells."""
-        return {**self.runner.gauges(), "longest_tick_seconds": self.longest}
-
-    def _look(self) -> None:
-        while True:
-            lasted, _ = self.runner.model_thread_beat()
-            self.longest = max(self.longest, lasted)
-            time.sleep(_EVERY_SECONDS)
+        """Tell what the ticks were, and all that the runner tells."""
+        return {**self.runner.gauges(), **self.ticks.gauges()}

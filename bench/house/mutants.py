@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _SECONDS = 900
-_LEFT_BEHIND = shutil.ignore_patterns(".git", ".venv", ".data", "__pycache__", ".*_cache")
+LEFT_BEHIND = shutil.ignore_patterns(".git", ".venv", ".data", "__pycache__", ".*_cache")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant(
         "training mode is left on",
         f"{_RUNNER}/modes.py",
-        "    if any(part.training for part in module.modules()):\n        module.eval()\n",
+        "    if _trains_somewhere(module):\n        module.eval()\n",
         "    module.train()\n",
     ),
     Mutant(
@@ -140,17 +140,18 @@ _SEEN_BY = {
 def kills(mutant: Mutant, folder: Path) -> str | None:
     """Return the first test that fails with the mistake, or None."""
     tree = folder / "tree"
-    shutil.copytree(ROOT, tree, ignore=_LEFT_BEHIND)
+    shutil.copytree(ROOT, tree, ignore=LEFT_BEHIND)
     mutant.plant(tree)
     try:
         first = _SEEN_BY.get(mutant.path, "tests/test_predict.py")
         whole = ("-n", "2", "--dist", "loadfile", "--ignore=tests/cog_adapt")
-        return _failing(tree, (first,)) or _failing(tree, whole)
+        return failing(tree, (first,)) or failing(tree, whole)
     finally:
         shutil.rmtree(tree)
 
 
-def _failing(tree: Path, chosen: Sequence[str]) -> str | None:
+def failing(tree: Path, chosen: Sequence[str]) -> str | None:
+    """Return the first of some tests that fails in a tree, or None."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *chosen, "-x", "-q", "-p", "no:cacheprovider"],
         cwd=tree,
@@ -166,14 +167,19 @@ def _failing(tree: Path, chosen: Sequence[str]) -> str | None:
     return failed[1] if failed else f"exit code {done.returncode}"
 
 
-def _table(rows: Sequence[tuple[Mutant, str | None]]) -> str:
-    killed = sum(test is not None for _, test in rows)
+TITLE = "Mistakes that `make test` must see"
+ORIGIN = "Written by `python -m bench.house.mutants`."
+
+
+def table(title: str, origin: str, kind: str, rows: Sequence[tuple[Mutant, str | None]]) -> str:
+    """Return which test saw each mistake, in Markdown."""
+    seen = sum(test is not None for _, test in rows)
     lines = [
-        "# Mistakes that `make test` must see",
+        f"# {title}",
         "",
-        f"{killed} of {len(rows)} are seen. Written by `python -m bench.house.mutants`.",
+        f"{seen} of {len(rows)} are seen. {origin}",
         "",
-        "| mistake | file | first test that fails |",
+        f"| {kind} | file | first test that fails |",
         "|---|---|---|",
         *(f"| {m.what} | `{m.path}` | {f'`{test}`' if test else '**none**'} |" for m, test in rows),
     ]
@@ -194,7 +200,7 @@ def main() -> int:
             rows.append((mutant, kills(mutant, Path(folder))))
         print(f"{mutant.what}: {rows[-1][1] or 'NOT SEEN'}", flush=True)
     if chosen.output:
-        chosen.output.write_text(_table(rows))
+        chosen.output.write_text(table(TITLE, ORIGIN, "mistake", rows))
     return 0 if all(test for _, test in rows) else 1
 
 

@@ -3,28 +3,31 @@
 import gzip
 import io
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image
 
+LABELS = (
+    *("top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"),
+)
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 _SIDE = 28
 
 
-def clothes(part: str, labels: Sequence[str], per_label: int) -> Iterator[tuple[bytes, str]]:
+def clothes(part: str, per_label: int, seed: int = 0) -> Iterator[tuple[bytes, str]]:
     """Draw pictures of each label; yields a PNG file and its label's name.
 
     Args:
         part: `train` or `t10k`.
-        labels: names in the order of the data's numbers.
         per_label: how many of each.
+        seed: of the draw.
     """
     pixels = gzip.decompress((FOLDER / f"{part}-images-idx3-ubyte.gz").read_bytes())[16:]
     numbers = gzip.decompress((FOLDER / f"{part}-labels-idx1-ubyte.gz").read_bytes())[8:]
-    for label, name in enumerate(labels):
+    for label, name in enumerate(LABELS):
         places = [place for place, number in enumerate(numbers) if number == label]
-        for place in random.Random(label).sample(places, per_label):
+        for place in random.Random(label + 10 * seed).sample(places, per_label):
             yield _png(pixels[place * _SIDE**2 : (place + 1) * _SIDE**2]), name
 
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _CACHE = Path(__file__).parents[2] / ".data" / "sets"
@@ -50,6 +50,21 @@ def spam() -> dict[str, list[str]]:
 
 def reviews() -> dict[str, list[str]]:
     """Return sentences of positive and of negative film reviews."""
+    return _chosen(
+        ("positive" if rating > 0 else "negative", text)
+        for text, rating in _rated()
+        if abs(rating) >= _LEAST_RATING
+    )
+
+
+def ratings() -> dict[str, float]:
+    """Return the mean rating of each sentence of film reviews, by its text."""
+    cleaned = ((_clean(text), rating) for text, rating in _rated())
+    return {text: rating for text, rating in cleaned if len(text.split()) in _WORDS}
+
+
+def _rated() -> Iterator[tuple[str, float]]:
+    """Yield sentences of film reviews with their ratings."""
     with tarfile.open(_file(_REVIEWS)) as package:
         inner = package.extractfile(
             "vaderSentiment-2.5/additional_resources/hutto_ICWSM_2014.tar.gz"
@@ -57,22 +72,23 @@ def reviews() -> dict[str, list[str]]:
         with tarfile.open(fileobj=inner) as archive:
             member = archive.extractfile(_RATED)
             lines = member.read().decode("latin-1").splitlines() if member else []
-    rows = ((float(rating), text) for _, rating, text in (line.split("\t", 2) for line in lines))
-    return _chosen(
-        ("positive" if rating > 0 else "negative", text)
-        for rating, text in rows
-        if abs(rating) >= _LEAST_RATING
-    )
+    for line in lines:
+        _, rating, text = line.split("\t", 2)
+        yield text, float(rating)
 
 
 def _chosen(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Keep texts of fitting length, each once, and as many of each label."""
     found: dict[str, dict[str, None]] = {}
     for label, text in rows:
-        clean = " ".join(html.unescape(text).split())
+        clean = _clean(text)
         if len(clean.split()) in _WORDS:
             found.setdefault(label, {})[clean] = None
     return {label: _drawn(label, list(found[label])) for label in sorted(found)}
+
+
+def _clean(text: str) -> str:
+    return " ".join(html.unescape(text).split())
 
 
 def _drawn(label: str, texts: list[str]) -> list[str]:

@@ -62,7 +62,11 @@ ROWS = (
 
 def draw(row: Row, seed: int) -> Split:
     """Draw examples and test texts of a row; no text is in both."""
-    texts = load(row.set_name)
+    return drawn_from(load(row.set_name), row, seed)
+
+
+def drawn_from(texts: LabelledSet, row: Row, seed: int) -> Split:
+    """Draw as `draw` does, from a set that the caller has."""
     common = _common_labels(row, texts, seed)
     train, test = [], []
     for label, all_texts in texts.texts.items():

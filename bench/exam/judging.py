@@ -1,0 +1,133 @@
+"""Asks the questions of the examination, and counts the right answers."""
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from bench.exam.case import Question
+from cog_adapt import check_gradients
+from cog_adapt.runner.gradients.report import GradientReport
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one question.
+
+    Attributes:
+        alarm: whether a failure was found, or a hidden parameter was named.
+        code: whether one of the right codes was found as a failure.
+        line: whether a right line was named; None where none is to be named.
+        strange: the codes of warnings that were not expected; of a fault, none.
+        untouched: whether the module was bit for bit as before.
+    """
+
+    group: str
+    name: str
+    fault: bool
+    alarm: bool
+    code: bool
+    line: bool | None
+    strange: tuple[str, ...]
+    untouched: bool
+    seconds: float
+    found: tuple[str, ...]
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing is wrong with the answer."""
+        if not self.fault:
+            return not self.alarm and not self.strange and self.untouched
+        return self.code and self.line is not False and self.untouched
+
+
+def ask(question: Question) -> Answer:
+    """Check a question's module, and judge the report."""
+    torch.manual_seed(0)
+    case = question.make()
+    before = _bits(case.module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = check_gradients(case.module, case.probe, case.loss, **case.options)
+    after = _bits(case.module)
+    same = before.keys() == after.keys() and all(torch.equal(before[n], after[n]) for n in before)
+    return _judged(question, report, untouched=same)
+
+
+def _judged(question: Question, report: GradientReport, *, untouched: bool) -> Answer:
+    failures = [finding for finding in report.findings if finding.level == "FAIL"]
+    strange = {f.code for f in report.findings if f.level == "WARN"} - {*question.warnings}
+    named = [f.line or "" for f in failures if f.code in question.codes]
+    hidden = question.unverified
+    verdict = bool(failures)
+    if hidden is not None:
+        known = [f for f in report.findings if f.level == "FAIL" or f.code == "unverified"]
+        verdict = any(hidden in finding.parameters for finding in known)
+    is_fault = question.is_fault or hidden is not None
+    return Answer(
+        question.group,
+        question.name,
+        is_fault,
+        verdict,
+        verdict if hidden else any(f.code in question.codes for f in failures),
+        any(_position(line) in question.lines for line in named) if question.lines else None,
+        () if is_fault else tuple(sorted(strange)),
+        untouched,
+        round(report.seconds, 2),
+        tuple(str(finding) for finding in report.findings),
+    )
+
+
+def _position(line: str) -> str:
+    """Return `file.py:12:` of `folder/file.py:12: code`."""
+    place = line.partition(": ")[0]
+    return f"{place.rpartition('/')[2]}:"
+
+
+def _bits(module: torch.nn.Module) -> dict[str, Any]:
+    return {
+        name: torch.view_as_real(value).clone() if value.is_complex() else value.detach().clone()
+        for name, value in module.state_dict().items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def table(answers: Iterable[Answer]) -> list[dict[str, Any]]:
+    """Return a row for each group, of faults and of healthy models."""
+    rows: dict[tuple[str, bool], list[Answer]] = {}
+    for answer in answers:
+        rows.setdefault((answer.group, answer.fault), []).append(answer)
+    return [
+        _faults(group, own) if fault else _healthy(group, own)
+        for (group, fault), own in rows.items()
+    ]
+
+
+def _faults(group: str, answers: list[Answer]) -> dict[str, Any]:
+    lined = [answer for answer in answers if answer.line is not None]
+    return {
+        "set": group,
+        "cases": len(answers),
+        "alarm": sum(answer.alarm for answer in answers),
+        "right code": sum(answer.code for answer in answers),
+        "with a line": len(lined),
+        "right line": sum(bool(answer.line) for answer in lined),
+        "left untouched": sum(answer.untouched for answer in answers),
+    }
+
+
+def _healthy(group: str, answers: list[Answer]) -> dict[str, Any]:
+    return {
+        "set": group,
+        "cases": len(answers),
+        "passed": sum(not answer.alarm for answer in answers),
+        "no unexpected warning": sum(not (a.alarm or a.strange) for a in answers),
+        "left untouched": sum(answer.untouched for answer in answers),
+    }
+
+
+def wrong(answers: Iterable[Answer]) -> list[dict[str, Any]]:
+    """Return the answers that are not right, with what was found."""
+    return [asdict(answer) for answer in answers if not answer.right]

@@ -1,1 +1,0 @@
-"""Images: EfficientNet-Lite0 labels photographs of clothes."""

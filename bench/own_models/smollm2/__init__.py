@@ -1,1 +1,0 @@
-"""Text generation: SmolLM2-135M-Instruct answers messages."""

@@ -1,1 +1,0 @@
-"""Rows of numbers: an MLP with BatchNorm gives prices."""

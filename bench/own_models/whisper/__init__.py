@@ -1,1 +1,0 @@
-"""Speech: Whisper tiny.en writes down what is said."""

