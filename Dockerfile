@@ -29,6 +29,7 @@ RUN pip install --no-cache-dir --root-user-action=ignore -r requirements.txt \
 COPY cog.yaml pyproject.toml predict.py train.py task.py ./
 COPY cog_adapt cog_adapt
 COPY server server
+COPY examples/requests.json examples/requests.json
 # Here, since the server may not write beside its sources.
 RUN python -m compileall -q .
 

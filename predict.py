@@ -42,6 +42,7 @@ class Predictor(BaseRunner):
             regex="^(|auto|lora|head|norms|bias|all|match:.{1,200})$",
         ),
         rank: int = Input(description="LoRA rank; 0: adapter's, else 8", default=0, ge=0, le=64),
+        blocks: int = Input(description="Last blocks to train; 0: all", default=0, ge=0, le=1000),
         steps: int = Input(description="Steps at most", default=40, ge=1, le=2000),
         budget_seconds: float = Input(description="At most", default=60.0, ge=0.1, le=3600.0),
         learning_rate: float = Input(description="0: automatic", default=0.0, ge=0.0, le=1.0),
@@ -53,7 +54,8 @@ class Predictor(BaseRunner):
     ) -> Output:
         """Classify, after adapting to the examples where there are any."""
         inputs = [*([text] if text else []), *(texts or [])]
-        recipe = Recipe(method, rank, steps, 32, learning_rate, seed, budget_seconds, hold_out)
+        given = (method, rank, steps, 32, learning_rate, seed, budget_seconds, hold_out)
+        recipe = Recipe(*given, blocks=blocks)
         sent = (inputs, labels or (), examples, examples_file, adapter, weights)
         request = Request(*sent, recipe, strict, fresh, None, deterministic)
         return Output(**vars(await answer(self.runner, request, self.scope)))

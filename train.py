@@ -37,6 +37,7 @@ class Trainer(BaseRunner):
             regex="^(|auto|lora|head|norms|bias|all|match:.{1,200})$",
         ),
         rank: int = Input(description="LoRA rank; 0: 8", default=0, ge=0, le=64),
+        blocks: int = Input(description="Last blocks to train; 0: all", default=0, ge=0, le=1000),
         steps: int = Input(description="Steps at most", default=200, ge=1, le=100000),
         batch_size: int = Input(description="Examples a step", default=32, ge=1, le=4096),
         learning_rate: float = Input(description="0: automatic", default=0.0, ge=0.0, le=1.0),
@@ -46,7 +47,8 @@ class Trainer(BaseRunner):
         fresh: bool = Input(description="Ignore adapters of fewer examples", default=False),
     ) -> TrainingOutput:
         """Train; a run that was killed goes on from its checkpoint when it is asked for again."""
-        recipe = Recipe(method, rank, steps, batch_size, learning_rate, seed, hold_out=hold_out)
+        given = (method, rank, steps, batch_size, learning_rate, seed)
+        recipe = Recipe(*given, hold_out=hold_out, blocks=blocks)
         request = Request(
             (), (), examples, examples_file, recipe=recipe, strict=strict, fresh=fresh
         )

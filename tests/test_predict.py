@@ -110,6 +110,10 @@ def test_rows_text_and_files_give_the_same_adapter(server, adapted, sent):
     [
         ({"method": "head"}, {"method": "head", "trained_parameters": 6 * 385}),
         ({"rank": 2, "method": "lora"}, {"trained_parameters": 6 * 385 + 6 * 2 * 2 * 2 * 384}),
+        (
+            {"rank": 2, "method": "lora", "blocks": 1},
+            {"trained_parameters": 6 * 385 + 2 * 2 * 2 * 384},
+        ),
         ({"learning_rate": 0.01}, {"learning_rate": 0.01}),
         ({"seed": 3}, {"seed": 3}),
         ({"hold_out": 0.2, "method": "lora"}, {"held_out_examples": 12, "examples": 36}),
@@ -129,6 +133,8 @@ def test_an_adaptation_can_go_on_from_an_adapter(server, adapted):
     assert second["report"]["losses"][0] < adapted["report"]["losses"][0]
     body = server.post("/predictions", {"input": values | {"method": "all"}}).json()
     assert "method is 'all', but adapter" in body["error"]
+    body = server.post("/predictions", {"input": values | {"blocks": 2}}).json()
+    assert f"blocks is 2, but adapter {adapted['adapter']} was made with 6" in body["error"]
 
 
 def cancelled(server, name):
@@ -168,6 +174,7 @@ def test_a_cancel_in_mid_adaptation_stops_it_and_leaves_the_base_as_it_was(serve
         ({"text": "a", "examples_file": data_url(b"text,label\n\xff,y\n")}, ["UTF-8", "line 2"]),
         ({"text": "a", "examples": ROWS, "labels": ["x", "y"]}, ["`labels` has", "`examples` has"]),
         ({"text": "a", "examples": ROWS, "method": "match:no"}, ["nothing to train"]),
+        ({"text": "a", "examples": ROWS, "blocks": 7}, ["blocks is 7", "at most 6"]),
         ({"text": "word " * 500, "labels": LABELS, "strict": True}, ["were cut: 1", "`strict`"]),
     ],
 )
@@ -180,7 +187,10 @@ def test_unusable_input_is_refused_with_value_and_remedy(server, values, reasons
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("steps", 0), ("rank", 65), ("method", "magic"), ("learning_rate", 2), ("seed", -1)],
+    [
+        *(("steps", 0), ("rank", 65), ("blocks", 1001), ("method", "magic")),
+        *(("learning_rate", 2), ("seed", -1)),
+    ],
 )
 def test_values_out_of_bounds_are_refused_by_cog_itself(server, name, value):
     answer = server.post("/predictions", {"input": {**BASE, name: value}})

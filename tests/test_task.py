@@ -182,4 +182,4 @@ def test_adapters_share_forwards_of_the_packaged_model_and_answer_as_alone(task,
             for shared, own in zip(together, alone, strict=True):
                 assert shared[0]["scores"] == pytest.approx(own[0]["scores"], abs=1e-4)
         assert runner._model.predictions.shared._proven
-        assert not runner._model.predictions.shared._unfit
+        assert not runner._model.predictions.shared._sharing._heads

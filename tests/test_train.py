@@ -81,6 +81,19 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_digest(
     assert not list((tmp_path / "checkpoints").iterdir())
 
 
+def test_the_last_blocks_alone_are_trained_and_no_more_than_there_are(folder, tmp_path):
+    values = {"examples": EXAMPLES, "steps": 2, "rank": 2}
+    with trainer(folder, tmp_path) as server:
+        done, refused = (
+            server.post("/trainings", {"input": values | {"blocks": count}}).json()
+            for count in (1, 7)
+        )
+    assert done["output"]["report"]["trained_parameters"] == 6 * 385 + 2 * 2 * 2 * 384
+    assert (
+        "blocks is 7, but TextClassification names 6 blocks. Ask for at most 6" in refused["error"]
+    )
+
+
 def kill_at(server, line):
     """SIGKILL the server and its worker, once the running training has logged `line`."""
     values = {"examples": EXAMPLES, "steps": STEPS, "batch_size": 8}

@@ -13,6 +13,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.examples import Example
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.task import Batch
+from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Attention, Labelled
 
 _WIDTH = 8
@@ -78,8 +79,8 @@ class Mixed(Labelled):
 
 
 def loaded(task: Mixed | None = None, **settings: Any) -> LoadedModel:
-    """Load the small model on the CPU."""
-    return LoadedModel(task or Mixed(), RunnerSettings(device="cpu", **settings))
+    """Load the small model."""
+    return LoadedModel(task or Mixed(), RunnerSettings(**{"device": DEVICE, **settings}))
 
 
 def adapter(model: LoadedModel, seed: int, labels: int = 3, rank: int = 2, **more: Any) -> Adapter:

@@ -32,7 +32,7 @@ class Cancelled(BaseException):
 def seeded_module(make: Callable[[], nn.Module], seed: int = 0) -> Any:
     """Build a module with weights drawn from `seed`, and leave the process's stream alone."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # of the CPU alone: no device is touched
         return make()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.server.middleware.access import is_open, need_of
 from cog_adapt.server.service.prediction import FINAL
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.extensions import find_self_testing, read_extra_gauges
@@ -48,6 +49,16 @@ def test_the_architecture_names_every_room_and_top_file_of_the_server():
     modules = {path.name for path in SERVER.glob("*.py")} - {"__init__.py"}
     packages = {f"{path.parent.name}/" for path in SERVER.glob("*/__init__.py")}
     assert {name for name in modules | packages if f"`{name}`" not in ARCHITECTURE} == set()
+
+
+def test_the_api_of_the_page_names_the_scope_of_each_route():
+    text = (DOCS / "page-api.md").read_text()
+    rows = re.findall(r"^\| `([A-Z]+) (/[^` ?]*)`[^|]*\| (\w+)", text, re.MULTILINE)
+    assert len(rows) > 15
+    for method, path, scope in rows:
+        asked = {"method": method, "path": path, "headers": [(b"accept", b"text/html")]}
+        assert is_open(asked) is (scope == "none"), path
+        assert scope in ("none", need_of(method, path)), path
 
 
 def test_a_diagram_shows_the_processes_and_their_threads():

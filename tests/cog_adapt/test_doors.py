@@ -53,6 +53,28 @@ def test_concurrent_requests_with_different_examples_each_get_their_own_answer(s
     assert len({output["adapter"] for output in together}) == 4
 
 
+def test_an_early_answer_comes_as_log_and_metric_while_the_rest_runs(server):
+    values = {"texts": TEXTS, "examples": TICKETS.read_text(), "steps": 6}
+    seen = [*server.stream("/predictions", {"input": values})]
+    kinds = [what_is(event, data) for event, data in seen]
+    assert kinds.count("log early") == kinds.count("metric early") == 1
+    assert kinds.index("log early") < kinds.index("log step")
+    assert kinds.index("metric early") < kinds.index("log step") < kinds.index("output")
+    early = next(data["value"] for event, data in seen if data.get("name") == "early")
+    assert early["expected"].startswith("expected accuracy about ")
+    assert [answer["label"] for answer in early["predictions"]][:2] == ["delivery", "access"]
+    (output,) = (data["chunk"] for event, data in seen if event == "output")
+    assert early["predictions"] not in (output["predictions"], output["before"])
+    assert seen[-1][0] == "completed"
+    assert seen[-1][1]["metrics"]["early"] == early
+
+
+def what_is(event, data):
+    """Name an event of a stream, with the first word of a log and the name of a metric."""
+    more = {"log": data.get("data", "").split(" ")[0], "metric": data.get("name")}
+    return f"{event} {more[event]}" if event in more else event
+
+
 def test_held_out_examples_are_scored_before_and_after(server):
     values = {"text": TEXTS[0], "examples": TICKETS.read_text(), "method": "lora"}
     output = ask(server, **values, steps=6, hold_out=0.2)

