@@ -41,6 +41,15 @@ def until_idle(server):
     wait_for(look, LONG)
 
 
+def growth(server, name):
+    """Bytes by which the front process has grown after another full queue has run."""
+    before = memory_of(server)
+    for each in NAMES:
+        submit(server, f"{name}-{each}")
+    until_idle(server)
+    return memory_of(server) - before
+
+
 def test_a_full_queue_runs_in_order_and_once(cluster):
     server = cluster.start(env={"MAX_QUEUE": str(COUNT)})
     submit(server, "first", action="gate")
@@ -62,12 +71,9 @@ def test_a_full_queue_runs_in_order_and_once(cluster):
     found = pages(server)
     assert [each["id"] for each in found] == ["first", *NAMES]
     assert {each["status"] for each in found} == {"succeeded"}
-    before = memory_of(server)  # with the heap that a full queue needed
-    for name in NAMES:
-        submit(server, f"again-{name}")
-    until_idle(server)
-    grown = memory_of(server) - before
-    assert grown < max(8 * 2**20, 2_000 * COUNT), "ended predictions are kept in memory"
+    # a heap may grow once more, on a busy machine; what keeps ended predictions grows each time
+    grown = [growth(server, name) for name in ("again", "still")]
+    assert min(grown) < max(8 * 2**20, 2_000 * COUNT), "ended predictions are kept in memory"
 
 
 @full
