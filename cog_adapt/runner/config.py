@@ -35,6 +35,7 @@ _TEXTS = {
     "self_test": ("|".join(SELF_TESTS), "quick, full or off"),
     "adapter_store": (r"(\w+://.*)?", "a URL, such as s3://bucket/folder"),
 }
+_FLAGS = ("deterministic", "compile_blocks")
 _SHOWN = 80
 
 
@@ -81,8 +82,7 @@ class RunnerSettings:
         served_adapter_bytes: bytes of adapters kept ready on the device; 0: an eighth of it.
         weights_dir: where adapters and checkpoints are stored.
         checkpoint_days: days for which the state of a killed training is kept.
-        checkpoint_bytes: of all such states; the oldest go first; 0: a tenth of the disk's free
-            space at the start.
+        checkpoint_bytes: of all such states, the newest; 0: a tenth of what is free on the disk.
         checkpoint_owner_bytes: of one owner's states; 0: half of all.
         adapter_memory_bytes: bytes of adapters in memory; 0: an eighth of the machine's.
         adapter_owner_memory_bytes: bytes of one owner's adapters in memory; 0: half of all.
@@ -91,14 +91,11 @@ class RunnerSettings:
         adapter_days: days after which an unused adapter without pin or name goes; 0: never.
         adapter_store: URL for fsspec, where what the disk lets go stays; empty: nowhere.
         feature_bytes: bytes of features and tokens of recent examples; 0: a 64th of the memory.
-        adaptation_memory_bytes: bytes that adaptations under way may need together; 0: seven
-            eighths of what is free while there is none.
-        generation_bytes: bytes of keys and values that growing answers may keep together; 0: an
-            eighth of the device's memory. Of one owner half of it.
-        deterministic: 1: on CUDA the same seed gives the same bits, more slowly, and an operation
-            that cannot is refused; on the CPU it always does.
-        receipt_key: PEM file of the Ed25519 key that signs the receipts of adaptations; empty: they
-            are not signed.
+        adaptation_memory_bytes: that adaptations under way may need; 0: 7/8 of what is free before.
+        generation_bytes: keys and values of growing answers; 0: 1/8 of the device. An owner: half.
+        deterministic: 1: on CUDA too the same seed gives the same bits, and what cannot is refused.
+        compile_blocks: 1: on CUDA, blocks of a step run by torch.compile; unproven on a card.
+        receipt_key: PEM file of the Ed25519 key that signs receipts; empty: they are not signed.
         self_test: at the start: `quick` where `full` has passed before under the same conditions
             (beside the weights), else `full`; `full` always; `off`: nothing is proved.
     """
@@ -124,6 +121,7 @@ class RunnerSettings:
     adaptation_memory_bytes: int = 0
     generation_bytes: int = 0
     deterministic: bool = False
+    compile_blocks: bool = False
     self_test: str = QUICK
 
     def __post_init__(self) -> None:
@@ -132,13 +130,9 @@ class RunnerSettings:
                 _refuse(name.upper(), getattr(self, name), allowed)
         if not isinstance(self.weights_dir, Path):
             _refuse("WEIGHTS_DIR", self.weights_dir, "a pathlib.Path")
-        if self.deterministic not in (False, True):
-            _refuse("DETERMINISTIC", self.deterministic, "0 or 1")
         if self.receipt_key and not Path(self.receipt_key).is_file():
             _refuse("RECEIPT_KEY", self.receipt_key, "a PEM file of an Ed25519 private key")
-        for name, lowest in _lowest().items():
-            if getattr(self, name) < lowest:
-                _refuse(name.upper(), getattr(self, name), f"a whole number from {lowest}")
+        _check_numbers(self)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "RunnerSettings":
@@ -148,10 +142,9 @@ class RunnerSettings:
             ConfigError: a value is not allowed.
         """
         readers: dict[str, Callable[[str], object]] = {
-            **dict.fromkeys(("device", "precision", "serve_mode"), str),
-            **dict.fromkeys(("adapter_store", "receipt_key", "self_test"), str),
+            **dict.fromkeys((*_TEXTS, "receipt_key"), str),
             "weights_dir": Path,
-            "deterministic": lambda text: {"0": False, "1": True}.get(text, text),
+            **dict.fromkeys(_FLAGS, lambda text: {"0": False, "1": True}.get(text, text)),
             **dict.fromkeys(_lowest(), _whole_number),
         }
         values = {
@@ -160,6 +153,15 @@ class RunnerSettings:
             if environment.get(name.upper())
         }
         return cls(**values)  # type: ignore[arg-type]
+
+
+def _check_numbers(settings: RunnerSettings) -> None:
+    for name in _FLAGS:
+        if getattr(settings, name) not in (False, True):
+            _refuse(name.upper(), getattr(settings, name), "0 or 1")
+    for name, lowest in _lowest().items():
+        if getattr(settings, name) < lowest:
+            _refuse(name.upper(), getattr(settings, name), f"a whole number from {lowest}")
 
 
 def _lowest() -> dict[str, int]:
@@ -192,8 +194,7 @@ class Recipe:
         max_steps: optimizer steps at most, 1 to 100,000.
         batch_size: examples per step, 1 to 4,096.
         learning_rate: None or 0 takes `adaptation.automatic_learning_rate`.
-        seed: draws batches, LoRA's A and dropout; the same repeats a run bit for bit on a CPU, and
-            on CUDA with DETERMINISTIC=1.
+        seed: draws batches, LoRA's A and dropout; repeats a run bit for bit (see `docs/gpu.md`).
         budget_seconds: wall time after which the best adapter so far is returned; None: no limit.
         stop_after: steps after which the best is returned; the rate falls as for `max_steps`.
         halve_at: step before which parts of steps become half as large, as in what is replayed.

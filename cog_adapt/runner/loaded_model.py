@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
+from cog_adapt.runner.adaptation.compiling import may_compile
 from cog_adapt.runner.adaptation.first_tensors import going_on, labels_to_learn
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
@@ -85,6 +86,7 @@ class LoadedModel:
         self.estimates = MemoryEstimates()
         self.serve_mode = settings.serve_mode
         self.batch_size = settings.batch_size
+        self.compiles = may_compile(settings.compile_blocks, self.loaded.precision.device)
         self._memory_bytes = settings.adaptation_memory_bytes
         self.base, self.template = self.loaded.module, self.loaded.template
         self.census, self.healed = self.loaded.census, self.loaded.healed
@@ -160,6 +162,7 @@ class LoadedModel:
             keep_every=checkpoints.every if checkpoints else 1,
             scales=begin.scales if begin else {},
             limit=limit_for(self.task, self.precision.device, recipe.halve_at),
+            compiles=self.compiles,
         )
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:

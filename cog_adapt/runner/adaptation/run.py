@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.batches import batch_indices, split
 from cog_adapt.runner.adaptation.checkpointing import recompute_blocks
+from cog_adapt.runner.adaptation.compiling import compile_blocks
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.gradient_step import GradientStep, StepResult
 from cog_adapt.runner.adaptation.kept_outputs import recall
@@ -78,9 +79,8 @@ class _Run:
     def __init__(self, start: Start) -> None:
         self.start = start
         self.began = time.monotonic()
-        recipe = start.recipe
+        recipe, resume = start.recipe, start.resume
         self.train, self.held_out = split(start.examples, recipe.hold_out, recipe.seed)
-        resume = start.resume
         self.examples = EncodedExamples(start)
         self.take_step = _gradient_step(self.start)
         self.batches = MicroBatches(start, self.examples, self.take_step)
@@ -241,6 +241,8 @@ def _gradient_step(start: Start) -> GradientStep:
     moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
     replica = training_replica(start.template, moved, start.scales)
     training = modules_in_training(replica)
+    if start.compiles:
+        compile_blocks(replica)
     if start.recipe.checkpointing:
         recompute_blocks(replica)
     loss, optimizer = weighted_loss(start.task), adamw(start.recipe, start.learning_rate)

@@ -33,6 +33,7 @@ class Start:
         weights: of each example's loss and score, from 0; a mean over examples is then
             sum(weight * value) / sum(weight). None: all weigh the same.
         limit: how large a part of a step may be; one for all runs of an adaptation.
+        compiles: whether the blocks of its replica are compiled.
         keep: called with the state after every step that `keep_every` divides.
     """
 
@@ -50,6 +51,7 @@ class Start:
     scales: Mapping[str, float] = field(default_factory=dict)
     weights: Sequence[float] | None = None
     limit: PartLimit = field(default_factory=PartLimit)
+    compiles: bool = False
 
     def __post_init__(self) -> None:
         """Refuse weights that do not fit the examples (InputError)."""

@@ -60,7 +60,8 @@ def run_at_start(
     passes, conditions = KeptPasses(settings.weights_dir), _conditions(model)
     kept = passes.find(conditions) if conditions and settings.self_test == QUICK else None
     if kept is None:
-        return _run_and_keep(model, passes, conditions, entry)
+        report = _run_and_keep(model, passes, conditions, entry)
+        return _with_compiled_step(model, report, entry)
     quick = check_quickly(model, entry)
     if not quick.passed:
         passes.drop(conditions)  # the next start tests all, and names the line
@@ -72,6 +73,15 @@ def run_again(
 ) -> SelfTestReport:
     """Run the whole self-test because somebody asks for it, and keep its pass."""
     return _run_and_keep(model, KeptPasses(settings.weights_dir), _conditions(model), entry)
+
+
+def _with_compiled_step(
+    model: LoadedModel, report: SelfTestReport, entry: Entry | None
+) -> SelfTestReport:
+    """Take a step by compiled blocks, which also warms them; the test before has compiled none."""
+    if not model.compiles or not report.passed:
+        return report
+    return replace(report, reports=(*report.reports, check_quickly(model, entry)))
 
 
 def _run_and_keep(

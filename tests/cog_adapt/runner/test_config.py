@@ -30,6 +30,7 @@ def test_settings_are_read_from_the_environment():
         "CHECKPOINT_OWNER_BYTES": "4",
         "ADAPTATION_MEMORY_BYTES": "5",
         "DETERMINISTIC": "1",
+        "COMPILE_BLOCKS": "1",
     }
     settings = RunnerSettings.from_environment(environment)
     adapters = (10, 11, 12, 13, 14, "s3://bucket/folder", 15)
@@ -46,6 +47,7 @@ def test_settings_are_read_from_the_environment():
         checkpoint_owner_bytes=4,
         adaptation_memory_bytes=5,
         deterministic=True,
+        compile_blocks=True,
     )
     assert not RunnerSettings.from_environment({"DETERMINISTIC": "0"}).deterministic
 
@@ -57,6 +59,7 @@ def test_what_is_absent_or_empty_keeps_its_default():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("COMPILE_BLOCKS", "yes"),
         ("DEVICE", "gpu"),
         ("DEVICE", "cuda:x"),
         ("DEVICE", "CPU"),
