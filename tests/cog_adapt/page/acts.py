@@ -1,6 +1,7 @@
 """What a reader of the page does, in one word each."""
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
@@ -18,3 +19,17 @@ def until_ended(page: Page, phase: str) -> None:
     state = page.locator("[data-phase]").locator("visible=true")
     expect(state).to_have_attribute("data-phase", _ENDED, timeout=PATIENCE_MS)
     expect(state).to_have_attribute("data-phase", phase)
+
+
+def drop(page: Page, selector: str, *files: Path) -> None:
+    """Drop files of the disk onto an element, as a reader's mouse does."""
+    target = page.locator(selector).locator("visible=true").first
+    target.scroll_into_view_if_needed()
+    box = target.bounding_box()
+    assert box is not None
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + min(box["height"] / 2, 20)}
+    dragged = {"items": [], "files": [str(each) for each in files], "dragOperationsMask": 1}
+    browser = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        browser.send("Input.dispatchDragEvent", {"type": kind, "data": dragged, **place})
+    browser.detach()
