@@ -1,7 +1,7 @@
-"""Measures the playground's page in Chromium: weight, first paint, long tasks, axe, a long curve.
+"""Measures the playground's page in Chromium: weight, first paint, long tasks, axe, motion.
 
-The curve has 10,000 points and grows by one each frame, while keys are typed into the form; each
-key that is not there in the end is counted as dropped. Chromium draws in software here.
+Keys are typed while a long curve grows and a long table is there; each that is missing in the end
+is counted as dropped. `page_motion.py` says how. Chromium draws in software here.
 """
 
 import contextlib
@@ -16,6 +16,8 @@ from typing import Any
 import httpx2
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
+from bench import page_motion
+from bench.page_motion import Moved
 from bench.report import Columns, Report, Spread, arguments
 from cog_adapt.command.client import Client
 from cog_adapt.command.local_server import local_server
@@ -26,9 +28,8 @@ ROOT = Path(__file__).parent.parent
 BUILT = ROOT / "cog_adapt" / "server" / "page"
 AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
 CHROMIUM = Path("/usr/bin/chromium")
-POINTS = 10_000
+VIEWS = ("predict", "history/predictions", "history/adapters", "self-test", "server")
 READY_SECONDS = 300.0
-TYPED = "typed while the curve grows " * 4
 COLUMNS: Columns = {"figure": str, "value": str, "goal": str}
 
 WATCH = """window.tasks = [];
@@ -41,27 +42,11 @@ PAINT = """() => new Promise(resolve => {
   };
   look();
 })"""
-GROW = """async ([points, seconds]) => {
-  const chart = document.createElement('loss-chart');
-  chart.steps = Array.from({length: points}, (_, n) =>
-    ({number: n, loss: 1 / (1 + n / 500), norm: 1 + Math.sin(n / 50)}));
-  chart.count = points;
-  document.querySelector('main').prepend(chart);
-  await chart.updateComplete;
-  let updates = 0;
-  const began = performance.now();
-  await new Promise(resolve => {
-    const grow = async now => {
-      chart.steps.push({number: points + updates, loss: .05, norm: 1});
-      chart.count += 1;
-      await chart.updateComplete;
-      updates += 1;
-      if (now - began < seconds * 1000) requestAnimationFrame(grow); else resolve();
-    };
-    requestAnimationFrame(grow);
-  });
-  window.updates = updates / ((performance.now() - began) / 1000);
+LARGE = """() => {
+  const run = document.querySelector('run-view').watching.run;
+  run.complete({status: 'succeeded', output: 'words '.repeat(1_700_000), logs: ''});
 }"""
+PAINTED = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 200)))"
 FOUND = """axe.run().then(found => {
   const counts = {minor: 0, moderate: 0, serious: 0, critical: 0};
   for (const each of found.violations) counts[each.impact] += 1;
@@ -107,58 +92,103 @@ def paints(context: BrowserContext, url: str, times: int) -> tuple[list[float], 
     return found, tasks
 
 
-def curve(page: Page, seconds: float) -> dict[str, Any]:
-    """Return how often a second a long curve is drawn, and how many keys are lost meanwhile."""
+def run(page: Page) -> None:
+    """Run a prediction to its end, so that there is one to show."""
+    inputs = "{text: 'Where is my parcel?', labels: ['delivery', 'refund']}"
+    page.evaluate(f"document.querySelector('run-view').set({inputs})")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_selector("[data-phase=succeeded]", timeout=60_000)
+
+
+def large_output(page: Page) -> list[float]:
+    """Return the long tasks while a text of 10 MB becomes the output."""
     page.evaluate("window.tasks.length = 0")
-    page.evaluate(f"args => void (window.growing = ({GROW})(args))", [POINTS, seconds])
-    page.focus("#input-text")
-    page.keyboard.type(TYPED)
-    page.evaluate("() => window.growing")
-    arrived = page.input_value("#input-text")
-    return {
-        "updates": page.evaluate("window.updates"),
-        "dropped": len(TYPED) - len(arrived),
-        "long": page.evaluate("window.tasks"),
-    }
+    page.evaluate(LARGE)
+    page.evaluate(PAINTED)
+    tasks: list[float] = page.evaluate("window.tasks")
+    return tasks
 
 
-def axe(page: Page) -> dict[str, int]:
-    """Return what axe-core finds, by impact."""
+def grave(page: Page) -> int:
+    """Return how much axe-core calls serious or critical, in all views, light and dark."""
     page.evaluate(AXE.read_text())
-    counts: dict[str, int] = page.evaluate(FOUND)
-    return counts
+    count = 0
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for view in VIEWS:
+            page.evaluate("view => (location.hash = `#/${view}`)", view)
+            page.wait_for_timeout(500)
+            counts: dict[str, int] = page.evaluate(FOUND)
+            count += counts["serious"] + counts["critical"]
+    return count
 
 
 def measure(*, quick: bool) -> list[dict[str, Any]]:
     """Return a row for each figure."""
+    turns, seconds = (1, 2.0) if quick else (5, 4.0)
     with local_server("predict", {}) as server:
         _wait_until_ready(server)
         with browsing(server) as context:
             load = os.getloadavg()[0]
             painted, tasks = paints(context, server.url, 2 if quick else 9)
             page = opened(context, server.url)
-            grown = curve(page, 2.0 if quick else 10.0)
-            counts = axe(page) if AXE.exists() else None
+            run(page)
+            large = large_output(page)
+            grown = page_motion.curve(page, turns, seconds)
+            scrolled = page_motion.rows(page, turns, seconds)
+            count = grave(page) if AXE.exists() else None
     first = Spread.of(painted)
     return [
-        _row("load of the machine (1 minute)", f"{load:.1f}", ""),
+        _row("load of the machine (1 minute), on its cores", f"{load:.1f} on {os.cpu_count()}", ""),
         _row("bytes, gzipped", weight(), "at most 150,000"),
         _row("first paint, ms", f"{first.median:.0f} ({first.low:.0f}–{first.high:.0f})", "500"),
-        _row("long tasks while it loads", len(tasks), ""),
+        _row("long tasks while it loads, each time", f"{len(tasks) / len(painted):.1f}", ""),
         _row("longest of them, ms", round(max(tasks, default=0.0)), ""),
-        _row(f"updates a second, {POINTS:,} points", f"{grown['updates']:.1f}", "60"),
-        _row("long tasks meanwhile", len(grown["long"]), ""),
-        _row("dropped keys meanwhile", grown["dropped"], "0"),
-        _row("axe: serious and critical", _grave(counts), "0"),
+        *_curve_rows(grown),
+        *_table_rows(scrolled),
+        _row("longest task while a text of 10 MB is shown, ms", round(max(large, default=0)), ""),
+        _row(
+            "axe: serious and critical, in all views", "not asked" if count is None else count, "0"
+        ),
     ]
+
+
+def _curve_rows(grown: Moved) -> list[dict[str, Any]]:
+    return [
+        _row("frames a second, nothing to draw", _middle(grown.still), ""),
+        _row(
+            "frames a second, 10,000 points growing 60 times a second", _middle(grown.moving), "60"
+        ),
+        _row("updates sent; drawings of them", f"{grown.sent}; {grown.drawn}", ""),
+        _row("main thread at work, %: nothing to draw", _percent(grown.idle), ""),
+        _row("the same with the curve", _percent(grown.busy), "below 100"),
+        _row("long tasks meanwhile", len(grown.tasks), ""),
+        _row("keys typed meanwhile; dropped", f"{grown.typed}; {grown.dropped}", "0 dropped"),
+    ]
+
+
+def _table_rows(scrolled: Moved) -> list[dict[str, Any]]:
+    return [
+        _row("frames a second, 5,000 rows scrolled", _middle(scrolled.moving), "60"),
+        _row("main thread at work meanwhile, %", _percent(scrolled.busy), "below 100"),
+        _row(
+            "keys typed into a row; dropped", f"{scrolled.typed}; {scrolled.dropped}", "0 dropped"
+        ),
+        _row("long tasks meanwhile", len(scrolled.tasks), ""),
+    ]
+
+
+def _middle(values: list[float]) -> str:
+    found = Spread.of(values)
+    return f"{found.median:.1f} ({found.low:.1f}–{found.high:.1f})"
+
+
+def _percent(shares: list[float]) -> str:
+    return f"{Spread.of(shares).median:.0%}".removesuffix("%")
 
 
 def _row(figure: str, value: object, goal: str) -> dict[str, Any]:
     return {"figure": figure, "value": str(value), "goal": goal}
-
-
-def _grave(counts: dict[str, int] | None) -> str:
-    return "not asked" if counts is None else str(counts["serious"] + counts["critical"])
 
 
 def _wait_until_ready(server: Client) -> None:
@@ -181,9 +211,8 @@ def _is_ready(server: Client) -> bool:
 def main() -> None:
     """Measure the page in Chromium."""
     chosen = arguments(main.__doc__)
-    report = Report(
-        "The page in Chromium", COLUMNS, measure(quick=chosen.quick), {"points": POINTS}
-    )
+    settings = {"points": page_motion.POINTS, "rows": page_motion.ROWS}
+    report = Report("The page in Chromium", COLUMNS, measure(quick=chosen.quick), settings)
     report.publish(choose_precision(RunnerSettings.from_environment()), chosen.output)
 
 

@@ -145,9 +145,9 @@ def worker_configs(
 
 
 def _concurrency(settings: Settings) -> int | None:
-    """Return the image's value, else the one that `cog build` would write (None: look)."""
+    """Return the setting, else the decorator's number (None: look), which Cog reads in a build."""
     is_image = any(os.environ.get(name) for name in _STUBS.values())
-    return settings.cog_max_concurrency or (1 if is_image else None)
+    return settings.cog_max_concurrency or (1 if is_image and settings.strict_cog else None)
 
 
 def _listen(host: str, port: int) -> socket.socket:

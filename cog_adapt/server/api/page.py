@@ -91,11 +91,16 @@ def policy_of(upload_url: str | None) -> str:
     Args:
         upload_url: where output files go, whose origin the page may show; None: nowhere.
     """
+    origin = origin_of(upload_url)
+    return _POLICY.format(sources=f"{_OWN_SOURCES} {origin}" if origin else _OWN_SOURCES)
+
+
+def origin_of(upload_url: str | None) -> str | None:
+    """Return the origin of output files that browsers can load; None: there is none."""
     place = urlsplit(upload_url or "")
     if place.scheme not in ("http", "https"):
-        return _POLICY.format(sources=_OWN_SOURCES)
-    origin = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
-    return _POLICY.format(sources=f"{_OWN_SOURCES} {origin}")
+        return None
+    return f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
 
 
 def _answer(request: Request, file: PageFile, kept: str, policy: str) -> Response:

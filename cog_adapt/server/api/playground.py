@@ -6,8 +6,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cog_adapt.server.api.dependencies import MonitorDep, ServiceDep, key_of
+from cog_adapt.server.api.dependencies import MonitorDep, ServiceDep, key_of, parts_of
 from cog_adapt.server.api.example_requests import FILE, read_example_requests
+from cog_adapt.server.api.page import origin_of
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import ExampleRequest, ServerFigures, refusals
 from cog_adapt.server.middleware.keys import SCOPES
@@ -40,6 +41,7 @@ async def server(request: Request, service: ServiceDep, monitor: MonitorDep) -> 
             "scopes": [scope for scope in SCOPES if key is None or key.opens(scope)],
         },
         "model": await read_gauges(service.worker),
+        "files": origin_of(parts_of(request).upload_url),
         "versions": versions(),
     }
     return json_response(body, 200, _NOW)

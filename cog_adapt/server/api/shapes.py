@@ -177,6 +177,7 @@ class ServerFigures(BaseModel):
     queue: QueueFigures
     workers: list[WorkerFigures]
     model: dict[str, float]
+    files: _Maybe[str]
     records: _Maybe[str]
     versions: dict[str, str]
 

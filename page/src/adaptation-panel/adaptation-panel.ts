@@ -20,8 +20,8 @@ export class AdaptationPanel extends LightElement {
   override render(): TemplateResult {
     const { run } = this;
     return html`
-      <section class="adaptation" aria-labelledby="adaptation-title">
-        <h3 id="adaptation-title">Adaptation</h3>
+      <section class="adaptation" aria-label="Adaptation">
+        <h3>Adaptation</h3>
         ${this.progress()}
         ${run.course.steps.length > 0
           ? html`<loss-chart .steps=${run.course.steps} .count=${run.course.steps.length}></loss-chart>`

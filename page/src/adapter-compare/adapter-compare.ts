@@ -77,7 +77,7 @@ export class AdapterCompare extends LightElement {
             return html`<tr>
               <th scope="row" class="input">${row.input.slice(0, 300)}</th>
               ${row.answers.map(
-                (each) => html`<td><span class=${differs ? 'changed' : ''}>${each?.label ?? '–'}</span>
+                (each) => html`<td><span class=${differs ? 'changed' : ''}>${each?.label.slice(0, 200) ?? '–'}</span>
                   ${each?.score === null || each?.score === undefined ? nothing : html`<span class="quiet">${(each.score * 100).toFixed(0)}%</span>`}</td>`,
               )}
             </tr>`;

@@ -17,9 +17,8 @@ export class AdapterKeep extends LightElement {
       <form class="keep" @submit=${this.name}>
         <p>The adapter <code>${this.adapter}</code> is kept. Name it to find it again:</p>
         <div class="row">
-          <label for="adapter-name">Name</label>
-          <input id="adapter-name" name="name" required maxlength="100" autocomplete="off"
-            aria-invalid=${this.problem ? 'true' : 'false'} />
+          <label>Name <input name="name" required maxlength="100" autocomplete="off"
+            aria-invalid=${this.problem ? 'true' : 'false'} /></label>
           <button class="small">Keep this adapter</button>
         </div>
         <p role="status" class="quiet">${this.said}</p>
@@ -42,7 +41,7 @@ export class AdapterKeep extends LightElement {
     event.preventDefault();
     const name = new FormData(event.target as HTMLFormElement).get('name');
     await this.attempt(async () => {
-      const kept = await sendJson<Adapter>('PATCH', `adapters/${this.adapter}`, { name });
+      const kept = await sendJson<Adapter>('PATCH', `adapters/${encodeURIComponent(this.adapter)}`, { name });
       this.said = `Kept as ${kept.name ?? ''}, version ${kept.version ?? 1}.`;
     });
   }

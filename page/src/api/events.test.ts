@@ -34,3 +34,16 @@ test('data with a colon and spaces stays whole', async () => {
     { id: '', name: 'message', data: { url: 'http://x:1/  ' } },
   ]);
 });
+
+test.each(['\n\n', '\r\n\r\n'])('an end that is cut into its letters is an end', async (end) => {
+  const found = await all('event: a\ndata: 1', ...end, 'event: b\ndata: 2', ...end);
+  expect(found.map((each) => [each.name, each.data])).toEqual([['a', 1], ['b', 2]]);
+});
+
+test('an event of many parts costs as much as it is long', async () => {
+  const parts = Array.from({ length: 4000 }, () => 'x'.repeat(8000));
+  const began = performance.now();
+  const found = await all('data: "', ...parts, '"\n\n');
+  expect((found[0]?.data as string).length).toBe(32_000_000);
+  expect(performance.now() - began).toBeLessThan(4000);
+});

@@ -9,17 +9,25 @@ export interface RunEvent {
   data: Json;
 }
 
+const END = /\r?\n\r?\n/;
+
 /** Yield the events of a stream of bytes. */
 export async function* parse(body: ReadableStream<Uint8Array>): AsyncGenerator<RunEvent> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
-  let rest = '';
+  let parts: string[] = []; // of an event that has not ended: joined once, however many they are
+  let tail = ''; // an end may lie in two parts
   try {
     for (;;) {
       const { done, value } = await reader.read().catch(() => Promise.reject(new Unreachable()));
       if (done) return;
-      const blocks = (rest + decoder.decode(value, { stream: true })).split(/\r?\n\r?\n/);
-      rest = blocks.pop() ?? '';
+      const text = decoder.decode(value, { stream: true });
+      const isEnd = END.test(tail + text);
+      parts.push(text);
+      tail = (tail + text).slice(-3);
+      if (!isEnd) continue;
+      const blocks = parts.join('').split(END);
+      parts = [blocks.pop() ?? ''];
       for (const block of blocks) {
         const event = read(block);
         if (event) yield event;

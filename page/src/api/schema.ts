@@ -898,6 +898,8 @@ export interface components {
          * @description What the server does now.
          */
         "Mirror.ServerFigures": {
+            /** Files */
+            files: string | null;
             key: components["schemas"]["Mirror.KeyFigures"];
             /** Model */
             model: {

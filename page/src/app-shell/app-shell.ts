@@ -16,6 +16,8 @@ const TITLES: Record<ViewName, string> = {
   server: 'Server',
 };
 
+const DRAGS = ['dragover', 'drop'] as const;
+
 /** The page: its views, and what they say to each other. */
 @customElement('app-shell')
 export class AppShell extends LightElement {
@@ -31,6 +33,7 @@ export class AppShell extends LightElement {
     super.connectedCallback();
     showTheme(this.theme);
     addEventListener('hashchange', this.go);
+    for (const name of DRAGS) addEventListener(name, keepPage);
     connection.addEventListener('up', this.reload);
     void this.reload();
   }
@@ -38,6 +41,7 @@ export class AppShell extends LightElement {
   override disconnectedCallback(): void {
     super.disconnectedCallback();
     removeEventListener('hashchange', this.go);
+    for (const name of DRAGS) removeEventListener(name, keepPage);
     connection.removeEventListener('up', this.reload);
   }
 
@@ -157,4 +161,9 @@ export class AppShell extends LightElement {
     await this.updateComplete;
     (isTraining ? this.train : this.predict)?.load(detail.input);
   }
+}
+
+/** Refuse a file that misses its place: the browser would open it, and what is typed would be gone. */
+function keepPage(event: DragEvent): void {
+  if (event.dataTransfer?.types.includes('Files')) event.preventDefault();
 }

@@ -1,8 +1,9 @@
 /** What the page knows of the predictor: loaded once it is there, and again when the server is back. */
 import { Refused, Unreachable, getJson } from '../api/client';
-import type { ExampleRequest, Health, Kind } from '../api/types';
+import type { ExampleRequest, Health, Kind, ServerFigures } from '../api/types';
 import { connection } from '../connection/connection';
 import { fieldsOf, type Document, type Field } from '../inputs/fields';
+import { files } from '../output-value/origin';
 
 const PAUSE = 1000;
 
@@ -48,6 +49,7 @@ async function* waiting(): AsyncGenerator<Loaded> {
 
 async function modelOf(): Promise<Model> {
   const document = await getJson<Document>('openapi.json');
+  files.origin = originOf((await getJson<ServerFigures>('playground/server.json')).files);
   const schemas = document.components?.schemas ?? {};
   return {
     fields: { predictions: fieldsOf(document, 'Input'), trainings: fieldsOf(document, 'TrainingInput') },
@@ -55,6 +57,11 @@ async function modelOf(): Promise<Model> {
     joins: schemas.Output?.['x-cog-array-display'] === 'concatenate',
     examples: await examples(),
   };
+}
+
+/** Return an origin as browsers write it, so without the port that is meant anyway. */
+function originOf(place: string | null): string | null {
+  return place !== null && URL.canParse(place) ? new URL(place).origin : null;
 }
 
 async function examples(): Promise<ExampleRequest[]> {

@@ -18,7 +18,7 @@ export class ChoiceField extends FieldElement {
         ${chosen < 0 || !this.field.isRequired ? html`<option value="">(none)</option>` : nothing}
         ${choices.map(
           (each, place) =>
-            html`<option value=${place} ?selected=${place === chosen}>${String(each)}</option>`,
+            html`<option value=${place} .selected=${place === chosen}>${String(each)}</option>`,
         )}
       </select>
     `);

@@ -33,7 +33,7 @@ const WRITERS: Record<Language, (request: CodeRequest) => string> = {
       `headers = {"Content-Type": "application/json"${needsKey ? ', "Authorization": f"Bearer {os.environ[\'API_KEY\']}"' : ''}}`,
       `request = Request(${JSON.stringify(url)}, json.dumps(body).encode(), headers)`,
       'with urlopen(request) as answer:',
-      '    print(json.load(answer)["output"])',
+      '    print(json.dumps(json.load(answer), indent=2))',
     ].join('\n'),
   JavaScript: ({ url, input, needsKey }) =>
     [
@@ -42,7 +42,7 @@ const WRITERS: Record<Language, (request: CodeRequest) => string> = {
       `  headers: { "Content-Type": "application/json"${needsKey ? ', Authorization: `Bearer ${process.env.API_KEY}`' : ''} },`,
       `  body: JSON.stringify(${indented(JSON.stringify({ input }, null, 2))}),`,
       '});',
-      'console.log((await answer.json()).output);',
+      'console.log(JSON.stringify(await answer.json(), null, 2));',
     ].join('\n'),
 };
 

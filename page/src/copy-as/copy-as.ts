@@ -5,6 +5,7 @@ import type { Kind, Values } from '../api/types';
 import { keys } from '../keys/keys';
 import { LightElement } from '../light/light-element';
 import { textBlock } from '../output-value/output-value';
+import { starred } from '../request-json/shortened';
 import { codeOf, type Language } from './code';
 
 const LANGUAGES: Language[] = ['curl', 'Python', 'JavaScript'];
@@ -14,6 +15,7 @@ const LANGUAGES: Language[] = ['curl', 'Python', 'JavaScript'];
 export class CopyAs extends LightElement {
   @property() kind: Kind = 'predictions';
   @property({ attribute: false }) values: Values = {};
+  @property({ attribute: false }) secrets: string[] = [];
   @state() private language: Language | null = null;
   @state() private isCopied = false;
 
@@ -28,13 +30,16 @@ export class CopyAs extends LightElement {
         <span role="status" class="quiet">${this.isCopied ? 'Copied.' : ''}</span>
       </div>
       ${this.language === null ? nothing : textBlock(this.code(this.language))}
+      ${this.language !== null && this.secrets.some((each) => each in this.values)
+        ? html`<p class="quiet">Secrets are starred out: put them in.</p>`
+        : nothing}
     `;
   }
 
   private code(language: Language): string {
     return codeOf(language, {
       url: address(this.kind),
-      input: this.values,
+      input: starred(this.values, this.secrets),
       needsKey: keys.current !== null,
     });
   }

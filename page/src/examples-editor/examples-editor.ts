@@ -70,7 +70,7 @@ export class ExamplesEditor extends FieldElement {
 
   private table(): TemplateResult {
     const problems = new Map([...emptyCells(this.rows, this.columns), ...this.rowProblems]);
-    return html`<examples-table .label=${this.field.label} .data=${this.rows} .columns=${this.columns}
+    return html`<examples-table .about=${this.inputId} .label=${this.field.label} .data=${this.rows} .columns=${this.columns}
       .problems=${problems} @rows-change=${(event: CustomEvent<Row[]>) => this.write(event.detail)}>
     </examples-table>`;
   }
@@ -84,7 +84,7 @@ export class ExamplesEditor extends FieldElement {
   private get count(): string {
     if (this.rows.length === 0) return '';
     const target = this.columns.find((each) => /^(label|target)$/i.test(each));
-    const rows = `${this.rows.length.toLocaleString('en')} examples`;
+    const rows = `${this.rows.length.toLocaleString('en')} ${this.rows.length === 1 ? 'example' : 'examples'}`;
     if (!target) return rows;
     return `${rows}, ${new Set(this.rows.map((each) => each[target])).size} different values of ${target}`;
   }

@@ -9,6 +9,8 @@ const MOST_SHOWN = 5;
 /** The rows of examples, each cell to be typed into; a row's problem stands in the row. */
 @customElement('examples-table')
 export class ExamplesTable extends ScrolledRows {
+  /** Begins the ids of what is said of rows. */
+  @property() about = '';
   @property({ attribute: false }) data: Row[] = [];
   @property({ attribute: false }) columns: string[] = [];
   @property({ attribute: false }) problems = new Map<number, string>();
@@ -38,7 +40,7 @@ export class ExamplesTable extends ScrolledRows {
 
   protected override row(place: number): TemplateResult {
     const problem = this.problems.get(place);
-    const about = `examples-row-${place}`;
+    const about = `${this.about}-row-${place}`;
     return html`
       <span class="cell place ${problem ? 'wrong' : ''}" role="cell" title=${problem ?? ''}>
         ${place + 1}${problem ? html`<span class="visually-hidden" id=${about}>${problem}</span>` : nothing}

@@ -19,7 +19,7 @@ export abstract class FieldElement extends LightElement {
   @property() problem = '';
 
   protected get inputId(): string {
-    return `input-${this.field.name}`;
+    return this.field.id;
   }
 
   /** Ids of what describes the input, for a screen reader. */

@@ -17,7 +17,7 @@ export class InputForm extends LightElement {
   @property({ attribute: false }) problems: Record<string, string> = {};
 
   override render(): TemplateResult {
-    const folded = this.fields.length > MANY ? this.fields.filter(isSetting) : [];
+    const { folded } = this;
     const shown = this.fields.filter((each) => !folded.includes(each));
     return html`
       ${shown.map((each) => this.editor(each))}
@@ -25,10 +25,13 @@ export class InputForm extends LightElement {
     `;
   }
 
+  private get folded(): Field[] {
+    return this.fields.length > MANY ? this.fields.filter(isSetting) : [];
+  }
+
   private settings(fields: Field[]): TemplateResult {
-    const isWrong = fields.some((each) => this.problems[each.name]);
     return html`
-      <details class="settings" .open=${isWrong}>
+      <details class="settings">
         <summary>${fields.length} settings, with defaults</summary>
         ${fields.map((each) => this.editor(each))}
       </details>
@@ -39,11 +42,19 @@ export class InputForm extends LightElement {
     return editorFor(field, this.values[field.name], this.problems[field.name] ?? '');
   }
 
+  /** Open the settings where one of them is wrong; who has opened them closes them. */
+  override updated(): void {
+    const settings = this.querySelector<HTMLDetailsElement>('details.settings');
+    if (settings && this.folded.some((each) => this.problems[each.name])) settings.open = true;
+  }
+
   /** Put the focus on the first input with a problem. */
   async focusProblem(): Promise<void> {
     await this.updateComplete;
     requestAnimationFrame(() => {
-      this.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
+      const wrong = this.querySelector<HTMLElement>('[aria-invalid=true]');
+      wrong?.closest('details')?.setAttribute('open', '');
+      wrong?.focus();
     });
   }
 }

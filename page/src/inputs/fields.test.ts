@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { defaultsOf, fieldsOf, type Document, type Schema } from './fields';
+import { defaultsOf, fieldsOf, secretsOf, type Document, type Schema } from './fields';
 
 function documentOf(properties: Record<string, Schema>, required: string[] = []): Document {
   const choice: Schema = { enum: ['red', 'green'], type: 'string' };
@@ -47,4 +47,16 @@ test('a list knows how one of its items is edited', () => {
 test('defaults are what the form begins with; null is left out', () => {
   const document = documentOf({ a: { default: 1 }, b: { default: null }, c: {} });
   expect(defaultsOf(fieldsOf(document, 'Input'))).toEqual({ a: 1 });
+});
+
+test('secrets are known, in lists too', () => {
+  const secret: Schema = { type: 'string', format: 'password', 'x-cog-secret': true };
+  const document = documentOf({ a: secret, b: { type: 'array', items: secret }, c: { type: 'string' } });
+  expect(secretsOf(fieldsOf(document, 'Input'))).toEqual(['a', 'b']);
+});
+
+test('an input of trainings has another id than that of predictions', () => {
+  const schemas = { Input: { properties: { n: {} } }, TrainingInput: { properties: { n: {} } } };
+  const ids = (['Input', 'TrainingInput'] as const).map((each) => fieldsOf({ components: { schemas } }, each)[0]?.id);
+  expect(ids).toEqual(['input-n', 'train-input-n']);
 });

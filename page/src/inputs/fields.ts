@@ -45,6 +45,8 @@ export type Editor =
 
 export interface Field {
   name: string;
+  /** Of its element: a name may be in the form of predictions and in that of trainings. */
+  id: string;
   label: string;
   description: string;
   editor: Editor;
@@ -71,7 +73,15 @@ export function fieldsOf(document: Document, component: 'Input' | 'TrainingInput
   const required = new Set(inputs?.required ?? []);
   return Object.entries(inputs?.properties ?? {})
     .sort(([, one], [, other]) => (one['x-order'] ?? 0) - (other['x-order'] ?? 0))
-    .map(([name, schema]) => toField(name, schema, schemas, required.has(name)));
+    .map(([name, schema]) => ({
+      ...toField(name, schema, schemas, required.has(name)),
+      id: `${component === 'Input' ? '' : 'train-'}input-${name}`,
+    }));
+}
+
+/** Return the names of the inputs that are secrets, or lists of them. */
+export function secretsOf(fields: Field[]): string[] {
+  return fields.filter((each) => (each.item ?? each).editor === 'secret').map((each) => each.name);
 }
 
 /** Return what the form holds before anything is typed. */
@@ -90,6 +100,7 @@ function toField(
   const editor = editorOf(name, schema);
   return {
     name,
+    id: `input-${name}`,
     label: given.title ?? words(name),
     description: given.description ?? '',
     editor,

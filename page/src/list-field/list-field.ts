@@ -31,6 +31,7 @@ export class ListField extends FieldElement {
     const field: Field = {
       ...(this.field.item as Field),
       name: `${this.field.name}-${place}`,
+      id: `${this.field.id}-${place}`,
       label: `${this.field.label} ${place + 1}`,
       isItem: true,
     };

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { referenceOf } from './media';
+import { files } from './origin';
 
 test.each([
   ['data:image/png;base64,AAAA', 'image'],
@@ -27,4 +28,13 @@ test.each([
 test('a file of another server is only a link', () => {
   expect(referenceOf('https://example.org/a.png')?.isElsewhere).toBe(true);
   expect(referenceOf(`${location.origin}/a.png`)?.isElsewhere).toBe(location.origin === 'null');
+});
+
+test('a file where the server puts them is shown', () => {
+  files.origin = 'https://files.example';
+  expect(referenceOf('https://files.example/up/a.png')?.isElsewhere).toBe(false);
+  expect(referenceOf('https://files.example:8443/up/a.png')?.isElsewhere).toBe(true);
+  expect(referenceOf('https://files.example@evil.example/a.png')?.isElsewhere).toBe(true);
+  files.origin = null;
+  expect(referenceOf('https://files.example/up/a.png')?.isElsewhere).toBe(true);
 });

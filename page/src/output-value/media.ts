@@ -1,5 +1,6 @@
 /** Shows what an output refers to; whatever it says, it can only be a picture, a sound or a file. */
 import { html, nothing, type TemplateResult } from 'lit';
+import { files } from './origin';
 
 export type Medium = 'image' | 'audio' | 'video' | 'file';
 
@@ -7,10 +8,11 @@ export interface Reference {
   medium: Medium;
   url: string;
   isRemote: boolean;
-  /** Whether it is of another server, which the page only calls when the reader follows the link. */
+  /** Whether it is of a server that the page only calls when the reader follows the link. */
   isElsewhere: boolean;
 }
 
+const MOST_SHOWN = 500;
 const ENDINGS: [Medium, RegExp][] = [
   ['image', /\.(png|jpe?g|gif|webp|avif|bmp|svg)$/i],
   ['audio', /\.(mp3|wav|ogg|flac|m4a|opus)$/i],
@@ -26,7 +28,7 @@ export function referenceOf(text: string): Reference | null {
   if (!/^https?:\/\/\S+$/i.test(text) || !URL.canParse(text)) return null;
   const { pathname, origin } = new URL(text);
   const medium = ENDINGS.find(([, ending]) => ending.test(pathname))?.[0] ?? 'file';
-  return { medium, url: text, isRemote: true, isElsewhere: origin !== location.origin };
+  return { medium, url: text, isRemote: true, isElsewhere: origin !== location.origin && origin !== files.origin };
 }
 
 /** Render a text that may refer to something; null: it is no reference. */
@@ -36,23 +38,30 @@ export function mediaValue(text: string, name: string): TemplateResult | null {
   const isShown = found.medium !== 'file' && !found.isElsewhere;
   return html`<figure class="media">
     ${isShown ? player(found, name) : nothing}
-    <figcaption>${link(found, name)}</figcaption>
+    <figcaption>${link(found, name)} ${why(found)}</figcaption>
   </figure>`;
+}
+
+/** Say why a picture, a sound or a film is not in the page. */
+function why({ medium, isElsewhere }: Reference): TemplateResult | typeof nothing {
+  if (!isElsewhere || medium === 'file') return nothing;
+  const noun = { image: 'picture', audio: 'sound', video: 'film' }[medium];
+  return html`<span class="quiet">This ${noun} is on another server, which this page does not call. The link does.</span>`;
 }
 
 function player({ medium, url }: Reference, name: string): TemplateResult {
   if (medium === 'image') return html`<img src=${url} alt=${name} @error=${hide} />`;
-  if (medium === 'audio') return html`<audio controls src=${url} aria-label=${name}></audio>`;
-  return html`<video controls src=${url} aria-label=${name}></video>`;
+  if (medium === 'audio') return html`<audio controls src=${url} aria-label=${name} @error=${hide}></audio>`;
+  return html`<video controls src=${url} aria-label=${name} @error=${hide}></video>`;
 }
 
 function link({ url, isRemote }: Reference, name: string): TemplateResult {
-  if (isRemote) return html`<a href=${url} target="_blank" rel="noopener noreferrer">${url}</a>`;
+  if (isRemote) return html`<a href=${url} target="_blank" rel="noopener noreferrer">${url.slice(0, MOST_SHOWN)}</a>`;
   return html`<a href=${url} download=${fileName(name, url)}>Download ${name}</a>
     <span class="quiet">${url.slice(5, url.search(/[;,]/))}, ${size(url)}</span>`;
 }
 
-/** Hide a picture that cannot be shown; the link below stays. */
+/** Hide what cannot be shown; the link below stays. */
 function hide(event: Event): void {
   (event.target as HTMLElement).hidden = true;
 }
@@ -64,6 +73,7 @@ function fileName(name: string, url: string): string {
 }
 
 function size(url: string): string {
-  const bytes = Math.round(((url.length - url.indexOf(',') - 1) * 3) / 4);
+  const padding = /=*$/.exec(url.slice(-2))?.[0].length ?? 0;
+  const bytes = Math.floor(((url.length - url.indexOf(',') - 1 - padding) * 3) / 4);
   return bytes < 10_000 ? `${bytes} bytes` : `${Math.round(bytes / 1000).toLocaleString('en')} kB`;
 }

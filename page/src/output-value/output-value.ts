@@ -7,12 +7,16 @@ import { shapeOf, type Row } from './shapes';
 import '../output-table/output-table';
 
 const MOST_TEXT = 50_000;
+const MOST_OF_ONE = 10_000; // where there are others beside it
 const MOST_ITEMS = 200;
+const MOST_NAME = 200;
 
 /** An output, in the form that suits it; of a very long one the beginning, and all of it as a file. */
 @customElement('output-value')
 export class OutputValue extends LightElement {
   @property({ attribute: false }) value: Json | undefined;
+  /** Changes with each change of a value that grows in place. */
+  @property({ type: Number }) version = 0;
   /** Whether a list of texts is one text. */
   @property({ type: Boolean }) joins = false;
   @state() private isJson = false;
@@ -41,7 +45,7 @@ export class OutputValue extends LightElement {
       case 'nothing':
         return html`<span class="quiet">nothing</span>`;
       case 'text':
-        return (typeof value === 'string' && mediaValue(value, name)) || textBlock(String(value));
+        return (typeof value === 'string' && mediaValue(value, name)) || textBlock(String(value), depth > 0 ? MOST_OF_ONE : MOST_TEXT);
       case 'table':
         return html`<output-table .data=${value as Row[]} .label=${name}></output-table>`;
       case 'list':
@@ -61,23 +65,30 @@ export class OutputValue extends LightElement {
           (each, place) => html`<li>${this.shown(each, `${name} ${place + 1}`, depth + 1)}</li>`,
         )}
       </ol>
-      ${more > 0 ? html`<p class="quiet">and ${more.toLocaleString('en')} more</p>` : nothing}
+      ${rest(more)}
     `;
   }
 
   private parts(object: Row, depth: number): TemplateResult {
+    const parts = Object.entries(object);
     return html`<dl class="parts">
-      ${Object.entries(object).map(
-        ([name, value]) => html`<dt>${name}</dt><dd>${this.shown(value, name, depth + 1)}</dd>`,
+      ${parts.slice(0, MOST_ITEMS).map(
+        ([name, value]) =>
+          html`<dt>${name.slice(0, MOST_NAME)}</dt><dd>${this.shown(value, name.slice(0, MOST_NAME), depth + 1)}</dd>`,
       )}
-    </dl>`;
+    </dl>
+    ${rest(parts.length - MOST_ITEMS)}`;
   }
 }
 
+function rest(more: number): TemplateResult | typeof nothing {
+  return more > 0 ? html`<p class="quiet">and ${more.toLocaleString('en')} more</p>` : nothing;
+}
+
 /** Render text as it is; of a very long one the beginning. */
-export function textBlock(text: string): TemplateResult {
-  const more = text.length - MOST_TEXT;
-  return html`<pre class="text" tabindex="0">${text.slice(0, MOST_TEXT)}</pre>
+export function textBlock(text: string, most = MOST_TEXT): TemplateResult {
+  const more = text.length - most;
+  return html`<pre class="text" tabindex="0">${text.slice(0, most)}</pre>
     ${more > 0 ? html`<p class="quiet">and ${more.toLocaleString('en')} characters more</p>` : nothing}`;
 }
 

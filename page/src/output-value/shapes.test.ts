@@ -23,3 +23,8 @@ test('an object inside an object is JSON', () => {
 test('columns are those of all rows', () => {
   expect(columnsOf([{ a: 1 }, { b: 1, a: 2 }])).toEqual(['a', 'b']);
 });
+
+test('of very many columns there are the first', () => {
+  const row = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`c${n}`, n]));
+  expect(columnsOf([row])).toHaveLength(100);
+});

@@ -17,11 +17,13 @@ export function shapeOf(value: Json | undefined, depth = 0): Shape {
   return depth < 1 ? 'object' : 'json';
 }
 
-/** Return the names of all columns, in the order in which they appear. */
+const MOST_COLUMNS = 100;
+
+/** Return the names of the columns, in the order in which they appear. */
 export function columnsOf(rows: Row[]): string[] {
   const names = new Set<string>();
   for (const row of rows.slice(0, 1000)) for (const name of Object.keys(row)) names.add(name);
-  return [...names];
+  return [...names].slice(0, MOST_COLUMNS);
 }
 
 /** Return a value as the text of one cell. */

@@ -7,6 +7,8 @@ import { shortened, type Shortened } from './shortened';
 /** The same request as JSON: what is typed here is in the form at once. */
 @customElement('request-json')
 export class RequestJson extends LightElement {
+  /** Of the text; there is one for predictions and one for trainings. */
+  @property() textId = 'request-json';
   @property({ attribute: false }) values: Values = {};
   @property({ attribute: false }) secrets: string[] = [];
   @state() private text = '';
@@ -24,18 +26,18 @@ export class RequestJson extends LightElement {
   override render(): TemplateResult {
     return html`
       <div class="field">
-        <label class="label" for="request-json">Request as JSON</label>
+        <label class="label" for=${this.textId}>Request as JSON</label>
         <textarea
-          id="request-json"
+          id=${this.textId}
           class="code"
           rows="16"
           spellcheck="false"
           .value=${this.text}
           aria-invalid=${this.problem ? 'true' : 'false'}
-          aria-describedby=${this.problem ? 'request-json-problem' : nothing}
+          aria-describedby=${this.problem ? `${this.textId}-problem` : nothing}
           @input=${this.read}
         ></textarea>
-        ${this.problem ? html`<p class="problem" id="request-json-problem">${this.problem}</p>` : nothing}
+        ${this.problem ? html`<p class="problem" id="${this.textId}-problem">${this.problem}</p>` : nothing}
       </div>
     `;
   }
@@ -49,5 +51,6 @@ export class RequestJson extends LightElement {
     } catch (error) {
       this.problem = (error as Error).message;
     }
+    this.tell('json-problem', this.problem);
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { shortened } from './shortened';
+import { shortened, starred, unstarred } from './shortened';
 
 const FILE = `data:image/png;base64,${'A'.repeat(5000)}`;
 
@@ -19,4 +19,18 @@ test('a secret is starred out, and comes back', () => {
 test('what is no request is refused in words', () => {
   expect(() => shortened({}).read('[]')).toThrow('A request is {"input": {…}}.');
   expect(() => shortened({}).read('{')).toThrow(SyntaxError);
+});
+
+test('stars stand for a secret, and are none', () => {
+  const values = { token: 'hidden', keys: ['a'], text: '**********' };
+  const shown = starred(values, ['token', 'keys']);
+  expect(shown).toEqual({ token: '**********', keys: '**********', text: '**********' });
+  expect(unstarred(shown, ['token', 'keys'])).toEqual({ text: '**********' });
+  expect(unstarred(values, ['token', 'keys'])).toEqual(values);
+});
+
+test('a list of secrets is starred out, and comes back', () => {
+  const { text, read } = shortened({ keys: ['hidden', 'too'] }, ['keys']);
+  expect(text).not.toContain('hidden');
+  expect(read(text)).toEqual({ keys: ['hidden', 'too'] });
 });

@@ -9,13 +9,25 @@ export interface Shortened {
   read: (text: string) => Values;
 }
 
+const STARS = '**********'; // the server's own, in its records
+
+/** Return values whose secrets are starred out. */
+export function starred(values: Values, secrets: readonly string[]): Values {
+  const shown = (name: string, value: Json): Json => (secrets.includes(name) ? STARS : value);
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, shown(name, value)]));
+}
+
+/** Return values without what is starred out: it is no secret to be sent. */
+export function unstarred(values: Values, secrets: readonly string[]): Values {
+  return Object.fromEntries(
+    Object.entries(values).filter(([name, value]) => !(secrets.includes(name) && value === STARS)),
+  );
+}
+
 /** Return the request of some values as text, secrets left out. */
 export function shortened(values: Values, secrets: readonly string[] = []): Shortened {
   const whole = new Map<string, string>();
-  const shown = Object.fromEntries(
-    Object.entries(values).map(([name, value]) => [name, secrets.includes(name) ? '**********' : value]),
-  );
-  const text = JSON.stringify({ input: shown }, (_, value: Json) => shorten(value, whole), 2);
+  const text = JSON.stringify({ input: starred(values, secrets) }, (_, value: Json) => shorten(value, whole), 2);
   return { text, read: (edited) => read(edited, whole, values, secrets) };
 }
 
@@ -39,6 +51,6 @@ function read(
   if (!input || typeof input !== 'object' || Array.isArray(input)) {
     throw new TypeError('A request is {"input": {…}}.');
   }
-  const kept = secrets.filter((name) => input[name] === '**********');
+  const kept = secrets.filter((name) => input[name] === STARS);
   return { ...input, ...Object.fromEntries(kept.map((name) => [name, before[name] ?? null])) };
 }

@@ -63,10 +63,10 @@ export class ResultPanel extends LightElement {
     const soFar = run.chunks.length > 0 ? run.chunks : undefined;
     const value = run.output ?? (run.isOver && run.phase === 'succeeded' ? null : soFar);
     if (value === undefined) return nothing;
-    const shown = html`<output-value .value=${value} .joins=${this.joins}></output-value>`;
+    const shown = html`<output-value .value=${value} .version=${this.version} .joins=${this.joins}></output-value>`;
     if (this.adapts) return html`<details><summary>Whole output</summary>${shown}</details>`;
-    return html`<section aria-labelledby="output-title">
-      <h3 id="output-title">Output</h3>
+    return html`<section aria-label="Output">
+      <h3>Output</h3>
       ${shown}
     </section>`;
   }

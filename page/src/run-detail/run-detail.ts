@@ -18,6 +18,11 @@ export class RunDetail extends LightElement {
   @state() private problem = '';
   private readonly watching = new Watching(this);
 
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.watching.run?.forsake();
+  }
+
   override willUpdate(changed: PropertyValues<this>): void {
     if (changed.has('runId') || changed.has('kind')) void this.open();
   }
@@ -49,16 +54,17 @@ export class RunDetail extends LightElement {
     const { runId, kind } = this;
     this.record = null;
     this.problem = '';
+    this.watching.run?.forsake();
     try {
       const record = await recordOf(kind, runId);
-      if (runId !== this.runId) return;
+      if (runId !== this.runId || !this.isConnected) return;
       this.record = record;
       const run = new Run(kind, (record.input ?? {}) as Values, runId);
       run.phase = record.status === 'starting' ? 'queued' : 'running';
       this.watching.watch(run);
       await run.follow();
     } catch (error) {
-      this.problem = (error as Error).message;
+      if (this.isConnected && runId === this.runId) this.problem = (error as Error).message;
     }
   }
 }

@@ -1,12 +1,14 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import { customElement, property, query, state } from 'lit/decorators.js';
+import { keyed } from 'lit/directives/keyed.js';
 import type { ExampleRequest, Kind, Values } from '../api/types';
 import type { ExamplesEditor } from '../examples-editor/examples-editor';
 import { problemsByRow } from '../examples-editor/problems';
 import type { ValueChange } from '../field-frame/field-element';
 import type { InputForm } from '../input-form/input-form';
-import { defaultsOf, type Field } from '../inputs/fields';
+import { defaultsOf, secretsOf, type Field } from '../inputs/fields';
 import { LightElement } from '../light/light-element';
+import { unstarred } from '../request-json/shortened';
 import { Run } from '../runs/run';
 import { Watching } from '../runs/watching';
 import '../copy-as/copy-as';
@@ -26,6 +28,7 @@ export class RunView extends LightElement {
   @query('input-form') private form!: InputForm | null;
   private readonly watching = new Watching(this);
   private isTouched = false;
+  private loads = 0;
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -45,7 +48,8 @@ export class RunView extends LightElement {
   load(values: Values): void {
     this.isTouched = true;
     this.unsendable = {};
-    this.values = { ...values };
+    this.values = unstarred(values, secretsOf(this.fields));
+    this.loads += 1; // editors are made anew, so that nothing half typed stays in them
     this.isJson = false;
     this.watching.watch(null);
   }
@@ -94,20 +98,21 @@ export class RunView extends LightElement {
   }
 
   private request(): TemplateResult {
-    const secrets = this.fields.filter((each) => each.editor === 'secret').map((each) => each.name);
+    const secrets = secretsOf(this.fields);
     return html`
       <div class="row" role="group" aria-label="Form or JSON">
-        <button type="button" class="small" aria-pressed=${!this.isJson} @click=${() => (this.isJson = false)}>Form</button>
-        <button type="button" class="small" aria-pressed=${this.isJson} @click=${() => (this.isJson = true)}>JSON</button>
+        <button type="button" class="small" aria-pressed=${!this.isJson} @click=${() => this.turn(false)}>Form</button>
+        <button type="button" class="small" aria-pressed=${this.isJson} @click=${() => this.turn(true)}>JSON</button>
         <button type="button" class="small" @click=${() => this.load(defaultsOf(this.fields))}>Start over</button>
       </div>
       ${this.isJson
-        ? html`<request-json .values=${this.values} .secrets=${secrets}
+        ? html`<request-json .values=${this.values} .secrets=${secrets} .textId=${`${this.idPrefix}request-json`}
+            @json-problem=${this.note}
             @values-change=${(event: CustomEvent<Values>) => this.take(event.detail)}></request-json>
-            <copy-as .kind=${this.kind} .values=${this.values}></copy-as>`
+            <copy-as .kind=${this.kind} .values=${this.values} .secrets=${secrets}></copy-as>`
         : html`<form @submit=${this.submit} novalidate>
-            <input-form .fields=${this.fields} .values=${this.values} .problems=${this.problems}
-              @value-change=${this.change}></input-form>
+            ${keyed(this.loads, html`<input-form .fields=${this.fields} .values=${this.values}
+              .problems=${this.problems} @value-change=${this.change}></input-form>`)}
           </form>`}
       ${this.fields.length === 0 ? html`<p class="quiet">This predictor has no inputs.</p>` : nothing}
     `;
@@ -119,6 +124,20 @@ export class RunView extends LightElement {
       <button type="button" class="primary" ?disabled=${isRunning} @click=${this.start}>Run</button>
       <button type="button" ?disabled=${!isRunning} @click=${this.cancel}>Cancel</button>
     </div>`;
+  }
+
+  private get idPrefix(): string {
+    return this.kind === 'trainings' ? 'train-' : '';
+  }
+
+  /** Show the form or JSON; what was typed in the other and is no value stays behind. */
+  private turn(isJson: boolean): void {
+    this.isJson = isJson;
+    this.unsendable = {};
+  }
+
+  private note({ detail }: CustomEvent<string>): void {
+    this.unsendable = detail ? { '': detail } : {};
   }
 
   private get problems(): Record<string, string> {
@@ -150,16 +169,21 @@ export class RunView extends LightElement {
 
   private readonly start = (): void => {
     if (this.watching.run && !this.watching.run.isOver) return;
-    if (Object.keys(this.unsendable).length > 0) return void this.form?.focusProblem();
+    if (Object.keys(this.unsendable).length > 0) return this.focusProblem();
     const run = new Run(this.kind, this.values);
     this.watching.watch(run);
     void run.start().then(() => this.afterwards(run));
   };
 
+  private focusProblem(): void {
+    if (this.isJson) this.querySelector<HTMLElement>('request-json textarea')?.focus();
+    else void this.form?.focusProblem();
+  }
+
   private afterwards(run: Run): void {
     const editor = this.querySelector<ExamplesEditor>('examples-editor');
     if (editor) editor.rowProblems = problemsByRow(run.error ?? '');
-    if (run.refused && run.refused.problems.length > 0) void this.form?.focusProblem();
+    if (run.refused && run.refused.problems.length > 0) this.focusProblem();
   }
 
   private readonly cancel = (): void => {

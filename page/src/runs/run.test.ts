@@ -82,3 +82,51 @@ test('a run that was never sent is cancelled without a word to the server', asyn
   expect(run.phase).toBe('canceled');
   expect(fetched).toHaveBeenCalledTimes(1);
 });
+
+test.each([
+  'text',
+  5,
+  [1],
+  { predictions: { length: 1e9 }, expected: '' },
+  { expected: 'x' },
+])('an early answer that is none is left out: %j', async (value) => {
+  server([ACCEPTED, () => stream(['metric', { name: 'early', value }], ['completed', { status: 'succeeded' }])]);
+  const run = new Run('predictions', {});
+  await run.start();
+  expect(run.early).toBeNull();
+});
+
+test('what an early answer expects is text', async () => {
+  const value = { predictions: [{ label: 'a' }], expected: { _$litType$: 1 } };
+  server([ACCEPTED, () => stream(['metric', { name: 'early', value }], ['completed', { status: 'succeeded' }])]);
+  const run = new Run('predictions', {});
+  await run.start();
+  expect(run.early).toEqual({ predictions: [{ label: 'a' }], expected: '{"_$litType$":1}' });
+});
+
+test('the end of a very long log is kept', async () => {
+  const lines = Array.from({ length: 100 }, (_, n): [string, unknown] => ['log', { data: `${n} ${'x'.repeat(20_000)}\n` }]);
+  server([ACCEPTED, () => stream(...lines)]);
+  const run = new Run('predictions', {});
+  const longest: number[] = [];
+  run.addEventListener('change', () => longest.push(run.logs.length));
+  void run.start();
+  await vi.waitFor(() => expect(run.logs).toContain('99 xxx'));
+  expect(Math.max(...longest)).toBeLessThan(900_000);
+  expect(run.logs.length).toBeGreaterThanOrEqual(400_000);
+});
+
+test('a run that is forsaken is asked for no longer, and does not end', async () => {
+  let signal: AbortSignal | null | undefined;
+  vi.stubGlobal('fetch', (_: string, init: RequestInit) => {
+    signal = init.signal;
+    return new Promise((_resolve, reject) => init.signal?.addEventListener('abort', () => reject(new Error('aborted'))));
+  });
+  const run = new Run('predictions', {}, 'known');
+  run.phase = 'running';
+  const followed = run.follow().catch((error: Error) => error.message);
+  await vi.waitFor(() => expect(signal).toBeDefined());
+  run.forsake();
+  expect(await followed).toBe('aborted');
+  expect(run.phase).toBe('running');
+});

@@ -3,6 +3,7 @@ import { Refused, Unreachable, call, getJson, refusal, sendJson } from '../api/c
 import { follow, type RunEvent } from '../api/events';
 import type { Json, Kind, RunRecord, Values } from '../api/types';
 import { connection } from '../connection/connection';
+import { cellText } from '../output-value/shapes';
 import { Course } from './steps';
 
 export type Phase = 'sending' | 'queued' | 'running' | 'succeeded' | 'failed' | 'canceled' | 'refused';
@@ -59,21 +60,26 @@ export class Run extends EventTarget {
   async cancel(): Promise<void> {
     if (this.phase === 'sending') return this.leave();
     try {
-      await sendJson('POST', `${this.kind}/${this.id}/cancel`);
+      await sendJson('POST', `${this.kind}/${encodeURIComponent(this.id)}/cancel`);
     } catch (error) {
       if (!(error instanceof Refused && error.status === 404)) throw error; // it has just ended
     }
   }
 
-  private leave(): void {
+  /** Follow it no longer: it goes on, and its connection is free for another. */
+  forsake(): void {
     this.stop.abort();
+  }
+
+  private leave(): void {
+    this.forsake();
     this.end('canceled');
   }
 
   private async send(): Promise<void> {
     const headers = { 'Content-Type': 'application/json', Prefer: 'respond-async' };
     const init = { method: 'PUT', headers, body: JSON.stringify({ input: this.input }), signal: this.stop.signal };
-    const answer = await whenUp(() => call(`${this.kind}/${this.id}`, init), this.stop.signal);
+    const answer = await whenUp(() => call(`${this.kind}/${encodeURIComponent(this.id)}`, init), this.stop.signal);
     if (!answer.ok) throw await refusal(answer);
     this.phase = 'queued';
     this.changed();
@@ -91,14 +97,15 @@ export class Run extends EventTarget {
   }
 
   private log(text: string): void {
-    this.logs = (this.logs + text).slice(-MOST_LOG);
+    this.logs += text;
+    if (this.logs.length > 2 * MOST_LOG) this.logs = this.logs.slice(-MOST_LOG); // not at each line: it copies
     this.course.log(text);
   }
 
   private metric(name: string, value: Json): void {
     this.metrics[name] = value;
     this.course.metric(name, value);
-    if (name === 'early') this.early = value as never;
+    if (name === 'early') this.early = earlyOf(value);
     if (name === 'adaptation.report') this.readReport(value);
   }
 
@@ -171,6 +178,13 @@ export async function outcome(kind: Kind, input: Values): Promise<Json> {
 /** Return a record of the server's. */
 export function recordOf(kind: Kind, id: string): Promise<RunRecord> {
   return getJson<RunRecord>(`${kind}/${encodeURIComponent(id)}`);
+}
+
+/** Read an early answer; a predictor may record anything under its name. */
+function earlyOf(value: Json): Run['early'] {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) return null;
+  const { predictions, expected } = value;
+  return Array.isArray(predictions) ? { predictions, expected: cellText(expected) } : null;
 }
 
 function newId(): string {

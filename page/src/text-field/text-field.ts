@@ -26,7 +26,7 @@ export class TextField extends FieldElement {
 
   private read(event: Event): void {
     const text = (event.target as HTMLTextAreaElement).value;
-    const isLeftOut = text === '' && !this.field.isRequired && this.field.default !== '';
+    const isLeftOut = text === '' && !this.field.isRequired && (this.field.default ?? null) === null;
     this.change(isLeftOut ? undefined : text);
   }
 }

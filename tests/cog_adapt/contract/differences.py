@@ -44,6 +44,7 @@ DIFFERENCES = (
     Difference("put-running-other", "2", "PUT of a running id answers 202 whatever the input", "with another input it is 409, with an invalid one 422", _COG),
     Difference("json-errors", "2", "400, 413, 415 and the 422 of the envelope are plain text", "every error is JSON", _COG),
     Difference("playground", "2", "GET / is JSON whatever the client accepts; /playground is 404", "to browsers (`Accept` prefers text/html) / is a page, and so is /playground", _COG),
+    Difference("decorator", "7", "without COG_MAX_CONCURRENCY one runs at once: `cog build` alone reads `@cog.concurrent`", "the number in `@cog.concurrent` counts wherever the variable is not set", _COG),
     Difference("json-404", "2", "404 and 405 have empty bodies", "every error is JSON", _COG),
     Difference("get-predictions", "2", "GET /predictions and /predictions/{id} are 405; the same for trainings", "they show records", _COG),
     Difference("cross-site", "2", "a page of any site may POST and PUT, /shutdown too", "403 where no API keys are set, but for the server's own pages and CORS_ORIGINS", _COG),

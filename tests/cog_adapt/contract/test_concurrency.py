@@ -85,3 +85,20 @@ def test_async_generators_run_at_once_too(shared):
     answers = at_once(server, body, body)
     assert [answer.json()["output"] for answer in answers] == [["a", "b", "c"]] * 2
     assert time.monotonic() - began < 1.7
+
+
+def test_the_decorator_counts_where_no_variable_is_set(shared):
+    server = shared("decorated.py:Predictor")
+    server.until_idle()
+    answers = at_once(server, *[{"input": {"seconds": 0.6}}] * 3)
+    most = max(answer.json().get("output", 0) for answer in answers)
+    assert most == (1 if follows_cog(server, because="decorator") else 3)
+
+
+def test_the_page_says_how_many_the_decorator_takes(shared):
+    server = shared("decorated.py:Predictor")
+    if follows_cog(server, because="playground"):
+        assert server.get("/playground/server.json").status_code == 404
+    else:
+        (worker,) = server.get("/playground/server.json").json()["workers"]
+        assert worker["slots"] == 8

@@ -1,11 +1,18 @@
 """What a reader of the page does, in one word each."""
 
 import re
+from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 _ENDED = re.compile("succeeded|failed|canceled|refused")
 PATIENCE_MS = 120_000
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+_AXE = Path(__file__).parents[3] / "page" / "node_modules" / "axe-core" / "axe.min.js"
+_GRAVE = """axe.run().then(found => found.violations
+  .filter(each => ['serious', 'critical'].includes(each.impact))
+  .map(each => [each.id, each.nodes.map(node => node.html).slice(0, 3)]))"""
 
 
 def run(page: Page) -> None:
@@ -18,3 +25,45 @@ def until_ended(page: Page, phase: str) -> None:
     state = page.locator("[data-phase]").locator("visible=true")
     expect(state).to_have_attribute("data-phase", _ENDED, timeout=PATIENCE_MS)
     expect(state).to_have_attribute("data-phase", phase)
+
+
+def axe(page: Page) -> list[list[object]]:
+    """What axe-core calls serious or critical."""
+    if not _AXE.exists():
+        pytest.skip("no axe-core: `make page` installs it")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(_AXE.read_text())
+    found: list[list[object]] = page.evaluate(_GRAVE)
+    return found
+
+
+def drop(page: Page, selector: str, *files: Path) -> None:
+    """Drop files of the disk onto an element, as a reader's mouse does."""
+    target = page.locator(selector).locator("visible=true").first
+    target.scroll_into_view_if_needed()
+    box = target.bounding_box()
+    assert box is not None
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + min(box["height"] / 2, 20)}
+    dragged = {"items": [], "files": [str(each) for each in files], "dragOperationsMask": 1}
+    browser = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        browser.send("Input.dispatchDragEvent", {"type": kind, "data": dragged, **place})
+    browser.detach()
+
+
+def paste(page: Page, selector: str, text: str) -> None:
+    """Paste a text into an input."""
+    page.evaluate(
+        """([selector, text]) => {
+          const data = new DataTransfer();
+          data.setData('text', text);
+          const init = {clipboardData: data, bubbles: true, cancelable: true};
+          document.querySelector(selector).dispatchEvent(new ClipboardEvent('paste', init));
+        }""",
+        [selector, text],
+    )
+
+
+def set_up(page: Page, **values: object) -> None:
+    """Put values into the form."""
+    page.evaluate("values => document.querySelector('run-view').set(values)", values)

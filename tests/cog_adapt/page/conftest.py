@@ -78,3 +78,14 @@ def start(tmp_path_factory) -> Callable[..., Any]:
         return serving("mirror", folder, predict=predict, **options)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> Iterator[Any]:
+    """The shipped predictor."""
+    folder = tmp_path_factory.mktemp("template")
+    for name in ("predict.py", "task.py", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    env = {"WEIGHTS_DIR": str(folder / "weights")}
+    with serving("mirror", folder, predict="predict.py:Predictor", env=env) as server:
+        yield server

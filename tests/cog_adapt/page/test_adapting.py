@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.page.acts import run, until_ended
+from tests.cog_adapt.page.acts import paste, run, set_up, until_ended
 
 pytest.importorskip("task", reason="the shipped task is not here")
 
@@ -16,33 +15,6 @@ ROOT = Path(__file__).parents[3]
 IMAGES = ROOT / "docs" / "images"
 TICKETS = (ROOT / "examples" / "tickets.csv").read_text()
 TEXTS = ["My parcel has not come.", "I cannot log in any more."]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    """The shipped predictor."""
-    folder = tmp_path_factory.mktemp("template")
-    for name in ("predict.py", "task.py", "examples"):
-        (folder / name).symlink_to(ROOT / name)
-    env = {"WEIGHTS_DIR": str(folder / "weights")}
-    with serving("mirror", folder, predict="predict.py:Predictor", env=env) as server:
-        yield server
-
-
-def paste(page, selector, text):
-    page.evaluate(
-        """([selector, text]) => {
-          const data = new DataTransfer();
-          data.setData('text', text);
-          const init = {clipboardData: data, bubbles: true, cancelable: true};
-          document.querySelector(selector).dispatchEvent(new ClipboardEvent('paste', init));
-        }""",
-        [selector, text],
-    )
-
-
-def set_up(page, **values):
-    page.evaluate("values => document.querySelector('run-view').set(values)", values)
 
 
 def picture(page, name):
@@ -144,6 +116,12 @@ def test_five_thousand_rows_are_few_in_the_page(visit, template):
     last.fill("edited")
     page.keyboard.press("Tab")
     expect(last).to_have_value("edited")
+    last.press_sequentially(", half typed")
+    scroller = page.locator("examples-table .rows")
+    scroller.evaluate("each => each.scrollTo(0, 0)")
+    expect(page.get_by_label("text of row 1", exact=True)).to_be_visible()
+    scroller.evaluate("each => each.scrollTo(0, each.scrollHeight)")
+    expect(last).to_have_value("edited, half typed")
 
 
 def test_the_self_test_is_seen_by_layer_and_runs_again(visit, template):

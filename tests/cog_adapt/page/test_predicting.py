@@ -171,3 +171,30 @@ def test_what_has_run_is_found_filtered_and_run_again(visit, server):
     expect(again.locator("run-detail h2")).to_have_text(page.locator("run-detail h2").inner_text())
     page.get_by_role("button", name="Run again").click()
     expect(page.locator("#predict #input-text")).to_have_value("to be found")
+
+
+def test_an_output_grows_with_each_of_its_parts(visit, streaming):
+    page = visit(streaming.url)
+    page.fill("#input-words", "first second third")
+    page.fill("#input-seconds", "4")
+    run(page)
+    expect(page.locator("output-value pre")).to_have_text("firstsecond")
+    expect(page.locator("[data-phase]")).to_have_attribute("data-phase", "running")
+    page.get_by_role("button", name="Cancel").click()
+    until_ended(page, "canceled")
+
+
+def test_runs_that_were_looked_at_hold_no_connection(visit, server):
+    with server.beginning():
+        names = [server.start(action="sleep", seconds=600)]
+    names += [server.start(action="sleep", seconds=600) for _ in range(7)]
+    page = visit(server.url)
+    for name in names:
+        page.evaluate("name => (location.hash = `#/predictions/${name}`)", name)
+        expect(page.locator("run-detail h2")).to_have_text(name)
+        expect(page.locator("run-detail [data-phase]")).to_be_visible()
+    page.get_by_role("link", name="Server").click()
+    expect(page.locator("server-view tbody")).to_contain_text("1 of 1")
+    for name in reversed(names):
+        server.cancel(name)
+    server.until_idle()

@@ -72,10 +72,20 @@ def test_each_kind_has_a_plan_that_knows_the_other(settings):
 
 
 @pytest.mark.parametrize(
-    ("image", "given", "slots"), [(True, None, 1), (True, 3, 3), (False, None, None), (False, 2, 2)]
+    ("image", "strict", "given", "slots"),
+    [
+        (True, True, None, 1),
+        (True, True, 3, 3),
+        (True, False, None, None),
+        (True, False, 3, 3),
+        (False, True, None, None),
+        (False, False, 2, 2),
+    ],
 )
-def test_an_image_says_how_many_run_at_once_and_else_the_decorator(settings, image, given, slots):
-    chosen = settings(image=image, cog_max_concurrency=given)
+def test_a_setting_says_how_many_run_at_once_and_else_the_decorator(
+    settings, image, strict, given, slots
+):
+    chosen = settings(image=image, strict_cog=strict, cog_max_concurrency=given)
     configs = worker_configs(chosen, "predict", None)
     assert configs["predict"].concurrency == slots
     assert configs["train"].concurrency == 1
