@@ -194,7 +194,8 @@ def _spoken(label: str) -> str:
 
 def _check_text(name: str, text: object, most: int) -> None:
     if not isinstance(text, str):
-        raise InputError(f"{name} is {type(text).__name__}, not a string. Send strings.")
+        kind = type(text).__name__
+        raise InputError(f"{name} is {str(text)[:40]} ({kind}), not a text. Send one, in quotes.")
     if not text.strip():
         raise InputError(f"{name} is empty. Send at least one word, or leave it out.")
     if len(text) > most:

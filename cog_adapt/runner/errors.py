@@ -9,6 +9,7 @@ RunnerError
 │   └── AdapterNotFound       no adapter of that id or name is this caller's
 ├── AdaptationError           a gradient step could not be taken
 ├── PredictionError           the model could not answer
+├── TaskError                 a function of the task raised an error of its own
 ├── StoreError                an adapter or checkpoint could not be written
 ├── UnavailableError          the runner takes no more work: it is closed, or its base changed,
 │                             or its device failed
@@ -55,6 +56,10 @@ class AdaptationError(RunnerError):
 
 class PredictionError(RunnerError):
     """The model could not answer."""
+
+
+class TaskError(RunnerError):
+    """A function of the task raised an error of its own, which is the cause."""
 
 
 class StoreError(RunnerError):

@@ -23,6 +23,7 @@ from cog_adapt.runner.planning.learning import learn
 from cog_adapt.runner.planning.plan import Plan, Wanted, plan, plan_known
 from cog_adapt.runner.planning.progress import Progress, Scope
 from cog_adapt.runner.request import Request, begin_of, find_adapter, read_request_examples
+from cog_adapt.runner.task_errors import naming
 
 _SHOWN = 5
 
@@ -117,7 +118,8 @@ class _Asked:
 async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
     """Read a request; files and many rows take a while, so a thread of its own does it."""
     owner = runner.owner_of(scope.context if scope else {})
-    return await asyncio.to_thread(_read_parts, runner, request, owner)
+    with naming(runner.task):
+        return await asyncio.to_thread(_read_parts, runner, request, owner)
 
 
 async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Asked:

@@ -10,6 +10,7 @@ from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.storage.known import Watcher
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
+from cog_adapt.runner.task_errors import named
 
 _LOAD_SECONDS = 3600.0  # one tick
 
@@ -32,7 +33,8 @@ def load(
 ) -> LoadedModel:
     """Load the model on the model thread; where that fails, the thread ends.
 
-    From then on who waits for failed work is told whether the device failed for good.
+    From then on who waits for failed work is told whether the device failed for good, or else which
+    function of the task raised.
     """
     try:
         scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait()
@@ -40,6 +42,6 @@ def load(
     except BaseException:
         scheduler.close()
         raise
-    scheduler.explain = model.loaded.explained
+    scheduler.explain = lambda error: named(task, model.loaded.explained(error))
     store.watch(_forgetting(scheduler, model))
     return model

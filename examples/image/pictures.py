@@ -36,11 +36,13 @@ def file_of(given: object) -> bytes:
 
 def _decoded(given: object) -> bytes:
     if not isinstance(given, str):
-        raise InputError(f"a picture is a {type(given).__name__}. {_ALLOWED}.")
+        raise InputError(f"{str(given)[:40]} ({type(given).__name__}) is no picture. {_ALLOWED}.")
     head, comma, body = given.partition(",")
     if given[:4].lower() == "http":
         raise InputError(
-            f"a row holds the URL {given[:80]!r}; pictures of examples are not fetched. {_ALLOWED}."
+            f"a row holds the URL {given[:80]!r}, and what stands in a row is not fetched. Send "
+            "`examples_file` (a URL will do): a ZIP with a folder of pictures for each label; or "
+            "put the picture into the row, in base64 or as a data URI."
         )
     if given[:5] == "data:" and not (comma and head.endswith(";base64")):
         raise InputError(f"{head[:80]!r} is no data URI in base64. {_ALLOWED}.")

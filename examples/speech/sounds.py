@@ -33,9 +33,14 @@ def file_of(given: object) -> bytes:
 
 def _decoded(given: object) -> bytes:
     if not isinstance(given, str):
-        raise InputError(f"a sound is a {type(given).__name__}. {_ALLOWED}.")
+        raise InputError(f"{str(given)[:40]} ({type(given).__name__}) is no sound. {_ALLOWED}.")
     head, comma, body = given.partition(",")
-    if given[:4].lower() == "http" or (given[:5] == "data:" and not head.endswith(";base64")):
+    if given[:4].lower() == "http":
+        raise InputError(
+            f"a row holds the URL {given[:80]!r}, and what stands in a row is not fetched. Put the "
+            "WAV file into the row, in base64 or as a data URI."
+        )
+    if given[:5] == "data:" and not (comma and head.endswith(";base64")):
         raise InputError(f"{head[:80]!r} is no data URI in base64. {_ALLOWED}.")
     try:
         return b64decode(body if comma else given, validate=True)

@@ -4,6 +4,7 @@ Each is one edit of a task that works, or one request to it.
 """
 
 import asyncio
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
+from cog_adapt.runner.data.examples import parse_examples
 from cog_adapt.runner.errors import RunnerError
 from cog_adapt.runner.selftest.task_file import load_model, load_task
 
@@ -240,6 +242,21 @@ IN_A_REQUEST: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
         "the targets .*'tall'.* are no numbers: .*Send numbers.*or give the task `labels`",
     ),
     "nothing to answer": ({}, {"inputs": []}, "no input: .*Send at least one"),
+    "an input without what encode reads": (
+        {},
+        {"inputs": [{"height": 1.0}], "labels": ["tall", "flat"]},
+        "Boxes.encode raised KeyError: 'width'. Send what it reads, or mend it",
+    ),
+    "an example without what encode reads": (
+        {},
+        {"examples": [*EXAMPLES, {"input": {"width": 1.0}, "label": "flat"}]},
+        "Boxes.encode raised KeyError: 'height'. Send what it reads, or mend it",
+    ),
+    "a row of which example makes nothing": (
+        {LABELS: "    def example(self, row):\n        return row['box']\n\n" + LABELS},
+        {"examples": EXAMPLES},
+        "Boxes.example raised KeyError: 'box'. Send what it reads, or mend it",
+    ),
     "an adapter that nobody knows": (
         {},
         {"adapter": "mine"},
@@ -292,6 +309,37 @@ def test_a_device_that_is_not_there_is_named(tmp_path):
 def test_a_recipe_that_is_none_is_named(given, said):
     with pytest.raises(RunnerError, match=said):
         Recipe(**given)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"text": 7, "label": "tall"},
+            r"row 1: text is 7 \(int\), not a text. Send one, in quotes",
+        ),
+        ({"text": "7", "label": 7.5}, r"row 1: label is 7.5 \(float\), not a text. Send one"),
+        ({"text": 7}, r"row 1: no target among .*name its column one of .* row is {'text': 7}"),
+    ],
+)
+def test_a_number_where_a_text_belongs_is_named(row, said):
+    shipped = pytest.importorskip("task", reason="the shipped task is not here")
+    task = object.__new__(shipped.TextClassification)  # its weights are not needed
+    with pytest.raises(RunnerError, match=said):
+        parse_examples([row], task.example)
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [("image.pictures", "a ZIP with a folder of pictures"), ("speech.sounds", "in base64")],
+)
+def test_a_url_in_a_row_is_refused_and_nothing_is_opened(module, remedy, monkeypatch):
+    opened: list[object] = []
+    monkeypatch.setattr("socket.socket.connect", lambda *given: opened.append(given))
+    file_of = importlib.import_module(f"examples.{module}").file_of
+    with pytest.raises(RunnerError, match=f"URL 'http://127.0.0.1/a'.* not fetched.*{remedy}"):
+        file_of("http://127.0.0.1/a")
+    assert not opened
 
 
 def test_a_folder_for_weights_is_a_path(tmp_path):

@@ -3,9 +3,13 @@
 import csv
 import io
 from collections.abc import Iterator
+from threading import Lock
 
 from cog_adapt.runner.data.row import MOST_COLUMNS, Fault, Row, Rows, brief
 from cog_adapt.runner.errors import InputError
+
+_MOST_FIELD = 32 * 2**20  # as the source: a picture in base64 is longer than csv's own 131,072
+_READING = Lock()
 
 
 def csv_rows(text: str) -> Rows:
@@ -37,7 +41,7 @@ def _csv_records(text: str) -> Iterator[tuple[str, list[str]] | Fault]:
     while True:
         place = f"row {reader.line_num + 1}"
         try:
-            record = next(reader)
+            record = _next(reader)
         except StopIteration:
             return
         except csv.Error as cause:
@@ -46,6 +50,16 @@ def _csv_records(text: str) -> Iterator[tuple[str, list[str]] | Fault]:
             return
         if len(record) > 1 or "".join(record).strip():
             yield place, record
+
+
+def _next(reader: Iterator[list[str]]) -> list[str]:
+    """Read a record; the limit of a field is the whole process's, so it is put back at once."""
+    with _READING:
+        usual = csv.field_size_limit(_MOST_FIELD)
+        try:
+            return next(reader)
+        finally:
+            csv.field_size_limit(usual)
 
 
 def _record_row(record: tuple[str, list[str]] | Fault, names: list[str]) -> Row | Fault:

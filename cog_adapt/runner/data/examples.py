@@ -211,8 +211,8 @@ def _value(row: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401
     columns = {column.strip().casefold(): column for column in reversed([*row])}
     name = next((columns[name] for name in names if name in columns), None)
     if name is None:
-        known = ", ".join(map(repr, names))
-        raise InputError(f"no {names[0]} among {brief([*row])}: name its column one of {known}")
+        known = f"one of {', '.join(map(repr, names))}; the row is {brief(dict(row))}"
+        raise InputError(f"no {names[0]} among {brief([*row])}: name its column {known}")
     value = row[name]
     if value is None:
         raise InputError(f"the {name} is null: write a {name} or drop the row")

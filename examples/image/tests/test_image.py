@@ -5,12 +5,13 @@ import hashlib
 import importlib
 import io
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from cog_adapt import InputError, ModelRunner, Recipe, RunnerSettings
+from cog_adapt import InputError, ModelRunner, Recipe, RunnerSettings, read_examples
 from examples.image.pictures import MOST_PIXELS, file_of, pixels_of
 from examples.image.task import Pictures
 
@@ -62,9 +63,9 @@ def test_batch_norm_keeps_its_statistics_while_its_scales_are_trained(runner):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (7, "a picture is a int"),
+        (7, r"7 \(int\) is no picture"),
         ("cat.png", "'cat.png' is no picture"),
-        ("https://example.com/cat.png", "are not fetched"),
+        ("https://example.com/cat.png", "is not fetched. Send `examples_file`"),
         ("data:image/png,abc", "no data URI in base64"),
         ("data:image/png;base64,????", "is no picture"),
     ],
@@ -87,3 +88,18 @@ def test_a_picture_comes_as_a_file_as_bytes_and_as_a_data_uri():
     text = base64.b64encode(content).decode()
     assert file_of(content) == file_of(text) == file_of(f"data:image/png;base64,{text}") == content
     assert pixels_of(content).shape == (224, 224, 3)
+
+
+def test_examples_come_as_csv_and_as_a_zip_of_folders(runner, tmp_path):
+    file = io.BytesIO()
+    Image.effect_noise((400, 400), 90).save(file, "PNG")
+    text = base64.b64encode(file.getvalue()).decode()
+    assert len(text) > 150_000  # more than a field of CSV has by itself
+    rows = f'input,label\n"data:image/png;base64,{text}",cat\n'
+    (tmp_path / "rows.csv").write_text(rows)
+    with zipfile.ZipFile(tmp_path / "rows.zip", "w") as packed:
+        packed.writestr("cat/1.png", file.getvalue())
+        packed.writestr("cat/notes.txt", "left out")
+    for name in ("rows.csv", "rows.zip"):
+        (example,) = read_examples(tmp_path / name, runner.task.example).examples
+        assert (example.input, example.target) == (file.getvalue(), "cat")

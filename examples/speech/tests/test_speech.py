@@ -61,9 +61,9 @@ def test_it_writes_down_speech_and_learns_from_three_sentences(runner):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (7, "a sound is a int"),
+        (7, r"7 \(int\) is no sound"),
         ("talk.wav", "'talk.wav' is no sound"),
-        ("https://example.com/talk.wav", "no data URI"),
+        ("https://example.com/talk.wav", "is not fetched. Put the WAV file into the row"),
         ("data:audio/wav,abc", "no data URI"),
     ],
 )

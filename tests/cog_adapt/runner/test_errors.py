@@ -13,6 +13,7 @@ TREE = {
     "AdapterNotFound": ("InputError",),
     "AdaptationError": ("RunnerError",),
     "PredictionError": ("RunnerError",),
+    "TaskError": ("RunnerError",),
     "StoreError": ("RunnerError",),
     "UnavailableError": ("RunnerError",),
     "ModeError": ("RunnerError", "RuntimeError"),

@@ -58,3 +58,8 @@ def test_after_a_broken_record_nothing_more_is_read():
 def test_a_header_that_cannot_be_used_refuses_the_whole(text, message):
     with pytest.raises(InputError, match=message):
         read(text)
+
+
+def test_a_field_may_be_as_long_as_a_picture_in_base64():
+    picture = "iVBOR" * 100_000
+    assert read(f"input,label\n{picture},cat") == [("row 2", {"input": picture, "label": "cat"})]

@@ -1,0 +1,63 @@
+"""Names the task's function in what it raised: a caller sees the message alone.
+
+What is one of the runner's own errors says enough already.
+"""
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+
+from cog_adapt.runner.errors import RunnerError, TaskError
+from cog_adapt.runner.task import Task
+
+
+def named(task: Task, error: BaseException) -> BaseException:
+    """Return the error, or one that names the task's function that raised it."""
+    if isinstance(error, RunnerError) or not isinstance(error, Exception):
+        return error
+    hook = _hook_of(task, error)
+    if not hook:
+        return error
+    found = TaskError(
+        f"{type(task).__name__}.{hook} raised {_said(error)}. Send what it reads, or mend it: its "
+        "traceback has the line."
+    )
+    found.__cause__ = error
+    return found
+
+
+@contextmanager
+def naming(task: Task) -> Iterator[None]:
+    """Raise what the task raises inside as an error that names its function."""
+    try:
+        yield
+    except Exception as error:
+        found = named(task, error)
+        if found is error:
+            raise
+        raise found from error
+
+
+def _said(error: Exception) -> str:
+    kind = type(error).__name__
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001 - the task's own class may raise anything
+        return kind
+    return f"{kind}: {text.rstrip('.')}" if text else kind
+
+
+def _hook_of(task: Task, error: BaseException) -> str:
+    """Return the name of the first of the task's functions on the way to the error."""
+    codes = _codes_of(type(task))
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code not in codes:
+        trace = trace.tb_next
+    return codes[trace.tb_frame.f_code] if trace is not None else ""
+
+
+def _codes_of(kind: type) -> dict[CodeType, str]:
+    written = [item for owner in reversed(kind.__mro__) for item in vars(owner).items()]
+    functions = [(name, inspect.unwrap(each)) for name, each in written if callable(each)]
+    return {each.__code__: name for name, each in functions if inspect.isfunction(each)}
