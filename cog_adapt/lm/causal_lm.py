@@ -101,8 +101,9 @@ class CausalLM(GenerativeTask):
         return [str(self._tokenizer.decode([token])) for token in found[:, -1].argmax(-1).tolist()]
 
     def probe(self) -> list[Example]:
-        """Give two pairs for the self-test."""
-        return [Example("What is two and two?", "Four."), Example("Say yes.", "Yes.")]
+        """Give the self-test two pairs, short and without a template: it takes time by tokens."""
+        asked, named = {"text": "Two and two is"}, {"text": "The capital of France is"}
+        return [Example(asked, " four."), Example(named, " Paris.")]
 
     def more_of_report(self, report: Mapping[str, Any]) -> dict[str, Any]:
         """Add perplexities: e to the mean loss of the held-out answers, where any are held out."""

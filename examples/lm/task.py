@@ -11,8 +11,8 @@ class Chat(CausalLM):
     """Inputs are prompts or messages, targets are answers."""
 
     def probe(self) -> list[Example]:
-        """Give two pairs like those that it is meant for; the self-test takes a step on them."""
+        """Give two short pairs, read as they are: the self-test takes time by their tokens."""
         return [
-            Example("Which team? My parcel has not come.", "Team: delivery."),
-            Example("Which team? I was charged twice.", "Team: billing."),
+            Example({"text": "My parcel has not come. Team:"}, " delivery."),
+            Example({"text": "I was charged twice. Team:"}, " billing."),
         ]

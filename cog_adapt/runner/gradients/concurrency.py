@@ -54,6 +54,7 @@ class Concurrency:
         with ThreadPoolExecutor(threads) as pool:
             answers = [pool.submit(lambda: [call() for call in calls]) for _ in range(threads)]
             subject.put_back_buffers()
+            subject.give_back()
             subject.take_step()
             errors = [error for error in (future.exception() for future in answers) if error]
         if errors:

@@ -53,6 +53,13 @@ class MovingReplica:
         for name in names:
             self._add_noise(name, _PERTURBATION, derive_seed(self.noise_seed, 0, numbers[name]))
 
+    def hold_only(self, names: Sequence[str]) -> None:
+        """Keep the values and gradients of these parameters of a large module; lend the others."""
+        assert self.weights is not None
+        self.held.keep(names)
+        self.weights.lend_all_but(names)
+        self.settle(names)
+
     def _add_noise(self, name: str, fraction: float, seed: int) -> None:
         tensor = real(self.parameters[name].detach())
         add_noise(tensor, fraction * spread(tensor), seed)

@@ -1,7 +1,9 @@
 """Step 11: takes a step of the real optimizer, which the next forward must see."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.portions import STEPS
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.shaking import Shaking
+from cog_adapt.runner.gradients.subject import Subject
 
 _SAMPLE = 16_384
 _ROW = 4_096
@@ -21,7 +24,7 @@ _ROW = 4_096
 
 @dataclass(frozen=True)
 class _Step:
-    """One step: the loss before and after, its predicted change, and what did not move."""
+    """One step: the loss before and after (NaN: nobody looked), and what did not move."""
 
     before: float
     after: float
@@ -39,7 +42,7 @@ class _Samples:
         self._places: dict[str, int] = {}
         self._before: dict[str, Tensor] = {}
 
-    def take(self, *_: object) -> None:
+    def take(self) -> None:
         """Note what the optimizer is about to change: those with a gradient other than 0."""
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
@@ -80,25 +83,24 @@ class Update:
             return {}
         taken: list[_Step] = []
         for names in self.subject.portions(STEPS):
-            step = self._step(names)
+            looks = all(each.before == each.after for each in taken)  # no step was seen yet
+            step = self._step(names, looks=looks)
             if step is None:
                 return {}
             taken.append(step)
         self.exam.grounds.add("stepped")
         return self._judge(taken)
 
-    def _step(self, names: list[str]) -> "_Step | None":
-        """Take a step for some parameters; None where it raised, which is reported."""
+    def _step(self, names: list[str], *, looks: bool) -> "_Step | None":
+        """Take a step, and look at the next forward; None where it raised, which is reported."""
         subject = self.subject
         if subject.weights is not None:
-            subject.held.clear()
             subject.step.optimizer.state.clear()
-            subject.weights.lend_all_but(names)
-            subject.settle(names)
-            subject.held.keep(names)
+            subject.hold_only(names)
+            subject.give_back()
         samples = _Samples({name: subject.parameters[name] for name in names})
         subject.put_back_buffers()
-        hook = subject.step.optimizer.register_step_pre_hook(samples.take)
+        hook = subject.step.optimizer.register_step_pre_hook(partial(_prepare, subject, samples))
         try:
             result = subject.take_step()
         except RuntimeError as error:
@@ -114,7 +116,7 @@ class Update:
         lost = [n for n in reached if not bool(moved[n].any())]
         own = subject.parameters
         self._report_cut([n for n in names if norms.get(n, 0.0) > 0 and own[n].grad is None])
-        following = subject.forward()
+        following = subject.forward() if looks else math.nan
         descent = sum(float((moved[n] * samples.of_gradient(n)).sum()) for n in reached)
         before = self.flow.loss if subject.weights is None else result.loss
         return _Step(before, following, descent, tuple(lost), len(reached))
@@ -134,8 +136,8 @@ class Update:
             self._judge_still(max(moving, key=lambda step: abs(step.descent)))
         if descent > 0:
             exam.warn("ascent", f"the step raises the loss by about {descent:.3g}.")
-        first, last = taken[0], taken[-1]
-        return {"loss before": first.before, "loss after": last.after, "predicted": descent}
+        last = [step for step in taken if not math.isnan(step.after)][-1]
+        return {"loss before": last.before, "loss after": last.after, "predicted": descent}
 
     def _report_cut(self, cut: list[str]) -> None:
         """Report parameters that had a gradient in the first step and have none in this one."""
@@ -211,6 +213,12 @@ class Update:
                 f"the learning rate is 0 in {len(still)} of {len(groups)} groups"
                 + ("; a schedule may raise it." if warms_up else ". Set one above 0."),
             )
+
+
+def _prepare(subject: Subject, samples: _Samples, *_: object) -> None:
+    """Note what the optimizer is about to change, just before it makes its own tensors."""
+    samples.take()
+    subject.give_back()
 
 
 def _largest(gradient: Tensor) -> int | None:

@@ -131,6 +131,7 @@ def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
     promises = check_promises(model)
     if any(check.name in _NEEDED and check.status != "passed" for check in promises.checks):
         return SelfTestReport((promises,))
+    give_back_freed(model.precision.device)  # of the promises' copies
     start = model.start(model.task.probe(), _recipe(model))
     precisions = dict.fromkeys((model.precision, _exact(model)))
     reports = [_check(model, start, precision, entry) for precision in precisions]

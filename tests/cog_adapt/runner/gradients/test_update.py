@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
+from cog_adapt.runner.gradients.portions import STEPS
 from cog_adapt.runner.gradients.update import Update, _entries, _largest, _Step
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import squares
@@ -32,6 +33,23 @@ def test_a_sound_step_lowers_the_loss_by_about_what_was_predicted() -> None:
     assert numbers["loss after"] == pytest.approx(update.subject.forward())
     descent = numbers["loss after"] - numbers["loss before"]
     assert descent < 0
+
+
+def test_in_a_large_module_forwards_after_a_step_end_with_the_first_that_sees_one(monkeypatch):
+    monkeypatch.setattr("cog_adapt.runner.gradients.subject.SMALL_BYTES", 0)
+    update = update_of(tower(), make_optimizer=sgd(1e-3))
+    assert len(update.subject.portions(STEPS)) == STEPS
+    losses: list[float] = []
+    forward = update.subject.forward
+
+    def noted() -> float:
+        losses.append(forward())
+        return losses[-1]
+
+    monkeypatch.setattr(update.subject, "forward", noted)
+    numbers = update.take_step()
+    assert losses == [numbers["loss after"]]
+    assert numbers["loss after"] < numbers["loss before"]
 
 
 def test_a_step_uphill_is_a_warning() -> None:

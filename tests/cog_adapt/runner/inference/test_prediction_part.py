@@ -116,7 +116,7 @@ def test_adapters_of_other_methods_run_alone():
 
 
 def test_a_deterministic_query_runs_alone_in_ticks_that_its_inputs_decide():
-    model = loaded()
+    model = loaded(device="cpu")  # a CUDA device promises by a setting
     texts = ["abcdefgh" * 20] * 10
     query = Query(texts, adapter(model, 1), deterministic=True)
     (part,) = ready(model, query)

@@ -145,6 +145,25 @@ def test_of_a_large_module_a_portion_is_compared_at_a_time(monkeypatch):
     assert max(map(len, taken)) < len(names)
 
 
+@pytest.mark.parametrize(("method", "at_once"), [("head", 1), ("all", 4)])
+def test_a_small_part_of_a_large_module_is_compared_at_once(monkeypatch, method, at_once):
+    monkeypatch.setattr(calling_contexts, "SMALL_BYTES", 0)
+    model = LoadedModel(Letters(), RunnerSettings(device="cpu"))
+    start = model.start(model.task.probe(), Recipe(method))
+    calls: list[Any] = []
+    plain = calling_contexts._take_gradient
+
+    def noted(*given):
+        calls.append(given)
+        plain(*given)
+
+    monkeypatch.setattr(calling_contexts, "_take_gradient", noted)
+    report = check_calling_contexts(start)
+    assert report.passed
+    assert len(calls) <= at_once * (1 + len(report.checks))
+    assert (len(calls) > 1 + len(report.checks)) is (at_once > 1)
+
+
 def test_the_probe_is_the_starts_examples_encoded():
     start = start_of(Letters())
     batch, targets = probe_of(start)
