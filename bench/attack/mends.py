@@ -54,7 +54,7 @@ BREAKS = (
         f"{_RUNNER}/examples.py",
         "    _refuse_crowd(text, limits)\n",
         "",
-        f"{_TESTS}/runner/test_examples.py",
+        f"{_TESTS}/runner/data/test_examples.py",
     ),
     Break(
         "H1",

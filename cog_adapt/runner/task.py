@@ -7,25 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.data.examples import Example, usual_example
+from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError, SetupError
-from cog_adapt.runner.examples import Example, usual_example
-from cog_adapt.runner.row import brief
 
 _SHOWN = 10
 Batch = dict[str, Tensor]
 """Tensors by name, each with one row per input: (N, ...)."""
-
-
-class PartTokens:
-    """Counts the tokens of a part of a step, of rows that are padded to the longest."""
-
-    def of(self, row: Batch, target: Tensor, device: torch.device) -> int:
-        """Count those of an encoded example; 0: those of its `attention_mask`."""
-        return 0
-
-    def all(self, tokens: Sequence[int], device: torch.device) -> int:
-        """Count those of a part with examples of so many."""
-        return len(tokens) * max(tokens, default=0)
 
 
 class Task(ABC):
@@ -60,9 +48,9 @@ class Task(ABC):
             not change an answer.
         rows_are_independent: False where the loss compares examples of a batch, which then is
             never cut into parts (docs/predictions.md).
-        part_tokens: of such a part; 0: 192 on a CPU, 16,384 on a GPU. `counts` counts them.
-        options: a frozen dataclass with the defaults of a request's own parameters (a
-            temperature); `predict` and `generate` get it, or the request's, of its class.
+        part_tokens: of such a part; 0: 192 on a CPU, 16,384 on a GPU.
+        options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
+            a number of tokens); `predict` and `generate` get it, or the request's, of its class.
     """
 
     method: str = "lora"
@@ -78,7 +66,6 @@ class Task(ABC):
     shares_forwards: bool = False
     rows_are_independent: bool = True
     part_tokens: int = 0
-    counts: PartTokens = PartTokens()
     options: Any = None
 
     @abstractmethod

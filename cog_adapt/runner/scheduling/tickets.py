@@ -1,0 +1,144 @@
+"""The two ends of submitted work: the caller's ticket and the model thread's job.
+
+The caller's side must survive an exception at any bytecode (Cog's cancellation). So it holds no
+Python lock, only queues whose operations are single C calls.
+"""
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+Progress = Callable[[Any], None]
+
+_POLL_SECONDS = 0.01  # short, because Cog's cancellation cannot interrupt a blocking wait
+_ASYNC_POLL_SECONDS = 0.002
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The last message of a piece of work."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Ticket(Generic[T]):
+    """The caller's end of submitted work. Dropping the ticket cancels the work.
+
+    An exception out of a wait also cancels it: that exception, if kept, would keep its frames and
+    with them the ticket.
+    """
+
+    def __init__(self) -> None:
+        self.outbox: SimpleQueue[Any] = SimpleQueue()
+        self.left = False
+
+    def wait(self, on_progress: Progress | None = None) -> T:
+        """Wait for the result, or for what the work raises; report progress on this thread."""
+        try:
+            while (ended := self._received(on_progress, _POLL_SECONDS)) is None:
+                continue
+            return self._open(ended)
+        finally:
+            self.left = True
+
+    async def wait_async(self, on_progress: Progress | None = None) -> T:
+        """Wait as `wait` does, from an event loop; progress is reported on the loop's thread."""
+        try:
+            while (ended := self._received(on_progress, 0)) is None:
+                await asyncio.sleep(_ASYNC_POLL_SECONDS)
+            return self._open(ended)
+        finally:
+            self.left = True
+
+    async def stream_async(
+        self, on_end: Callable[[T], None] | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Yield progress as it comes, up to the end of the work; to stop reading cancels it.
+
+        Args:
+            on_end: called with the result.
+        """
+        try:
+            while not isinstance(message := await self._next_async(), Ended):
+                yield message
+            result = self._open(message)
+            if on_end is not None:
+                on_end(result)
+        finally:
+            self.left = True
+
+    async def _next_async(self) -> Any:  # noqa: ANN401 - progress may be anything
+        while self.outbox.empty():
+            await asyncio.sleep(_ASYNC_POLL_SECONDS)
+        return self.outbox.get()
+
+    def _received(self, on_progress: Progress | None, seconds: float) -> Ended | None:
+        """Report progress until none comes for `seconds`; return the last message if it came."""
+        while True:
+            try:
+                message = self.outbox.get(timeout=seconds)
+            except Empty:
+                return None
+            if isinstance(message, Ended):
+                return message
+            if on_progress is not None:
+                on_progress(message)
+
+    def _open(self, ended: Ended) -> T:
+        if ended.error is not None:
+            raise ended.error
+        return ended.result  # type: ignore[no-any-return]
+
+
+class Part(Protocol):
+    """A job's work, where one tick can do a part of several jobs'."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether others may join it now."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing of it is left, so that the job's generator ends at its next tick."""
+
+    def run_with(self, others: Sequence[Any]) -> Sequence[tuple[Any, float]]:
+        """Do one tick for it and for those of the others that fit.
+
+        Returns:
+            Each part that had a share of the tick, itself among them, and its share of the cost.
+        """
+
+    def news(self) -> Any:  # noqa: ANN401 - progress may be anything
+        """Return the progress that a tick with others made of it, for its caller; None: none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """The thread's end of the work: holds the outbox, but only a weak reference to the ticket.
+
+    Attributes:
+        work: each `next` is a tick; what it yields is progress, what it returns the result.
+        short: whether its ticks run between those of long work.
+        owner: who pays for its ticks.
+        may_take: seconds that one tick may last, where that is known to be long.
+        part: by which others' work can be done in the same tick; None where it cannot.
+    """
+
+    work: Generator[Any, None, Any]
+    outbox: SimpleQueue[Any]
+    ticket: weakref.ref[Ticket[Any]]
+    short: bool
+    owner: str = ""
+    may_take: float = 0.0
+    part: Part | None = None
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the caller has dropped or left the ticket."""
+        ticket = self.ticket()
+        return ticket is None or ticket.left
