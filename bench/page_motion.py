@@ -38,26 +38,26 @@ _GROW = """async seconds => {
   const run = document.querySelector('run-view').watching.run;
   const chart = document.querySelector('loss-chart');
   const draw = chart.plot.setData.bind(chart.plot);
-  const told = {sent: 0, drawn: 0};
-  chart.plot.setData = data => { told.drawn += 1; draw(data); };
+  const counted = {sent: 0, drawn: 0};
+  chart.plot.setData = data => { counted.drawn += 1; draw(data); };
   const metric = (name, value) =>
     run.take({id: '', name: 'metric', data: {name: `adaptation.${name}`, value}});
   const began = performance.now();
   await new Promise(resolve => {
     const tick = setInterval(() => {
       const due = Math.min(seconds, (performance.now() - began) / 1000) * 60;
-      while (told.sent + 1 <= due) {
+      while (counted.sent + 1 <= due) {
         metric('step', run.course.steps.length + 1);
         metric('loss', 0.05);
         metric('gradient_norm', 1);
-        told.sent += 1;
+        counted.sent += 1;
       }
       if (due >= seconds * 60) { clearInterval(tick); resolve(); }
     }, 4);
   });
   await new Promise(requestAnimationFrame);
   chart.plot.setData = draw;
-  return told;
+  return counted;
 }"""
 _FILL = """count => document.querySelector('run-view').set({examples:
   Array.from({length: count}, (_, n) => ({text: `text ${n}`, label: `label ${n % 7}`}))})"""
@@ -118,10 +118,10 @@ def curve(page: Page, turns: int, seconds: float) -> Moved:
         page.evaluate(f"seconds => void (window.counted = ({_FRAMES})(seconds))", seconds)
         page.evaluate(f"seconds => void (window.growing = ({_GROW})(seconds))", seconds)
         _type(page, "#input-text", seconds, moved)
-        told: dict[str, Any] = page.evaluate("window.growing")
+        counted: dict[str, Any] = page.evaluate("window.growing")
         moved.moving.append(page.evaluate("window.counted"))
-        moved.sent += told["sent"]
-        moved.drawn += told["drawn"]
+        moved.sent += counted["sent"]
+        moved.drawn += counted["drawn"]
         moved.busy.append(busy.share())
         moved.tasks += page.evaluate("window.tasks")
     return moved

@@ -65,8 +65,13 @@ def blocks(text, language):
 
 
 def words(text):
-    """The words of what the tool says, its times left out."""
-    return re.sub(r"\d+\.\d+ s$", "", text, flags=re.MULTILINE).split()
+    """The words of what the tool says, its times left out.
+
+    How many of 30 tensors lie below rounding noise depends on the machine's sums, by one.
+    """
+    timeless = re.sub(r"\d+\.\d+ s$", "", text, flags=re.MULTILINE)
+    near = re.sub(r"unverified: 1[678] parameters", "unverified: some parameters", timeless)
+    return re.sub(r"and 1[234]\s+more", "and more", near).split()
 
 
 def codes(text):
