@@ -118,10 +118,10 @@ def curve(page: Page, turns: int, seconds: float) -> Moved:
         page.evaluate(f"seconds => void (window.counted = ({_FRAMES})(seconds))", seconds)
         page.evaluate(f"seconds => void (window.growing = ({_GROW})(seconds))", seconds)
         _type(page, "#input-text", seconds, moved)
-        told: dict[str, Any] = page.evaluate("window.growing")
+        counted: dict[str, Any] = page.evaluate("window.growing")
         moved.moving.append(page.evaluate("window.counted"))
-        moved.sent += told["sent"]
-        moved.drawn += told["drawn"]
+        moved.sent += counted["sent"]
+        moved.drawn += counted["drawn"]
         moved.busy.append(busy.share())
         moved.tasks += page.evaluate("window.tasks")
     return moved
