@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from cog_adapt.runner.adaptation.gradient_step import MakeOptimizer
 from cog_adapt.runner.config import PRECISIONS, Precision, ServeMode
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.gradients.examination import Examination, describe
 from cog_adapt.runner.gradients.probe_loss import required_arguments
 
