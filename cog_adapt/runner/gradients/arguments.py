@@ -5,10 +5,12 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from cog_adapt.runner.adaptation.gradient_step import MakeOptimizer
 from cog_adapt.runner.config import PRECISIONS, Precision, ServeMode
@@ -72,17 +74,27 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def check_probe(probe: object) -> None:
-    """Refuse what gives batches, and is none."""
+    """Refuse what gives batches and is none, and what is empty."""
+    if probe is None:
+        raise ConfigError("probe is None. Pass one small batch: a tensor, a tuple or a mapping.")
+    tensors = [leaf for leaf in tree_leaves(probe) if isinstance(leaf, Tensor)]
+    if tensors and not any(tensor.numel() for tensor in tensors):
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+        raise ConfigError(f"probe holds no values, only {shapes}. Pass a batch of two examples.")
     if isinstance(probe, torch.utils.data.DataLoader | torch.utils.data.Dataset | Iterator):
         raise ConfigError(
             f"probe is a {type(probe).__name__}. Pass one small batch: `next(iter(loader))`."
         )
 
 
-def check_rate(rate: object) -> None:
-    """Refuse what is no learning rate."""
+def check_values(rate: object, seed: object, checkpointing: object) -> None:
+    """Refuse what is no learning rate, no seed, or neither True nor False."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
         raise ConfigError(f"learning_rate is {rate!r}. Pass a number above 0, such as 1e-3.")
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise ConfigError(f"seed is {seed!r}. Pass a whole number.")
+    if not isinstance(checkpointing, bool):
+        raise ConfigError(f"checkpointing is {checkpointing!r}. Pass True or False.")
 
 
 def checked_maker(make: MakeOptimizer) -> MakeOptimizer:

@@ -18,7 +18,7 @@ from cog_adapt.runner.gradients.arguments import (
     check_module,
     check_options,
     check_probe,
-    check_rate,
+    check_values,
     checked_maker,
     chosen_precision,
     warn_of_misspelt,
@@ -114,7 +114,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     check_module(module)
     check_probe(probe)
     check_loss(loss)
-    check_rate(learning_rate)
+    check_values(learning_rate, seed, checkpointing)
     check_options(trainable, unused, stop_gradients, serve_mode, entry, make_optimizer)
     options = Options(
         chosen_precision(precision, module),

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 from torch import nn
 
+from cog_adapt.runner.errors import ConfigError
+
 Selection = str | Callable[[str, nn.Parameter], bool] | None
 
 
@@ -18,7 +20,19 @@ def select(module: nn.Module, selection: Selection) -> list[str]:
     if isinstance(selection, str):
         pattern = re.compile(selection)
         return [name for name, _ in named if pattern.search(name)]
-    return [name for name, parameter in named if selection(name, parameter)]
+    return [name for name, parameter in named if _is_selected(selection, name, parameter)]
+
+
+def _is_selected(
+    selection: Callable[[str, nn.Parameter], bool], name: str, parameter: nn.Parameter
+) -> bool:
+    try:
+        return selection(name, parameter)
+    except Exception as error:
+        raise ConfigError(
+            f"trainable raised {type(error).__name__}: {error}, for {name}. Let it return whether "
+            "a parameter of that name is to be trained."
+        ) from error
 
 
 def group_by_block(module: nn.Module, names: Sequence[str]) -> dict[str, list[str]]:

@@ -74,6 +74,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a text": ({"unused": "0.weight"}, "unused is '0.weight'. Pass a sequence"),
     "a stop": ({"stop_gradients": "x.detach()"}, "Pass a sequence"),
     "numbers": ({"unused": [3]}, "unused holds a int"),
+    "seed": ({"seed": "a"}, "seed is 'a'. Pass a whole number"),
+    "seed of parts": ({"seed": 1.5}, "seed is 1.5"),
+    "checkpointing": ({"checkpointing": "no"}, "checkpointing is 'no'. Pass True or False"),
 }
 
 
@@ -112,6 +115,10 @@ def refusing(parameters: Any) -> Any:
         ({"make_optimizer": lambda parameters: None}, "make_optimizer returned a NoneType"),
         ({"make_optimizer": lambda: None}, "make_optimizer raised TypeError"),
         ({"make_optimizer": refusing}, "make_optimizer raised KeyError: 'head'"),
+        (
+            {"trainable": lambda name, p: p.rank},
+            "trainable raised AttributeError: .*, for 0.weight",
+        ),
     ],
 )
 def test_an_option_that_cannot_be_used_is_refused(options: Any, advice: str) -> None:
@@ -129,3 +136,16 @@ def test_a_loader_is_no_batch() -> None:
     for probe in (loader, loader.dataset, iter([rows(3, 6)])):
         with pytest.raises(ConfigError, match=r"next\(iter\(loader\)\)"):
             check_gradients(tower(), probe, squares)
+
+
+@pytest.mark.parametrize(
+    ("probe", "text"),
+    [
+        (None, "probe is None. Pass one small batch"),
+        (rows(3, 6)[:0], r"probe holds no values, only \(0, 6\)"),
+        ({"x": rows(3, 6)[:0], "y": torch.zeros(0)}, r"only \(0, 6\), \(0,\)"),
+    ],
+)
+def test_no_batch_and_an_empty_one_are_refused(probe: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        check_gradients(tower(), probe, squares)
