@@ -14,11 +14,11 @@ from pathlib import Path
 
 from bench import data
 from bench.report import Columns, Report, Spread, arguments, clock, interleave, seconds, share
-from cog_adapt.runner.adapters import Adapter, load_adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.device import choose_precision
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.modules.adapters import Adapter, load_adapter
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.training import train
 from task import TextClassification

@@ -14,10 +14,10 @@ import torch
 from bench import data
 from bench.report import Columns, Report, Spread, arguments, clock, milliseconds, ratio
 from bench.rivals import Base, plain_steps
-from cog_adapt.runner.adaptation import adapt
+from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.start import Start
 from task import TextClassification
 
 Steps = Generator[Any, None, Any]

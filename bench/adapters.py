@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from bench.report import Columns, Report, Spread, arguments, milliseconds
-from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import Precision
-from cog_adapt.runner.randomness import generator
+from cog_adapt.runner.devices.randomness import generator
+from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.budgets import Budgets
 from cog_adapt.runner.storage.store import AdapterStore
 

@@ -29,16 +29,16 @@ from torch import nn
 
 from bench.report import Columns, Report, arguments
 from bench.small_task import NOT_FINITE, UNFIT, SmallTask
-from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.errors import AdaptationError, InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.together import TOLERANCE
 from cog_adapt.runner.model_runner import ModelRunner, submitted
-from cog_adapt.runner.scheduler import once
-from cog_adapt.runner.tickets import Ticket
-from cog_adapt.runner.together import TOLERANCE
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.scheduling.scheduler import once
+from cog_adapt.runner.scheduling.tickets import Ticket
 
 CYCLES, WARM, CHECK_EVERY = 10_000, 300, 500
 FLAT_MEGABYTES = 8.0

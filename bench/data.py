@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
 
 # Well filled (event, the smallest, has over 1,000 glosses), and named by one English word each.
 CATEGORIES = {

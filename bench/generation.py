@@ -31,7 +31,7 @@ from cog_adapt import (
     read_examples,
 )
 from cog_adapt.lm.models import model_name
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 
 _TICKETS = Path(__file__).parents[1] / "examples"
 _PROMPT = "Write a long story about a lighthouse keeper and the sea."

@@ -25,7 +25,7 @@ from bench.report import (
     ratio,
 )
 from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 from task import TextClassification
 
 TEXT = "I was charged twice for one order."

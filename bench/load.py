@@ -19,9 +19,9 @@ from bench import data
 from bench.load_curve import Row, Sizes, latency_row, plot, timed, under_load
 from bench.report import Columns, Report, Spread, arguments, interleave, milliseconds, ratio
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.device import choose_precision
-from cog_adapt.runner.inference import Query
-from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.devices.device import choose_precision
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.task import on_device
 from task import TextClassification

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench.report import Spread
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 
 Row = dict[str, Any]

@@ -23,8 +23,8 @@ import torch
 from bench import sets
 from bench.report import Columns, Report, Spread, arguments, interleave, ratio, seconds
 from cog_adapt import ModelRunner, Recipe, RunnerSettings
-from cog_adapt.runner.device import choose_precision
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.device import choose_precision
 from task import TextClassification
 
 FIRST, SECOND = "the first process", "the second process"

@@ -26,7 +26,7 @@ from bench.own_models.lines import code_lines, lines_beside_inputs
 from bench.own_models.records import Pair, Records
 from bench.report import environment
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 
 ROOT = Path(__file__).parents[1]
 KINDS = {

@@ -20,7 +20,7 @@ from bench.report import Columns, Report, Spread, arguments
 from cog_adapt.command.client import Client
 from cog_adapt.command.local_server import local_server
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 
 ROOT = Path(__file__).parent.parent
 BUILT = ROOT / "cog_adapt" / "server" / "page"

@@ -27,7 +27,7 @@ from bench.rivals import Base
 from bench.sets import load
 from bench.sets.rows import ROWS, Row, draw
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.model_runner import ModelRunner
 from task import TextClassification
 

@@ -19,11 +19,11 @@ from bench.data import Split
 from bench.frozen_features import FrozenFeatures
 from bench.quality_scores import Scores, score
 from bench.quality_subjects import Subject
-from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.adaptation.methods import automatic_learning_rate
+from cog_adapt.runner.auto.head import HeadNames
 from cog_adapt.runner.config import AUTO, Recipe
-from cog_adapt.runner.head import HeadNames
-from cog_adapt.runner.methods import automatic_learning_rate
 from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.task import Task
 
 BASE, LINEAR, OWN = "base", "linear", "own"

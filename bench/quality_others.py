@@ -29,7 +29,7 @@ from bench.quality_subjects import ROWS, SUBJECTS
 from bench.report import Columns, Report, arguments, console
 from bench.sets.rows import Row
 from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.model_runner import ModelRunner
 
 SPLITS = 10

@@ -19,7 +19,7 @@ import httpx2
 from bench.report import Columns, Report, Row, Spread, arguments, milliseconds
 from bench.serving_servers import mirror
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 
 MOST_SECONDS = 30.0
 PAUSE = 0.002

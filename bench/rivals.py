@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
-from cog_adapt.runner.batches import batch_indices
+from cog_adapt.runner.adaptation.batches import batch_indices
 from cog_adapt.runner.config import Precision, Recipe
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.task import on_device
 from task import TextClassification
 

@@ -20,11 +20,11 @@ import torch
 from bench.live_bytes import LiveBytes
 from bench.report import Columns, Report, arguments
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.device import choose_precision
-from cog_adapt.runner.freed_memory import give_back
+from cog_adapt.runner.devices.device import choose_precision
+from cog_adapt.runner.devices.freed_memory import give_back
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.quick_test import check_quickly
-from cog_adapt.runner.selftest import run_self_test
+from cog_adapt.runner.selftest.quick_test import check_quickly
+from cog_adapt.runner.selftest.run import run_self_test
 
 MODELS = {
     "MiniLM": ("task", "TextClassification"),

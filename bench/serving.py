@@ -20,7 +20,7 @@ from bench.report import Columns, Report, Row, Spread, arguments, percent
 from bench.serving_servers import PREDICTORS, RIVALS
 from bench.serving_turns import CASES, PINNED, QUICK, STREAM, Results, Sizes, Start, measure
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 
 MIRROR, COGLET, FLOOR = "mirror", "coglet", "FastAPI"
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.randomness import generator
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.randomness import generator
 from cog_adapt.runner.task import Batch, Task
 
 _WIDTH = 16

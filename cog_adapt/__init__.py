@@ -13,32 +13,32 @@ if TYPE_CHECKING:
     from cog_adapt.command.main import run as run
     from cog_adapt.lm.causal_lm import CausalLM as CausalLM
     from cog_adapt.lm.sampling import TextOptions as TextOptions
-    from cog_adapt.runner.adapters import Adapter as Adapter
-    from cog_adapt.runner.adapters import adapter_from_bytes as adapter_from_bytes
-    from cog_adapt.runner.adapters import base_digest as base_digest
-    from cog_adapt.runner.adapters import load_adapter as load_adapter
-    from cog_adapt.runner.adapters import save_adapter as save_adapter
-    from cog_adapt.runner.batch_rows import batch_rows as batch_rows
+    from cog_adapt.runner.adaptation.length_groups import in_length_groups as in_length_groups
+    from cog_adapt.runner.adaptation.report import Step as Step
     from cog_adapt.runner.config import Recipe as Recipe
     from cog_adapt.runner.config import RunnerSettings as RunnerSettings
+    from cog_adapt.runner.data.examples import Example as Example
+    from cog_adapt.runner.data.examples import read_examples as read_examples
     from cog_adapt.runner.errors import AdaptationError as AdaptationError
     from cog_adapt.runner.errors import InputError as InputError
     from cog_adapt.runner.errors import RunnerError as RunnerError
     from cog_adapt.runner.errors import WeightsError as WeightsError
-    from cog_adapt.runner.examples import Example as Example
-    from cog_adapt.runner.examples import read_examples as read_examples
     from cog_adapt.runner.few_shot import Answer as Answer
     from cog_adapt.runner.few_shot import answer as answer
     from cog_adapt.runner.few_shot import stream as stream
-    from cog_adapt.runner.generation import Generation as Generation
-    from cog_adapt.runner.generation import GenerativeTask as GenerativeTask
+    from cog_adapt.runner.generation.growing import Generation as Generation
+    from cog_adapt.runner.generation.growing import GenerativeTask as GenerativeTask
     from cog_adapt.runner.gradients import GradientReport as GradientReport
     from cog_adapt.runner.gradients import check_gradients as check_gradients
-    from cog_adapt.runner.inference import Query as Query
-    from cog_adapt.runner.length_groups import in_length_groups as in_length_groups
+    from cog_adapt.runner.inference.answers import Query as Query
     from cog_adapt.runner.loaded_model import Adaptation as Adaptation
     from cog_adapt.runner.model_runner import ModelRunner as ModelRunner
-    from cog_adapt.runner.report import Step as Step
+    from cog_adapt.runner.modules.adapters import Adapter as Adapter
+    from cog_adapt.runner.modules.adapters import adapter_from_bytes as adapter_from_bytes
+    from cog_adapt.runner.modules.adapters import base_digest as base_digest
+    from cog_adapt.runner.modules.adapters import load_adapter as load_adapter
+    from cog_adapt.runner.modules.adapters import save_adapter as save_adapter
+    from cog_adapt.runner.modules.batch_rows import batch_rows as batch_rows
     from cog_adapt.runner.request import Request as Request
     from cog_adapt.runner.stream_sync import stream_sync as stream_sync
     from cog_adapt.runner.task import Batch as Batch

@@ -51,10 +51,10 @@ BREAKS = (
     Break(
         "C2",
         "brackets, commas and lines are not counted",
-        f"{_RUNNER}/examples.py",
+        f"{_RUNNER}/data/examples.py",
         "    _refuse_crowd(text, limits)\n",
         "",
-        f"{_TESTS}/runner/test_examples.py",
+        f"{_TESTS}/runner/data/test_examples.py",
     ),
     Break(
         "H1",

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 import predict
 import train
 from cog_adapt import Batch, Example, Task
+from cog_adapt.runner.adaptation.methods import start_tensors
 from cog_adapt.runner.few_shot import Answer
-from cog_adapt.runner.methods import start_tensors
+from cog_adapt.runner.planning.labels import check_scores, settle_labels
 from cog_adapt.runner.request import Request, read_request_examples
-from cog_adapt.runner.request_labels import check_scores, settle_labels
 from cog_adapt.runner.training import Trained
 
 

@@ -9,9 +9,9 @@ from collections.abc import Generator
 from typing import Any
 
 import predict
-from cog_adapt.runner.fair_queue import FairQueue
-from cog_adapt.runner.scheduler import Scheduler
-from cog_adapt.runner.tickets import Job, Part, Ticket
+from cog_adapt.runner.scheduling.fair_queue import FairQueue
+from cog_adapt.runner.scheduling.scheduler import Scheduler
+from cog_adapt.runner.scheduling.tickets import Job, Part, Ticket
 
 WATCHED = "watched"
 

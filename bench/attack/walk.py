@@ -22,7 +22,7 @@ from bench.attack.watcher import watched
 from bench.report import Columns, Report, arguments
 from cog_adapt.command.local_server import local_server
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.device import choose_precision
+from cog_adapt.runner.devices.device import choose_precision
 
 DOORS = {
     "COG_PREDICT_TYPE_STUB": "bench/attack/noop.py:NoOp",

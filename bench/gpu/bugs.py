@@ -7,43 +7,43 @@ _RUNNER = "cog_adapt/runner"
 BUGS = (
     Mutant(
         "labels are left on the CPU",
-        f"{_RUNNER}/encoded.py",
+        f"{_RUNNER}/adaptation/encoded.py",
         "tensors.pop(_TARGETS)",
         "tensors.pop(_TARGETS).cpu()",
     ),
     Mutant(
         "the device's random stream is never seeded",
-        f"{_RUNNER}/randomness.py",
+        f"{_RUNNER}/devices/randomness.py",
         "            _seed_cuda(seed, device)\n",
         "            pass\n",
     ),
     Mutant(
         "the current device's stream is seeded in place of the chosen one's",
-        f"{_RUNNER}/randomness.py",
+        f"{_RUNNER}/devices/randomness.py",
         "    with torch.cuda.device(device):\n        torch.cuda.manual_seed(seed)\n",
         "    torch.cuda.manual_seed(seed)\n",
     ),
     Mutant(
         "the device's stream is not restored",
-        f"{_RUNNER}/randomness.py",
+        f"{_RUNNER}/devices/randomness.py",
         "            torch.cuda.set_rng_state(cuda_state[0], device)\n",
         "            pass\n",
     ),
     Mutant(
         "the optimizer's state is on the CPU after a resume",
-        f"{_RUNNER}/training_state.py",
+        f"{_RUNNER}/adaptation/training_state.py",
         'step.optimizer.load_state_dict({"state": values, "param_groups": groups})',
         "step.optimizer.state.update({step.trained[i]: own for i, own in values.items()}), groups",
     ),
     Mutant(
         "a checkpoint is loaded to cuda:0",
-        f"{_RUNNER}/training_state.py",
+        f"{_RUNNER}/adaptation/training_state.py",
         'safe_open(path, framework="pt")',
         'safe_open(path, framework="pt", device="cuda:0")',
     ),
     Mutant(
         "head rows are left on the CPU",
-        f"{_RUNNER}/served_adapters.py",
+        f"{_RUNNER}/inference/served_adapters.py",
         "{n: t.to(self._precision.device) for n, t in adapter.tensors.items()}",
         '{n: t if "head" in n else t.to(self._precision.device)'
         " for n, t in adapter.tensors.items()}",
@@ -56,19 +56,19 @@ BUGS = (
     ),
     Mutant(
         "the scaler is off in float16",
-        f"{_RUNNER}/gradient_step.py",
+        f"{_RUNNER}/adaptation/gradient_step.py",
         "enabled=precision.scaled",
         "enabled=False",
     ),
     Mutant(
         "an adapter is left on the device",
-        f"{_RUNNER}/adaptation.py",
+        f"{_RUNNER}/adaptation/run.py",
         "return {name: tensor.cpu() for name, tensor in tensors.items()}, report",
         "return dict(tensors), report",
     ),
     Mutant(
         "a result is copied back without waiting",
-        f"{_RUNNER}/adaptation.py",
+        f"{_RUNNER}/adaptation/run.py",
         "for value in values]).cpu()",
         'for value in values]).to("cpu", non_blocking=True)',
     ),

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.report import clock
-from cog_adapt.runner.adaptation import Adapting, adapt
+from cog_adapt.runner.adaptation.run import Adapting, adapt
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.examples import read_examples
+from cog_adapt.runner.data.examples import read_examples
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.task import Task
 

@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     Mutant(
         "no step is taken",
-        f"{_RUNNER}/gradient_step.py",
+        f"{_RUNNER}/adaptation/gradient_step.py",
         "self.scaler.step(self.optimizer)",
         "pass",
     ),
@@ -92,7 +92,7 @@ MUTANTS = (
     ),
     Mutant(
         "adapters are not kept",
-        f"{_RUNNER}/learning.py",
+        f"{_RUNNER}/planning/learning.py",
         "runner.store.put(done.adapter, wanted.owner, made)",
         "pass",
     ),
@@ -104,13 +104,13 @@ MUTANTS = (
     ),
     Mutant(
         "an input is taken for a target",
-        f"{_RUNNER}/examples.py",
+        f"{_RUNNER}/data/examples.py",
         "Example(_value(row, INPUT_NAMES), _value(row, TARGET_NAMES))",
         "Example(_value(row, TARGET_NAMES), _value(row, INPUT_NAMES))",
     ),
     Mutant(
         "a killed training begins anew",
-        f"{_RUNNER}/checkpoint_folder.py",
+        f"{_RUNNER}/storage/checkpoint_folder.py",
         "load=lambda: load_state(file)",
         "load=lambda: None",
     ),

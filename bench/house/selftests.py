@@ -7,7 +7,7 @@ from bench.house.tree import Ended, Tree
 
 _SPELLINGS = (
     ("-m", "runner.selftest"),
-    ("-m", "cog_adapt.runner.selftest"),
+    ("-m", "cog_adapt.runner.selftest.run"),
     ("-m", "cog_adapt", "selftest"),
     ("-m", "cog_adapt.command", "selftest"),
     ("-m", "server", "selftest"),

@@ -13,8 +13,8 @@ from bench.own_models.contest import Kind, Outcome, Way, accuracy, asked, by_han
 from bench.own_models.tiny_bert.folder import write_folder
 from bench.rivals import Base, all_logits, labels_of, plain_model
 from cog_adapt import Recipe, Request
+from cog_adapt.runner.adaptation.methods import automatic_learning_rate
 from cog_adapt.runner.config import Precision
-from cog_adapt.runner.methods import automatic_learning_rate
 from task import TextClassification
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.data import Split
 from bench.sets import LabelledSet, load
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
 
 _NOISE = 0.2
 _RARE = 2

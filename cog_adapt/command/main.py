@@ -42,7 +42,7 @@ def run(arguments: list[str]) -> None:
 
         serve_folder(rest)
     elif name == "selftest":
-        from cog_adapt.runner.selftest import main as selftest
+        from cog_adapt.runner.selftest.run import main as selftest
 
         sys.exit(selftest(rest, "cog-adapt selftest"))
     elif name == "new":

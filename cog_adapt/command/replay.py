@@ -16,7 +16,7 @@ from cog_adapt.runner.errors import RunnerError
 from cog_adapt.server.errors import InputError, ServerError
 
 if TYPE_CHECKING:
-    from cog_adapt.runner.examples import ExampleSet
+    from cog_adapt.runner.data.examples import ExampleSet
     from cog_adapt.runner.replay import Replayed
     from cog_adapt.runner.task import Task
 
@@ -71,12 +71,12 @@ def _replayed(  # noqa: PLR0913 - those of the command
     reference: str,
 ) -> "Replayed":
     # Imported here: torch takes seconds, which no other command waits for.
-    from cog_adapt.runner.adapters import load_adapter
     from cog_adapt.runner.config import RunnerSettings
+    from cog_adapt.runner.known.receipt import read_receipt
     from cog_adapt.runner.model_runner import ModelRunner
-    from cog_adapt.runner.receipt import read_receipt
+    from cog_adapt.runner.modules.adapters import load_adapter
     from cog_adapt.runner.replay import replay as replay_receipt
-    from cog_adapt.runner.task_file import load_task
+    from cog_adapt.runner.selftest.task_file import load_task
 
     checked = read_receipt(receipt.read_bytes(), public_key)
     if os.getcwd() not in sys.path:
@@ -93,7 +93,7 @@ def _read(
     examples: Path | None,
     sent: Any,  # noqa: ANN401 - rows, or text
 ) -> "ExampleSet":
-    from cog_adapt.runner.examples import parse_examples, read_examples
+    from cog_adapt.runner.data.examples import parse_examples, read_examples
 
     return read_examples(examples, task.example) if examples else parse_examples(sent, task.example)
 

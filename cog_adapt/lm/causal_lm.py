@@ -17,9 +17,9 @@ from cog_adapt.lm.models import model_name, read_config, read_model, read_tokeni
 from cog_adapt.lm.prompts import Prompts, example_of
 from cog_adapt.lm.sampling import TextOptions
 from cog_adapt.lm.text_generation import TextGeneration
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.generation import Generation, GenerativeTask
+from cog_adapt.runner.generation.growing import Generation, GenerativeTask
 from cog_adapt.runner.task import Batch
 
 _IGNORED = -100

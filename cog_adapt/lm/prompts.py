@@ -9,9 +9,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from cog_adapt.runner.data.examples import Example, usual_example
+from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example, usual_example
-from cog_adapt.runner.row import brief
 
 _RENAMED = {"prompt": "input", "completion": "target"}
 

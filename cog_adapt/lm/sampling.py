@@ -13,8 +13,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.row import brief
 
 _MOST_STOPS, _MOST_STOP_CHARACTERS = 16, 200
 _LARGEST_SEED = 2**63

@@ -9,20 +9,20 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.determinism import require_repeatable
-from cog_adapt.runner.early_answer import EarlyAnswer
+from cog_adapt.runner.data.examples import ExampleSet
+from cog_adapt.runner.devices.determinism import require_repeatable
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import ExampleSet
-from cog_adapt.runner.generation import GenerativeTask
-from cog_adapt.runner.inference import Query
-from cog_adapt.runner.learning import learn
+from cog_adapt.runner.generation.growing import GenerativeTask
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.known.recent_requests import Recent, request_digest
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.planning import Plan, Wanted, plan, plan_known
-from cog_adapt.runner.progress import Progress, Scope
-from cog_adapt.runner.recent_requests import Recent, request_digest
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.planning.early_answer import EarlyAnswer
+from cog_adapt.runner.planning.labels import check_scores, settle_labels
+from cog_adapt.runner.planning.learning import learn
+from cog_adapt.runner.planning.plan import Plan, Wanted, plan, plan_known
+from cog_adapt.runner.planning.progress import Progress, Scope
 from cog_adapt.runner.request import Request, begin_of, find_adapter, read_request_examples
-from cog_adapt.runner.request_labels import check_scores, settle_labels
 from cog_adapt.runner.task_errors import naming
 
 _SHOWN = 5

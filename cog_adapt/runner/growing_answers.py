@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from cog_adapt.runner.admission import Admission
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.generation import GenerativeTask, Made
-from cog_adapt.runner.generation_memory import OWNER_SHARE, generation_memory
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.generation.growing import GenerativeTask, Made
+from cog_adapt.runner.generation.memory import OWNER_SHARE, generation_memory
+from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.predictions import Predictions
-from cog_adapt.runner.scheduler import Scheduler
-from cog_adapt.runner.tickets import Ticket
+from cog_adapt.runner.scheduling.admission import Admission
+from cog_adapt.runner.scheduling.scheduler import Scheduler
+from cog_adapt.runner.scheduling.tickets import Ticket
 
 OnEnd = Callable[[dict[str, Any]], None]
 

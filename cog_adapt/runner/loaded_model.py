@@ -13,34 +13,34 @@ from typing import Any
 
 from torch import Tensor
 
-from cog_adapt.runner.adaptation import adapt
-from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.auto import (
+from cog_adapt.runner.adaptation.first_tensors import going_on, labels_to_learn
+from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
+from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
+from cog_adapt.runner.adaptation.report import AdaptationReport, Step
+from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.adaptation.start import Start
+from cog_adapt.runner.adaptation.step_parts import limit_for
+from cog_adapt.runner.adaptation.training_state import TrainingState
+from cog_adapt.runner.auto.head import KeptFeatures, features_of
+from cog_adapt.runner.auto.run import (
     Early,
     adapt_automatically,
     adapt_without_features,
     fit_head,
 )
-from cog_adapt.runner.auto_start import Given, gathered
+from cog_adapt.runner.auto.start import Given, gathered
 from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
-from cog_adapt.runner.device import free_memory
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.device import free_memory
+from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.first_tensors import going_on, labels_to_learn
-from cog_adapt.runner.head import KeptFeatures, features_of
-from cog_adapt.runner.inference import Query
-from cog_adapt.runner.label_tensors import finished, label_tensors
-from cog_adapt.runner.loaded_base import LoadedBase, moved
-from cog_adapt.runner.memory import explaining_memory
-from cog_adapt.runner.memory_estimate import MemoryEstimates, Needed
-from cog_adapt.runner.methods import automatic_learning_rate, resolve, start_tensors
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.label_tensors import finished, label_tensors
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
+from cog_adapt.runner.modules.replicas import Tensors
 from cog_adapt.runner.predictions import Predictions
-from cog_adapt.runner.replicas import Tensors
-from cog_adapt.runner.report import AdaptationReport, Step
-from cog_adapt.runner.start import Start
-from cog_adapt.runner.step_parts import limit_for
 from cog_adapt.runner.task import Task
-from cog_adapt.runner.training_state import TrainingState
 
 _BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
 _SHARE_OF_FREE = 7 / 8  # the rest is for predictions, and for what is estimated too low

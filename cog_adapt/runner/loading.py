@@ -3,14 +3,14 @@
 from contextlib import suppress
 
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.devices.threads import share_cores
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.scheduler import Scheduler, once
+from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.storage.known import Watcher
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.task_errors import named
-from cog_adapt.runner.threads import share_cores
 
 _LOAD_SECONDS = 3600.0  # one tick
 

@@ -10,27 +10,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.runner.adapters import Adapter, read_weights
-from cog_adapt.runner.admission import Admission
-from cog_adapt.runner.checkpoint_folder import checkpoints_in, folder_of
+from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.determinism import mode_of
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.generation import GenerativeTask
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.determinism import mode_of
+from cog_adapt.runner.generation.growing import GenerativeTask
 from cog_adapt.runner.growing_answers import GrowingAnswers, OnEnd
-from cog_adapt.runner.inference import Query, find_shortened
-from cog_adapt.runner.knowledge import Knowledge
+from cog_adapt.runner.inference.answers import Query, find_shortened
+from cog_adapt.runner.known.knowledge import Knowledge
 from cog_adapt.runner.loaded_model import Adaptation, adaptation_memory
 from cog_adapt.runner.loading import load
-from cog_adapt.runner.report import Step
-from cog_adapt.runner.scheduler import Scheduler, once
-from cog_adapt.runner.selftest import run_again, run_at_start
-from cog_adapt.runner.selftest_report import SelfTestReport
+from cog_adapt.runner.modules.adapters import Adapter, read_weights
+from cog_adapt.runner.scheduling.admission import Admission
+from cog_adapt.runner.scheduling.scheduler import Scheduler, once
+from cog_adapt.runner.scheduling.tickets import Ticket
+from cog_adapt.runner.selftest.report import SelfTestReport
+from cog_adapt.runner.selftest.run import run_again, run_at_start
 from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.checkpoint_folder import checkpoints_in, folder_of
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import store_of
 from cog_adapt.runner.task import Task
-from cog_adapt.runner.tickets import Ticket
 
 OnStep = Callable[[Step], None]
 Pieces = AsyncGenerator[Any, None]

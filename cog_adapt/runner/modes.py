@@ -230,7 +230,7 @@ def _refuse_untrainable(module: nn.Module) -> None:
         if parameter.is_inference():
             raise ModeError(
                 f"parameter {name} was born in inference mode, so no gradient could flow. Build or "
-                "load the module outside it, or heal it (cog_adapt.runner.census.heal)."
+                "load the module outside it, or heal it (cog_adapt.runner.modules.census.heal)."
             )
 
 

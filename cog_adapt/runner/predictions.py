@@ -8,18 +8,18 @@ from collections.abc import Generator
 from typing import Any
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.determinism import require_repeatable
+from cog_adapt.runner.devices.determinism import require_repeatable
+from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import PredictionError
-from cog_adapt.runner.generation import GenerativeTask, Made
-from cog_adapt.runner.generation_part import GenerationPart
-from cog_adapt.runner.inference import Phase, Query, generate_pieces, options_of
-from cog_adapt.runner.loaded_base import LoadedBase
-from cog_adapt.runner.memory import explaining_memory
-from cog_adapt.runner.pace import Pace
-from cog_adapt.runner.prediction_part import PredictionPart, Ticks
-from cog_adapt.runner.ready_modules import ReadyModules
+from cog_adapt.runner.generation.growing import GenerativeTask, Made
+from cog_adapt.runner.generation.part import GenerationPart
+from cog_adapt.runner.inference.answers import Phase, Query, generate_pieces, options_of
+from cog_adapt.runner.inference.pace import Pace
+from cog_adapt.runner.inference.prediction_part import PredictionPart, Ticks
+from cog_adapt.runner.inference.ready_modules import ReadyModules
+from cog_adapt.runner.inference.together import SharedForwards
+from cog_adapt.runner.modules.loaded_base import LoadedBase
 from cog_adapt.runner.task import Task
-from cog_adapt.runner.together import SharedForwards
 
 
 class Predictions:

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.adaptation.first_tensors import part_of
 from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdapterNotFound, InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.first_tensors import part_of
+from cog_adapt.runner.known.receipt import Receipt
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.receipt import Receipt
-from cog_adapt.runner.run_facts import data_digest, differences, facts_of
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.planning.run_facts import data_digest, differences, facts_of
 
 
 @dataclass(frozen=True)

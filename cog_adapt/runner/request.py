@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.runner.adapters import Adapter, read_adapter
+from cog_adapt.runner.adaptation.first_tensors import labels_to_learn, part_of
+from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.config import Recipe
-from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.examples import (
+from cog_adapt.runner.data.examples import (
     DEFAULT_LIMITS,
     ExampleOf,
     ExampleSet,
     Source,
     parse_examples,
 )
+from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.files import read_text_or_zip
-from cog_adapt.runner.first_tensors import labels_to_learn, part_of
-from cog_adapt.runner.methods import resolve
+from cog_adapt.runner.modules.adapters import Adapter, read_adapter
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cog_adapt.runner.few_shot import stream
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.progress import Scope
+from cog_adapt.runner.planning.progress import Scope
 from cog_adapt.runner.request import Request
 
 _END = object()

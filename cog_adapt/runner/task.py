@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.data.examples import Example, usual_example
+from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError, SetupError
-from cog_adapt.runner.examples import Example, usual_example
-from cog_adapt.runner.row import brief
 
 _SHOWN = 10
 Batch = dict[str, Tensor]

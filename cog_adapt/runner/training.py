@@ -7,10 +7,10 @@ from typing import Any
 
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.few_shot import warnings_about
-from cog_adapt.runner.learning import learn
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.planning import Wanted, plan
-from cog_adapt.runner.progress import Progress, Scope
+from cog_adapt.runner.planning.learning import learn
+from cog_adapt.runner.planning.plan import Wanted, plan
+from cog_adapt.runner.planning.progress import Progress, Scope
 from cog_adapt.runner.request import Request, read_request_examples
 
 

@@ -17,7 +17,7 @@ from torch.nn.modules import module as module_globals
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.scheduler import once
+from cog_adapt.runner.scheduling.scheduler import once
 from cog_adapt.runner.task import Task
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import SHAPES

@@ -6,13 +6,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.randomness import generator
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.generation import Generation, GenerativeTask
+from cog_adapt.runner.generation.growing import Generation, GenerativeTask
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.randomness import generator
+from cog_adapt.runner.modules.adapters import Adapter
 from tests.cog_adapt.models import seeded_module
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.batch_rows import batch_rows
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.modules.batch_rows import batch_rows
 from cog_adapt.runner.task import Batch
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Attention, Labelled

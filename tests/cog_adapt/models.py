@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.randomness import generator
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.randomness import generator
 from cog_adapt.runner.task import Batch, Task
 
 LABELS = ("low", "mid", "high")

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from cog_adapt import ModelRunner, Recipe, Request, RunnerSettings, answer
+from cog_adapt.runner.data.examples import parse_examples
 from cog_adapt.runner.errors import RunnerError
-from cog_adapt.runner.examples import parse_examples
-from cog_adapt.runner.task_file import load_model, load_task
+from cog_adapt.runner.selftest.task_file import load_model, load_task
 
 TASK = """\
 import torch

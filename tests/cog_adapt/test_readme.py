@@ -9,9 +9,9 @@ import torch
 
 from cog_adapt.command.main import COMMANDS
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.task_file import load_task
+from cog_adapt.runner.selftest.task_file import load_task
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.length_groups import in_length_groups
+from cog_adapt.runner.adaptation.length_groups import in_length_groups
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.task import Batch
 from tests.cog_adapt.models import LABELS, Labelled
 

@@ -10,9 +10,9 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
+from cog_adapt.runner.adaptation.gradient_step import MakeOptimizer
 from cog_adapt.runner.config import PRECISIONS, Precision, ServeMode
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.gradients.examination import Examination, describe
 from cog_adapt.runner.gradients.probe_loss import required_arguments
 

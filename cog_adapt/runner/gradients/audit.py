@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from cog_adapt.runner.census import is_healthy
 from cog_adapt.runner.gradients.held_tensors import unregistered
 from cog_adapt.runner.gradients.report import Finding, count, some
+from cog_adapt.runner.modules.census import is_healthy
 
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
@@ -99,7 +99,7 @@ def _audit_health(module: nn.Module) -> Iterator[Finding]:
             "inference-tensor",
             ill,
             "made in inference mode (or cast from one that was), where autograd has no use for it. "
-            "Build and load outside it, or call cog_adapt.runner.census.heal",
+            "Build and load outside it, or call cog_adapt.runner.modules.census.heal",
         )
     attributes = list(_unhealthy_attributes(module))
     if attributes and not ill:

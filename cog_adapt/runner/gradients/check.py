@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from cog_adapt.runner.adaptation.gradient_step import MakeOptimizer
 from cog_adapt.runner.config import Precision, ServeMode
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.runner.gradient_step import MakeOptimizer
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.arguments import (
     check_loss,

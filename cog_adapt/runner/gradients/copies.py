@@ -16,7 +16,7 @@ from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import module_names, text_of
 from cog_adapt.runner.gradients.subject import Subject
-from cog_adapt.runner.replicas import training_replica
+from cog_adapt.runner.modules.replicas import training_replica
 
 
 class Copies:

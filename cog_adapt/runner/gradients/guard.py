@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as module_globals
 
-from cog_adapt.runner.census import checksums, process_flags
-from cog_adapt.runner.float32 import Float32
+from cog_adapt.runner.devices.float32 import Float32
+from cog_adapt.runner.modules.census import checksums, process_flags
 
 
 class Guard:

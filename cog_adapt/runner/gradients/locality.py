@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from cog_adapt.runner.devices.randomness import seeded
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.graph import nodes
 from cog_adapt.runner.gradients.noise import real, tiled
@@ -21,7 +22,6 @@ from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import definition
 from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.modes import casting, run_adaptation
-from cog_adapt.runner.randomness import seeded
 
 _MOST_MODULES = 250
 

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
+from cog_adapt.runner.devices.randomness import derive_seed
 from cog_adapt.runner.gradients.lent_weights import LentWeights
 from cog_adapt.runner.gradients.noise import add_noise, real, spread
 from cog_adapt.runner.gradients.portions import GRADIENTS, HeldGradients, portions_of
-from cog_adapt.runner.randomness import derive_seed
 
 _PERTURBATION = 0.02
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.census import NO_SUMS, Census, count_hooks
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
@@ -14,6 +13,7 @@ from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.report import some
 from cog_adapt.runner.gradients.subject import Subject
+from cog_adapt.runner.modules.census import NO_SUMS, Census, count_hooks
 
 _SAME = 1e-4  # relative: kernels chosen by grad mode or thread may differ in their last bits
 _SAME_16_BIT = 5e-2

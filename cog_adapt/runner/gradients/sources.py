@@ -22,10 +22,14 @@ _TORCH = os.path.dirname(torch.__file__) + os.sep
 _RUNNER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OWN = (
     os.path.join(_RUNNER, "gradients") + os.sep,
-    *(os.path.join(_RUNNER, name) for name in ("gradient_step.py", "modes.py", "randomness.py")),
+    os.path.join(_RUNNER, "adaptation", "gradient_step.py"),
+    os.path.join(_RUNNER, "modes.py"),
+    os.path.join(_RUNNER, "devices", "randomness.py"),
 )
-_HELPERS = tuple(
-    os.path.join(_RUNNER, name) for name in ("lora.py", "start.py", "checkpointing.py")
+_HELPERS = (
+    os.path.join(_RUNNER, "modules", "lora.py"),
+    os.path.join(_RUNNER, "adaptation", "start.py"),
+    os.path.join(_RUNNER, "adaptation", "checkpointing.py"),
 )  # these call the code under test, or are called by it
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")

@@ -12,23 +12,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.checkpointing import recompute_blocks
+from cog_adapt.runner.adaptation.checkpointing import recompute_blocks
+from cog_adapt.runner.adaptation.gradient_step import GradientStep, MakeOptimizer, StepResult
 from cog_adapt.runner.config import Precision, ServeMode
-from cog_adapt.runner.gradient_step import GradientStep, MakeOptimizer, StepResult
+from cog_adapt.runner.devices.randomness import derive_seed, seeded
+from cog_adapt.runner.devices.room import has_room
 from cog_adapt.runner.gradients.lent_weights import SMALL_BYTES, LentWeights
 from cog_adapt.runner.gradients.moving_replica import MovingReplica
 from cog_adapt.runner.gradients.portions import HeldGradients
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.modes import casting, run_adaptation, run_inference
-from cog_adapt.runner.randomness import derive_seed, seeded
-from cog_adapt.runner.replicas import (
+from cog_adapt.runner.modules.replicas import (
     changed_buffers,
     make_template,
     modules_in_training,
     serving_replica,
     training_replica,
 )
-from cog_adapt.runner.room import has_room
 
 _MOST_SCALINGS = 30
 _AFTERWARDS = "_post_accumulate_grad_hooks"

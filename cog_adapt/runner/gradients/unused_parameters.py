@@ -2,13 +2,13 @@
 
 from torch import Tensor
 
+from cog_adapt.runner.devices.randomness import derive_seed
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.ownership import in_minority
 from cog_adapt.runner.gradients.report import Place, count, some
 from cog_adapt.runner.gradients.subject import Subject
-from cog_adapt.runner.randomness import derive_seed
 
 _MOST_DRAWS = 12
 _FAR = 1.0  # of the weights' spread

@@ -6,7 +6,7 @@ This module reads no files and takes no lock.
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.index import Key
 
 

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from cog_adapt.runner.adapters import Adapter
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.modules.adapters import Adapter
 
 _Content = bytes  # which a field of `Metadata` is called too
 _PACKAGES = ("torch", "transformers", "safetensors", "cog-adapt")

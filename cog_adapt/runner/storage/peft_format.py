@@ -17,15 +17,15 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from cog_adapt.runner.adapters import (
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.modules.adapters import (
     FORMAT,
     MOST_ADAPTER_BYTES,
     Adapter,
     load_tensors,
     metadata_of,
 )
-from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.lora import LORA_A, LORA_B, SCALE
+from cog_adapt.runner.modules.lora import LORA_A, LORA_B, SCALE
 from cog_adapt.runner.storage.peft_config import read_config, read_scales, written_config
 
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.budgets import Budgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
 from cog_adapt.runner.storage.folder import Folder

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.errors import StoreError, WeightsError
+from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.budgets import Budgets
 from cog_adapt.runner.storage.disk import Disk
 from cog_adapt.runner.storage.folder import Folder, checked_content

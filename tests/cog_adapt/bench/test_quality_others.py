@@ -14,9 +14,9 @@ from bench.quality_records import Records
 from bench.quality_scores import Scores
 from bench.quality_subjects import SUBJECTS
 from bench.sets.rows import Row
-from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.modules.adapters import Adapter
 from tests.cog_adapt.present import NOT_USED
 
 PATIENTS = Row("diabetes", 8)

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from cog_adapt.command.app import app
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.few_shot import answer
+from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.receipt import sealed
 from cog_adapt.runner.request import Request
 from tests.cog_adapt.models import Letters
 

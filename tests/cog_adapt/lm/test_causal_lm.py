@@ -13,10 +13,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cog_adapt.lm.causal_lm import CausalLM
 from cog_adapt.lm.sampling import TextOptions
 from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example
 from cog_adapt.runner.few_shot import answer, stream
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
 from tests.cog_adapt.lm.tiny import FAMILIES, write_model

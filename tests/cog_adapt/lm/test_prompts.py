@@ -3,8 +3,8 @@
 import pytest
 
 from cog_adapt.lm.prompts import Prompts, example_of
+from cog_adapt.runner.data.examples import Example, parse_examples
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example, parse_examples
 from tests.cog_adapt.lm.tiny import tokenizer
 
 CHAT, PLAIN = tokenizer(), tokenizer(chat=False)

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.auto_start import given_of
+from cog_adapt.runner.adaptation.memory_estimate import Needed
+from cog_adapt.runner.auto.head import features_of
+from cog_adapt.runner.auto.start import given_of
 from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.head import features_of
-from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.memory_estimate import Needed
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import LABELS, WIDTH, Labelled, Regression
 from tests.cog_adapt.runner.ticks import drained as all_of

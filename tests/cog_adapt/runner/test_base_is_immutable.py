@@ -19,7 +19,7 @@ import torch
 
 from cog_adapt.runner.config import METHODS, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import submitted
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import SHAPES, Cancelled, examples, inputs, labels

@@ -18,14 +18,14 @@ import pytest
 import torch
 
 import cog_adapt.runner as runner_package
-from cog_adapt.runner import scheduler
-from cog_adapt.runner import tickets as ticket_module
-from cog_adapt.runner.adapters import Adapter, load_adapter
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import UnavailableError
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.modules.adapters import Adapter, load_adapter
 from cog_adapt.runner.request import Request
-from cog_adapt.runner.scheduler import Scheduler, once
+from cog_adapt.runner.scheduling import scheduler
+from cog_adapt.runner.scheduling import tickets as ticket_module
+from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.training import train
 from tests.cog_adapt.conftest import jobs_left, traces

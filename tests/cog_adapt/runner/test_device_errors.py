@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from cog_adapt.runner.device import failure_of, is_out_of_memory
+from cog_adapt.runner.devices.device import failure_of, is_out_of_memory
 
 
 @pytest.mark.parametrize(

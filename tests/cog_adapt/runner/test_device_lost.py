@@ -5,7 +5,7 @@ import torch
 
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, UnavailableError
-from cog_adapt.runner.loaded_base import LoadedBase
+from cog_adapt.runner.modules.loaded_base import LoadedBase
 from tests.cog_adapt.devices import PLACE
 from tests.cog_adapt.models import Images, examples, inputs, labels
 
@@ -30,7 +30,7 @@ class Device:
 @pytest.fixture
 def device(monkeypatch):
     device = Device()
-    monkeypatch.setattr("cog_adapt.runner.loaded_base.failure_of", lambda _: device.failure)
+    monkeypatch.setattr("cog_adapt.runner.modules.loaded_base.failure_of", lambda _: device.failure)
     return device
 
 

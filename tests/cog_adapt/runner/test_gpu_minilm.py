@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from cog_adapt.runner.adapters import load_adapter, save_adapter
+from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.examples import read_examples
-from cog_adapt.runner.inference import Query
-from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.data.examples import read_examples
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
-from cog_adapt.runner.selftest import run_self_test
-from cog_adapt.runner.training_state import TrainingState, load_state, save_state
+from cog_adapt.runner.modules.adapters import load_adapter, save_adapter
+from cog_adapt.runner.selftest.run import run_self_test
 from tests.cog_adapt.devices import COUNT, NEEDS_CUDA, PRECISIONS
 from tests.cog_adapt.runner.ticks import drained
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.growing import Length, Spelling
 from tests.cog_adapt.waiting import wait_until

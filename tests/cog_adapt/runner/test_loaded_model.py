@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from cog_adapt.runner.census import is_healthy
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import (
     ConfigError,
@@ -15,9 +14,10 @@ from cog_adapt.runner.errors import (
     UnavailableError,
     WeightsError,
 )
-from cog_adapt.runner.inference import Query
-from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.modules.census import is_healthy
 from tests.cog_adapt.conftest import module_state
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import (

@@ -6,7 +6,7 @@ import torch
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import SetupError, UnavailableError
 from cog_adapt.runner.loading import load
-from cog_adapt.runner.scheduler import Scheduler, once
+from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.storage.store import store_of
 from tests.cog_adapt.models import Letters
 
@@ -19,7 +19,8 @@ def settings(tmp_path):
 def test_the_thread_that_loads_explains_what_fails_afterwards(settings, monkeypatch):
     scheduler = Scheduler()
     model = load(Letters(), settings, scheduler, store_of(settings))
-    monkeypatch.setattr("cog_adapt.runner.loaded_base.failure_of", lambda _: "CUDA error: gone")
+    failure = "cog_adapt.runner.modules.loaded_base.failure_of"
+    monkeypatch.setattr(failure, lambda _: "CUDA error: gone")
     with pytest.raises(UnavailableError, match="the device cpu failed: CUDA error: gone") as caught:
         scheduler.submit_short(once(fail)).wait()
     assert isinstance(caught.value.__cause__, torch.AcceleratorError)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from cog_adapt.runner.adapters import load_adapter, save_adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError, SetupError, UnavailableError, WeightsError
-from cog_adapt.runner.examples import Example
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.modules.adapters import load_adapter, save_adapter
 from tests.cog_adapt.conftest import traces
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels, seeded_module
@@ -216,9 +216,9 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_end(make_runner, tmp_path
 FIRST_ADAPTATION = """
 import sys
 from pathlib import Path
-from cog_adapt.runner.adapters import load_adapter, save_adapter
+from cog_adapt.runner.modules.adapters import load_adapter, save_adapter
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.inference import Query
+from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from tests.cog_adapt.models import Letters, examples
 

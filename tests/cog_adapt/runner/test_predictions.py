@@ -5,8 +5,8 @@ import torch
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.inference import Query
-from cog_adapt.runner.label_tensors import finished
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Caching, Images, inputs, labels

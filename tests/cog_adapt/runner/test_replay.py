@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdapterNotFound, InputError
-from cog_adapt.runner.examples import Example
 from cog_adapt.runner.few_shot import answer
+from cog_adapt.runner.known.receipt import read_receipt, sealed
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.receipt import read_receipt, sealed
 from cog_adapt.runner.replay import replay
 from cog_adapt.runner.request import Request
 from tests.cog_adapt.devices import DEVICE

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cog_adapt.runner import adapters
-from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.examples import Example, usual_example
+from cog_adapt.runner.modules import adapters
+from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request, fetched, find_adapter, read_request_examples
 from cog_adapt.runner.storage.store import AdapterStore
 

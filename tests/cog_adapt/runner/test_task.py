@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.examples import Example
 from cog_adapt.runner.task import Task, on_device
 from tests.cog_adapt.models import Curve, Labelled, Regression, examples, seeded_module
 

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from typing import Any
 
-from cog_adapt.runner.memory_estimate import Needed
+from cog_adapt.runner.adaptation.memory_estimate import Needed
 
 
 def drained(ticks: Generator[Any, None, Any]) -> tuple[list[Any], Any]:

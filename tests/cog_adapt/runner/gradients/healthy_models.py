@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cog_adapt.runner.config import Precision
-from cog_adapt.runner.lora import lora_tensors
-from cog_adapt.runner.replicas import freeze, make_template, training_replica
+from cog_adapt.runner.modules.lora import lora_tensors
+from cog_adapt.runner.modules.replicas import freeze, make_template, training_replica
 from tests.cog_adapt.runner.gradients.cases import Block, HealthyModels, Tower, rows, squares
 
 CPU = torch.device("cpu")

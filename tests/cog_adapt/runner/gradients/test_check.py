@@ -11,11 +11,11 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from cog_adapt.runner.census import Census, checksums, is_healthy
 from cog_adapt.runner.config import Precision
 from cog_adapt.runner.errors import ConfigError, GradientFlowError
 from cog_adapt.runner.gradients import GradientReport, check_gradients
 from cog_adapt.runner.modes import ThreadModes
+from cog_adapt.runner.modules.census import Census, checksums, is_healthy
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import Block, Fault, Healthy, Tower, rows, squares
 from tests.cog_adapt.runner.gradients.faults import FAULTS

@@ -2,7 +2,7 @@
 
 import torch
 
-from cog_adapt.runner.adapters import Adapter
+from cog_adapt.runner.modules.adapters import Adapter
 
 BASE = "0" * 16
 

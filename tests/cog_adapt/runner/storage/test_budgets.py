@@ -3,7 +3,7 @@
 import shutil
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.device import machine_memory
+from cog_adapt.runner.devices.device import machine_memory
 from cog_adapt.runner.storage.budgets import Budgets, budgets_of
 
 

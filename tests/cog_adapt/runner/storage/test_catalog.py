@@ -5,9 +5,9 @@ import json
 import pytest
 from torch import nn
 
-from cog_adapt.runner.adapters import load_adapter
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
+from cog_adapt.runner.modules.adapters import load_adapter
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.decisions import Decision
 from cog_adapt.runner.storage.metadata import Made

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import torch
 
-from cog_adapt.runner.examples import Example
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.storage.metadata import Made, Metadata, digest_of, now, versions
 from tests.cog_adapt.runner.storage.made import adapter_of
 

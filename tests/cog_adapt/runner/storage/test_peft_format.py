@@ -12,11 +12,11 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
-from cog_adapt.runner.adapter_fit import check_fits
-from cog_adapt.runner.adapters import Adapter
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.replicas import freeze, make_template, serving_replica
+from cog_adapt.runner.modules.adapter_fit import check_fits
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.modules.replicas import freeze, make_template, serving_replica
 from cog_adapt.runner.storage.peft_format import CONFIG, TENSORS, PeftFormat
 from tests.cog_adapt.models import Letters, examples, inputs, seeded_module
 

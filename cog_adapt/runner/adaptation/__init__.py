@@ -1,0 +1,1 @@
+"""Gradient steps on a private replica. Nothing here knows inference."""

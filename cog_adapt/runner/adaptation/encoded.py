@@ -1,0 +1,81 @@
+"""The examples of an adaptation as batches on its device: tensors, targets and weights."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.adaptation.gradient_step import Part
+from cog_adapt.runner.adaptation.row_store import RowStore
+from cog_adapt.runner.adaptation.start import Rows, Start
+from cog_adapt.runner.adaptation.step_parts import cost_of, cut
+from cog_adapt.runner.task import Batch, on_device
+
+_MULTIPLE = 16  # lengths on a GPU are multiples of this
+_MEASURED = 256  # examples whose longest bounds a rounded length: a model may end there
+_TARGETS = "\0targets"
+
+
+class EncodedExamples:
+    """The examples of a start, as batches on its device."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.device = start.precision.device
+        self._costs: dict[int, int] = {}
+        on_cpu = self.device.type == "cpu"
+        self.store = RowStore(self._encode, _TARGETS, 1 if on_cpu else _MULTIPLE)
+        if not on_cpu:
+            self.store.compare_lengths(range(min(len(start.examples), _MEASURED)))
+
+    def rows(self, chosen: Sequence[int]) -> Rows:
+        """Return the batch, the targets and the weights of examples by their positions."""
+        tensors = on_device(self.store.gather(chosen), self.device)
+        return Rows(tensors, tensors.pop(_TARGETS), self._weights(chosen), tuple(chosen))
+
+    def groups(self, chosen: Sequence[int], relief: float = 1.0) -> list[list[int]]:
+        """Cut a batch into parts by the limit of the start; return their positions.
+
+        Args:
+            chosen: positions of the batch's examples.
+            relief: how many times less than in a full step a token costs.
+        """
+        costs = [self._cost(position) for position in chosen]
+        parts = cut(costs, self.start.limit.of(relief))
+        return [[chosen[row] for row in part] for part in parts]
+
+    def largest(self, groups: Sequence[Sequence[int]]) -> int:
+        """Return the tokens, with padding, of the largest of these parts."""
+        return max(len(group) * max(map(self._cost, group)) for group in groups)
+
+    def parts(self, groups: Sequence[Sequence[int]]) -> list[Part]:
+        """Return the parts of a batch, by the positions of each."""
+        if len(groups) == 1:
+            return [Part(self.rows(groups[0]))]
+        weights = self._weights([position for group in groups for position in group])
+        mean = None if weights is None else weights.mean()
+        count = sum(map(len, groups))
+        return [
+            Part(self.rows(group)._replace(mean_weight=mean), len(group) / count)
+            for group in groups
+        ]
+
+    def _cost(self, position: int) -> int:
+        if position not in self._costs:
+            row = dict(self.store.row(position))
+            row.pop(_TARGETS)
+            self._costs[position] = cost_of(row)
+        return self._costs[position]
+
+    def _weights(self, chosen: Sequence[int]) -> Tensor | None:
+        weights = self.start.weights
+        if weights is None:
+            return None
+        values = torch.tensor([weights[position] for position in chosen])
+        return values.to(self.device, non_blocking=True)
+
+    def _encode(self, chosen: Sequence[int]) -> Batch:
+        start = self.start
+        examples = [start.examples[position] for position in chosen]
+        targets = start.task.encode_targets([e.target for e in examples], start.labels)
+        return {**start.task.encode([e.input for e in examples]), _TARGETS: targets}

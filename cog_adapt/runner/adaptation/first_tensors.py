@@ -1,0 +1,80 @@
+"""The tensors that an adaptation begins with: of its recipe, its label set, an earlier adapter."""
+
+import re
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.task import Task
+
+Fresh = Callable[[], Generator[None, None, dict[str, Tensor]]]
+
+
+def labels_to_learn(
+    task: Task, examples: Sequence[Example], begin: Adapter | None
+) -> tuple[str, ...]:
+    """Settle the label set: an earlier adapter's labels, then the new ones of the examples.
+
+    Raises:
+        InputError: the task cannot use them.
+    """
+    if begin is None or not begin.labels:
+        return tuple(task.labels(examples))
+    known = [Example(examples[0].input, label) for label in begin.labels]
+    return tuple(task.labels([*known, *examples]))
+
+
+def part_of(adapter: Adapter, labels: Sequence[str], head: str) -> Adapter:
+    """Return an adapter with those of its labels that are among `labels`, in their order there."""
+    known = tuple(label for label in labels if label in adapter.labels)
+    rows = torch.tensor([adapter.labels.index(label) for label in known], dtype=torch.int64)
+    tensors = {
+        name: tensor[rows] if re.fullmatch(head, name) else tensor
+        for name, tensor in adapter.tensors.items()
+    }
+    return replace(adapter, tensors=tensors, labels=known)
+
+
+def going_on(
+    begin: Adapter, labels: Sequence[str], fresh: Fresh, head: str
+) -> Generator[None, None, dict[str, Tensor]]:
+    """Return an adapter's tensors for a label set: its rows, and fresh ones for new labels.
+
+    Args:
+        begin: what to go on from.
+        labels: the label set.
+        fresh: makes the tensors of it before any training, some labels a tick.
+        head: full-match regex of the tensors that have a row for each label (`Task.head`).
+
+    Raises:
+        InputError: the task gives no rows for new labels.
+    """
+    tensors = dict(begin.tensors)
+    if tuple(labels) == begin.labels:
+        return tensors
+    made = yield from fresh()
+    for name in filter(re.compile(head).fullmatch, begin.tensors):
+        if name not in made:
+            raise InputError(
+                f"adapter {begin.id} has the labels {list(begin.labels)!r}, and its {name} takes "
+                "no others: the task starts no such tensor. Send examples of these labels."
+            )
+        tensors[name] = _with_rows(made[name], labels, begin.tensors[name], begin.labels)
+    return tensors
+
+
+def _with_rows(
+    fresh: Tensor, labels: Sequence[str], own: Tensor, own_labels: Sequence[str]
+) -> Tensor:
+    """Return fresh rows, where those of known labels are their own."""
+    known = {label: row for row, label in enumerate(own_labels)}
+    rows = fresh.to(own.device, own.dtype, copy=True)
+    for row, label in enumerate(labels):
+        if label in known:
+            rows[row] = own[known[label]]
+    return rows

@@ -1,0 +1,248 @@
+"""How many bytes an adaptation will hold at most, before its first step. Model thread only.
+
+What autograd keeps for backward is counted in one forward, without a backward, of the longest
+examples, and remembered for what is trained: it is the same on every device. A batch has so much
+for each row. This module takes no step.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.adaptation.checkpointing import blocks
+from cog_adapt.runner.adaptation.gradient_step import GradientStep
+from cog_adapt.runner.adaptation.start import Rows, Start, adamw, encode_examples, weighted_loss
+from cog_adapt.runner.adaptation.step_parts import cost_of, limit_for, mixes_rows
+from cog_adapt.runner.adaptation.trunk import MOST_BYTES, frozen_blocks
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
+
+_MEASURED = 2  # examples: a batch of one takes other paths in some models
+_MOST_REMEMBERED = 64
+_TRANSIENT = 1.25  # of what is kept for backward: what a layer makes besides, and its gradients
+_COPIES = 3  # of what is trained: at its first values, under way, and in the result
+_OPTIMIZER = 3  # the gradients, and AdamW's two moments
+_LEAST = 8 * 2**20  # what the frozen layers' outputs take, which are not kept
+_MEGABYTE, _GIGABYTE = 2**20, 2**30
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The bytes that an adaptation needs at once.
+
+    Attributes:
+        parameters: of what is trained, at its first values, under way, best and in the result.
+        optimizer: of gradients and AdamW's moments.
+        activations: of a batch of `rows`.
+        kept: of encoded examples, and of the outputs of frozen blocks.
+        rows: of the largest batch.
+    """
+
+    work: ClassVar[str] = "adaptation"
+    setting: ClassVar[str] = "ADAPTATION_MEMORY_BYTES"
+    remedy: ClassVar[str] = (
+        "Use a smaller batch_size or rank, fewer blocks, checkpointing, or shorter inputs."
+    )
+
+    parameters: int
+    optimizer: int
+    activations: int
+    kept: int
+    rows: int
+
+    @property
+    def bytes(self) -> int:
+        """Return the sum."""
+        return self.parameters + self.optimizer + self.activations + self.kept
+
+    def __str__(self) -> str:
+        return (
+            f"{in_words(self.bytes)} ({in_words(self.parameters)} of parameters, "
+            f"{in_words(self.optimizer)} of gradients and optimizer, "
+            f"{in_words(self.activations)} of activations of {self.rows} examples at once, "
+            f"{in_words(self.kept)} of kept examples)"
+        )
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Progress of work that waits until others leave it memory; `words` say for what."""
+
+    words: str
+
+
+def in_words(size: float) -> str:
+    """Say a number of bytes."""
+    if size >= _GIGABYTE:
+        return f"{size / _GIGABYTE:.3g} GB"
+    return f"{size / _MEGABYTE:.3g} MB"
+
+
+class _Row(NamedTuple):
+    """What one example needs.
+
+    Attributes:
+        numbers: in its encoded tensors.
+        encoded: bytes of these.
+        activations: bytes that are kept for backward.
+        outputs: bytes of the last frozen block's output; 0 where there is none.
+        tokens: what it counts in a part of a step.
+        mixes: whether it cannot be in another part than the others.
+    """
+
+    numbers: int
+    encoded: int
+    activations: int = 0
+    outputs: int = 0
+    tokens: int = 1
+    mixes: bool = False
+
+
+class MemoryEstimates:
+    """Estimates adaptations of one model; remembers what was measured."""
+
+    def __init__(self) -> None:
+        self._measured: dict[Hashable, _Row] = {}
+
+    def of(self, start: Start) -> Needed:
+        """Return what an adaptation with this start needs, `keep` and held-out examples too."""
+        row = self._row(start)
+        count, recipe = len(start.examples), start.recipe
+        rows = min(recipe.batch_size, count)
+        if start.task.rows_are_independent and not row.mixes:
+            most = limit_for(start.task, start.precision.device).tokens // row.tokens
+            rows = min(rows, max(1, most))
+        trained = 4 * sum(tensor.numel() for tensor in start.tensors.values())
+        copies = _COPIES + (recipe.hold_out > 0) + (_OPTIMIZER if start.keep else 0)
+        kept = sum(min(count * each, MOST_BYTES) for each in (row.encoded, row.outputs))
+        return Needed(
+            parameters=copies * trained,
+            optimizer=_OPTIMIZER * trained,
+            activations=_LEAST + int(_TRANSIENT * rows * row.activations),
+            kept=kept,
+            rows=rows,
+        )
+
+    def _row(self, start: Start) -> _Row:
+        """Return what the longest example needs; a longer one than before is measured."""
+        examples = _longest(start.examples)
+        batch, targets = encode_examples(start.task, examples, start.labels, start.precision.device)
+        tensors = (*batch.values(), targets)
+        numbers, encoded = (
+            sum(size(tensor) for tensor in tensors) // len(examples)
+            for size in (Tensor.numel, _bytes)
+        )
+        recipe = start.recipe
+        key = (frozenset(start.tensors), recipe.rank, recipe.checkpointing)
+        known = self._measured.get(key)
+        if known is None or known.numbers < numbers:
+            rows = Rows(batch, targets, None, tuple(range(len(examples))))
+            known = _measure(start, rows)._replace(numbers=numbers)
+            self._remember(key, known)
+        share = numbers / known.numbers  # a shorter one has at most its share
+        activations, outputs = int(known.activations * share), int(known.outputs * share)
+        each = ({name: t[i] for name, t in batch.items()} for i in range(len(examples)))
+        tokens = max(cost_of(one) for one in each)
+        return _Row(numbers, encoded, activations, outputs, tokens, known.mixes)
+
+    def _remember(self, key: Hashable, row: _Row) -> None:
+        while len(self._measured) >= _MOST_REMEMBERED:
+            self._measured.pop(next(iter(self._measured)))
+        self._measured[key] = row
+
+
+def _longest(examples: Sequence[Example]) -> list[Example]:
+    """Return the examples whose inputs are the longest, as far as they have a length."""
+
+    def length(example: Example) -> int:
+        return len(example.input) if hasattr(example.input, "__len__") else 0
+
+    return sorted(examples, key=length, reverse=True)[:_MEASURED]
+
+
+def _measure(start: Start, rows: Rows) -> _Row:
+    """Count what one forward of a replica of its own keeps, for each of the rows."""
+    replica = training_replica(start.template, start.tensors, start.scales)
+    training = modules_in_training(replica)
+    step = GradientStep(
+        replica,
+        weighted_loss(start.task),
+        adamw(start.recipe, start.learning_rate),
+        start.precision,
+        training,
+    )
+    counted = _Counted(replica, start.task.blocks)
+    with torch.autograd.graph.saved_tensors_hooks(counted.pack, lambda tensor: tensor):
+        step.losses(rows, start.recipe.seed)
+    count = len(rows.targets)
+    kept = counted.recomputed if start.recipe.checkpointing else counted.whole
+    mixes = mixes_rows(replica, training)
+    return _Row(0, 0, -(-kept // count), -(-counted.outputs // count), mixes=mixes)
+
+
+class _Counted:
+    """Counts the storages that autograd keeps, by the block that runs.
+
+    Attributes:
+        outputs: bytes of the last frozen block's output.
+    """
+
+    def __init__(self, replica: nn.Module, pattern: str) -> None:
+        self.outputs = 0
+        self._inputs = 0
+        self._own = {_place(t) for t in (*replica.parameters(), *replica.buffers())}
+        self._kept: dict[int, dict[int, int]] = {}
+        self._running = -1
+        for number, block in enumerate(blocks(replica)):
+            block.register_forward_pre_hook(self._begin(number), with_kwargs=True)
+            block.register_forward_hook(self._end)
+        for block in frozen_blocks(replica, pattern)[-1:]:
+            block.register_forward_hook(self._see)
+
+    @property
+    def whole(self) -> int:
+        """Return the bytes that are kept."""
+        places: dict[int, int] = {}
+        for kept in self._kept.values():
+            places |= kept
+        return sum(places.values())
+
+    @property
+    def recomputed(self) -> int:
+        """Return the bytes that are kept where blocks are recomputed, one after the other."""
+        insides = {number: sum(kept.values()) for number, kept in self._kept.items()}
+        outside = insides.pop(-1, 0)
+        return outside + self._inputs + max(insides.values(), default=0)
+
+    def pack(self, tensor: Tensor) -> Tensor:
+        place = _place(tensor)
+        if place not in self._own:
+            size = tensor.untyped_storage().nbytes()
+            self._kept.setdefault(self._running, {})[place] = size
+        return tensor.detach()  # one with a graph would keep that graph, and itself, for ever
+
+    def _begin(self, number: int) -> Any:  # noqa: ANN401 - a hook
+        def begin(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self._running = number
+            given = (*args, *kwargs.values())
+            self._inputs += sum(_bytes(each) for each in given if isinstance(each, Tensor))
+
+        return begin
+
+    def _end(self, *_: object) -> None:
+        self._running = -1
+
+    def _see(self, _: nn.Module, __: object, output: Any) -> None:  # noqa: ANN401 - any output
+        found = output if isinstance(output, (tuple, list)) else (output,)
+        self.outputs = sum(_bytes(each) for each in found if isinstance(each, Tensor))
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.nbytes

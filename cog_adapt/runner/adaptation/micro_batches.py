@@ -1,0 +1,157 @@
+"""The steps of a run, a part of a batch a tick; where memory runs out, once with smaller parts.
+
+Where an example's loss depends on the others of its batch, nothing is cut: a task says so, a layer
+shows it, or a few examples' losses differ alone. This module knows no schedule of steps.
+"""
+
+import logging
+import traceback
+from collections.abc import Callable, Generator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.adaptation.encoded import EncodedExamples
+from cog_adapt.runner.adaptation.gradient_step import GradientStep, StepResult
+from cog_adapt.runner.adaptation.start import Start, encode_examples, example_loss
+from cog_adapt.runner.adaptation.step_parts import mixes_rows
+from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
+from cog_adapt.runner.devices.randomness import seeded
+from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.modules.batch_rows import holding
+from cog_adapt.runner.modules.replicas import serving_replica
+
+_TRIED = 4  # examples whose losses are looked at, together and alone
+_EXACT, _ROUGH = 1e-2, 3e-2  # of the largest loss: another shape rounds otherwise, in 16 bits more
+_LEAST = 1e-6
+_UNFIT = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
+logger = logging.getLogger(__name__)
+
+Groups = list[list[int]]
+
+
+class MicroBatches:
+    """Takes the steps of one run.
+
+    Args:
+        start: of the run.
+        examples: of the run.
+        take_step: the step.
+
+    Attributes:
+        relief: how many times less a token costs since the frozen blocks' outputs are kept.
+    """
+
+    def __init__(self, start: Start, examples: EncodedExamples, take_step: GradientStep) -> None:
+        self.start = start
+        self.examples = examples
+        self.take_step = take_step
+        self.relief = 1.0
+
+    def step(
+        self, chosen: Sequence[int], seed: int, is_over: Callable[[], bool]
+    ) -> Generator[None, None, StepResult | None]:
+        """Take one optimizer step, a part of the batch a tick.
+
+        Args:
+            chosen: positions of the batch's examples.
+            seed: of the step.
+            is_over: asked between two parts; then the step is given up, and the result is None.
+        """
+        groups = yield from self.groups(chosen)
+        if self.start.limit.is_due:
+            groups = self._smaller(groups, chosen)
+        try:
+            return self._counted((yield from self._taken(groups, seed, is_over)))
+        except (RuntimeError, MemoryError) as error:
+            if not self._may_be_smaller(groups, error):
+                raise
+        free_cache(self.take_step.precision.device)
+        groups = self._smaller(groups, chosen)
+        limit = self.start.limit
+        logger.warning(
+            "memory ran out in step %d: from now on a part of a step has at most %d tokens",
+            limit.halved_at,
+            limit.halved_to,
+        )
+        return self._counted((yield from self._taken(groups, seed, is_over)))
+
+    def groups(self, chosen: Sequence[int]) -> Generator[None, None, Groups]:
+        """Cut a batch into parts where that changes no loss; return the positions of each."""
+        groups, limit = self.examples.groups(chosen, self.relief), self.start.limit
+        if len(groups) > 1 and limit.rows_are_independent is None:
+            self._look()
+            yield None
+        return groups if limit.rows_are_independent else [[*chosen]]
+
+    def _taken(
+        self, groups: Groups, seed: int, is_over: Callable[[], bool]
+    ) -> Generator[None, None, StepResult | None]:
+        work = self.take_step.ticks(self.examples.parts(groups), seed)
+        try:
+            next(work)
+            yield None
+            while not is_over():
+                next(work)
+                yield None
+        except StopIteration as stop:
+            result: StepResult = stop.value
+            return result
+        finally:
+            work.close()
+        return None
+
+    def _counted(self, result: StepResult | None) -> StepResult | None:
+        self.start.limit.steps += result is not None
+        return result
+
+    def _may_be_smaller(self, groups: Groups, error: BaseException) -> bool:
+        limit = self.start.limit
+        if not is_out_of_memory(error) or limit.halved_at is not None or max(map(len, groups)) == 1:
+            return False
+        traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
+        if limit.rows_are_independent is None:
+            self._look()
+        return bool(limit.rows_are_independent)
+
+    def _smaller(self, groups: Groups, chosen: Sequence[int]) -> Groups:
+        self.start.limit.halve(self.examples.largest(groups))
+        return self.examples.groups(chosen, self.relief)
+
+    def _look(self) -> None:
+        """Find out whether an example's loss depends on the others of its batch."""
+        mixed = mixes_rows(self.take_step.replica, self.take_step.training)
+        self.start.limit.rows_are_independent = not mixed and rows_are_independent(self.start)
+
+
+def rows_are_independent(start: Start) -> bool:
+    """Return whether a few examples' losses, before any step, are the same alone."""
+    if not start.task.rows_are_independent:
+        return False
+    device = start.precision.device
+    tensors = {name: tensor.to(device) for name, tensor in start.tensors.items()}
+    replica = serving_replica(start.template, tensors, start.scales)
+    last = len(start.examples) - 1
+    chosen = sorted({last * number // (_TRIED - 1) for number in range(_TRIED)})
+    try:
+        together = _losses(start, replica, chosen)
+        alone = torch.cat([_losses(start, replica, [position]) for position in chosen])
+    except _UNFIT as error:
+        if is_out_of_memory(error):
+            raise
+        return False  # a loss that needs several rows
+    limit = _ROUGH if start.precision.autocasts else _EXACT
+    near = limit * max(float(together.abs().max()), _LEAST)
+    return together.shape == alone.shape and torch.allclose(together, alone, rtol=0.0, atol=near)
+
+
+def _losses(start: Start, replica: nn.Module, chosen: Sequence[int]) -> Tensor:
+    device = start.precision.device
+    rows = [start.examples[position] for position in chosen]
+    pair = encode_examples(start.task, rows, start.labels, device)
+    with seeded(0, device), holding(chosen):
+        return (
+            run_inference(example_loss(start.task), replica, start.precision, "no_grad", pair)
+            .float()
+            .reshape(-1)
+        )

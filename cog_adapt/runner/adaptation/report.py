@@ -1,0 +1,115 @@
+"""What an adaptation reports: its curve, its held-out scores, and why it stopped."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cog_adapt.runner.heads.decision import Decision
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step.
+
+    Attributes:
+        number: 1 for the first.
+        of: the recipe's `max_steps`.
+        loss: mean over the batch, before the update.
+        gradient_norm: before clipping.
+        learning_rate: of this step.
+        seconds: since the adaptation began.
+        skipped: tries before it that float16 voided; they do not count as steps.
+        halved_to: tokens of a part from this step on, in which memory ran out; 0: it did not.
+    """
+
+    number: int
+    of: int
+    loss: float
+    gradient_norm: float
+    learning_rate: float
+    seconds: float
+    skipped: int = 0
+    halved_to: int = 0
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The held-out examples' mean loss and mean score after `step` steps."""
+
+    step: int
+    loss: float
+    score: float
+
+
+@dataclass(frozen=True)
+class AdaptationReport:
+    """What happened in one adaptation.
+
+    Attributes:
+        seconds: wall time, ticks of others included.
+        trunk: what came of keeping the frozen blocks' outputs; "" where none was tried.
+        halved_at: the step in which memory ran out, and from which on parts are half as large,
+            counted over all runs of the adaptation; None: memory sufficed.
+        bit_for_bit: whether the same adaptation gives the same bits there: on CUDA with
+            DETERMINISTIC=1 only.
+    """
+
+    method: str
+    trained_parameters: int
+    learning_rate: float
+    seed: int
+    precision: str
+    examples: int
+    held_out_examples: int
+    steps: tuple[Step, ...]
+    scores: tuple[HeldOut, ...]
+    best_step: int
+    stop_reason: str
+    seconds: float
+    trunk: str = ""
+    halved_at: int | None = None
+    bit_for_bit: bool = True
+    decision: Decision | None = None
+
+    @property
+    def score_before(self) -> float | None:
+        """What the base, or the start, is expected to score; None where nobody knows."""
+        if self.decision is None:
+            return self.held_out_before
+        return self.decision.before.score if self.decision.before else self.held_out_before
+
+    @property
+    def score_after(self) -> float | None:
+        """The same of what was returned."""
+        if self.decision is None:
+            return self.held_out_after
+        return self.decision.after.score if self.decision.after else self.held_out_after
+
+    @property
+    def held_out_before(self) -> float | None:
+        """Mean held-out score of the start; None where nothing was held out."""
+        return self.scores[0].score if self.scores else None
+
+    @property
+    def held_out_after(self) -> float | None:
+        """Mean held-out score of the tensors that were returned."""
+        return next((s.score for s in self.scores if s.step == self.best_step), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, the curves as lists; `trunk`, `halved_at` where there is a word to say."""
+        unsaid = {"trunk": "", "halved_at": None}
+        whole = {
+            name: value
+            for name, value in asdict(self).items()
+            if (name, value) not in unsaid.items()
+        }
+        steps, scores = whole.pop("steps"), whole.pop("scores")
+        whole["decision"] = self.decision.to_json() if self.decision else None
+        return whole | {
+            "held_out_before": self.held_out_before,
+            "held_out_after": self.held_out_after,
+            "steps": len(steps),
+            "losses": [round(step["loss"], 6) for step in steps],
+            "gradient_norms": [round(step["gradient_norm"], 6) for step in steps],
+            "skipped": sum(step["skipped"] for step in steps),
+            "held_out_curve": list(scores),
+        }

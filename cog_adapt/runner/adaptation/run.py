@@ -1,0 +1,253 @@
+"""Adaptation: gradient steps on a private replica, one tick at a time. Model thread only.
+
+`adapt` is a generator; each `next` is one tick: a part of an optimizer step or of a scoring batch.
+No mode is on while it is suspended, and closing it drops the replica. What it knows of a step's
+randomness is drawn from (seed, step), so a run goes on from a checkpoint as if never stopped.
+This module knows no thread and no caller.
+"""
+
+import math
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.adaptation.batches import batch_indices, split
+from cog_adapt.runner.adaptation.checkpointing import recompute_blocks
+from cog_adapt.runner.adaptation.encoded import EncodedExamples
+from cog_adapt.runner.adaptation.gradient_step import GradientStep, StepResult
+from cog_adapt.runner.adaptation.kept_outputs import recall
+from cog_adapt.runner.adaptation.micro_batches import MicroBatches
+from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
+from cog_adapt.runner.adaptation.start import Start, adamw, weighted_loss
+from cog_adapt.runner.adaptation.training_state import (
+    TrainingState,
+    optimizer_tensors,
+    restore_optimizer,
+)
+from cog_adapt.runner.adaptation.trunk import frozen_blocks, keep_trunk, relief_of, trunk_positions
+from cog_adapt.runner.devices.determinism import is_repeatable
+from cog_adapt.runner.devices.randomness import derive_seed
+from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.modules.batch_rows import holding
+from cog_adapt.runner.modules.replicas import (
+    Tensors,
+    modules_in_training,
+    trained_state,
+    training_replica,
+)
+from cog_adapt.runner.task import Batch, Task
+
+_SCORINGS = 5  # held-out scorings spread over a run, besides the one before it
+
+Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
+
+
+def adapt(start: Start) -> Adapting:
+    """Train; yields each step taken (None after other ticks).
+
+    Returns:
+        The best tensors by held-out loss (the last where nothing was held out), and the report.
+
+    Raises:
+        AdaptationError: a loss or gradient was not finite, or memory ran out.
+    """
+    run = _Run(start)
+    yield from run.keep_trunk()
+    yield from run.score_if_due()
+    while run.stop_reason is None:
+        taken = yield from run.step()
+        if taken is not None:
+            yield taken
+        yield from run.score_if_due()
+    return run.result()
+
+
+@dataclass
+class _Best:
+    step: int = 0
+    loss: float = math.inf
+    tensors: Tensors = field(default_factory=dict)
+
+
+class _Run:
+    """The state of one adaptation between its ticks."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.began = time.monotonic()
+        recipe = start.recipe
+        self.train, self.held_out = split(start.examples, recipe.hold_out, recipe.seed)
+        resume = start.resume
+        self.examples = EncodedExamples(start)
+        self.take_step = _gradient_step(self.start)
+        self.batches = MicroBatches(start, self.examples, self.take_step)
+        self.trunk = ""
+        self.steps: list[Step] = list(resume.steps) if resume else []
+        self.scores: list[HeldOut] = list(resume.scores) if resume else []
+        self.earlier_steps = len(self.steps)
+        self.earlier_seconds = resume.seconds if resume else 0.0
+        self.best = _Best(*resume.best) if resume else _Best()
+        self.is_over_budget = False  # of this call: what goes on has all of it again
+        if resume:
+            restore_optimizer(self.take_step, resume)
+            start.limit.go_on(resume.steps)
+
+    def keep_trunk(self) -> Generator[None, None, None]:
+        """Run what lies before the first trained block once, a batch of examples a tick."""
+        pattern, replica = self.start.task.blocks, self.take_step.replica
+        blocks = frozen_blocks(replica, pattern)
+        chosen = trunk_positions(self.start.recipe, self.train, self.held_out) if blocks else []
+        if chosen:
+            spare = _gradient_step(self.start)
+            kept = yield from keep_trunk(spare, self.examples, chosen, pattern)
+            self.trunk = kept.line
+            if kept.outputs is not None:
+                self.batches.relief = relief_of(replica, pattern)
+                recall(blocks, kept.outputs)
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier_seconds + time.monotonic() - self.began
+
+    @property
+    def stop_reason(self) -> str | None:
+        recipe = self.start.recipe
+        if len(self.steps) >= recipe.max_steps:
+            return "max_steps"
+        if recipe.stop_after is not None and len(self.steps) >= recipe.stop_after:
+            return "stop_after"
+        return "budget_seconds" if self.is_over_budget else None
+
+    def step(self) -> Generator[None, None, Step | None]:
+        """Take one optimizer step on the next batch; None where the budget ended before it."""
+        recipe, number = self.start.recipe, len(self.steps)
+        size = min(recipe.batch_size, len(self.train))
+        chosen = batch_indices(len(self.train), size, number, recipe.seed)
+        rate = self.start.learning_rate * (1 - number / recipe.max_steps)
+        for group in self.take_step.optimizer.param_groups:
+            group["lr"] = rate
+        positions, seed = [self.train[i] for i in chosen], derive_seed(recipe.seed, "step", number)
+        result = yield from self.batches.step(positions, seed, self._may_give_up)
+        if result is not None:
+            self.steps.append(self._step(result, rate))
+        self._note_budget()
+        is_due = result is not None and len(self.steps) % self.start.keep_every == 0
+        if self.start.keep and (is_due or self.stop_reason == "budget_seconds"):
+            self.start.keep(_state_of(self))
+        return None if result is None else self.steps[-1]
+
+    def _step(self, result: StepResult, rate: float) -> Step:
+        limit = self.start.limit
+        return Step(
+            len(self.steps) + 1,
+            self.start.recipe.max_steps,
+            result.loss,
+            result.gradient_norm,
+            rate,
+            self.seconds,
+            result.skipped,
+            limit.halved_to if limit.halved_at == limit.steps else 0,
+        )
+
+    def _may_give_up(self) -> bool:
+        """Return whether a step may be left: the budget is over, and this call took one."""
+        self._note_budget()
+        return self.is_over_budget and len(self.steps) > self.earlier_steps
+
+    def _note_budget(self) -> None:
+        budget = self.start.recipe.budget_seconds
+        self.is_over_budget = budget is not None and time.monotonic() - self.began >= budget
+
+    def score_if_due(self) -> Generator[None, None, None]:
+        """Score the held-out examples at the start, at even distances and at the end."""
+        number, recipe = len(self.steps), self.start.recipe
+        every = max(1, -(-recipe.max_steps // _SCORINGS))
+        due = number % every == 0 or self.stop_reason is not None
+        if not self.held_out or not due or any(s.step == number for s in self.scores):
+            return
+        totals = torch.zeros(2, dtype=torch.float64)
+        for first in range(0, len(self.held_out), recipe.batch_size):
+            batch = self.held_out[first : first + recipe.batch_size]
+            for group in (yield from self.batches.groups(batch)):
+                totals += self._score(group)
+                yield None
+        weights = self.start.weights or [1.0] * len(self.start.examples)
+        whole = sum(weights[i] for i in self.held_out) or 1.0
+        loss, score = (totals / whole).tolist()
+        self.scores.append(HeldOut(number, loss, score))
+        if loss < self.best.loss:
+            self.best = _Best(number, loss, self._trained())
+
+    def result(self) -> tuple[Tensors, AdaptationReport]:
+        """Return the best tensors and the report."""
+        tensors = self.best.tensors if self.held_out else self._trained()
+        best_step = self.best.step if self.held_out else len(self.steps)
+        recipe = self.start.recipe
+        report = AdaptationReport(
+            method=recipe.method,
+            trained_parameters=sum(t.numel() for t in tensors.values()),
+            learning_rate=self.start.learning_rate,
+            seed=recipe.seed,
+            precision=str(self.start.precision),
+            examples=len(self.train),
+            held_out_examples=len(self.held_out),
+            steps=tuple(self.steps),
+            scores=tuple(self.scores),
+            best_step=best_step,
+            stop_reason=self.stop_reason or "max_steps",
+            seconds=self.seconds,
+            trunk=self.trunk,
+            halved_at=self.start.limit.halved_at,
+            bit_for_bit=is_repeatable(self.start.precision.device),
+        )
+        return {name: tensor.cpu() for name, tensor in tensors.items()}, report
+
+    def _score(self, chosen: Sequence[int]) -> Tensor:
+        rows = self.examples.rows(chosen)
+        replica, precision = self.take_step.replica, self.start.precision
+        given = (self.start.task, rows.batch, rows.targets)
+        with holding(rows.positions):
+            values = run_inference(_loss_and_score, replica, precision, "no_grad", *given)
+        each = 1.0 if rows.weights is None else rows.weights.double()
+        return torch.stack([(value.double() * each).sum() for value in values]).cpu()
+
+    def _trained(self, device: torch.device | None = None) -> Tensors:
+        return trained_state(self.take_step.replica, self.start.template, device)
+
+
+def _state_of(run: _Run) -> TrainingState:
+    return TrainingState(
+        tensors=run._trained(torch.device("cpu")),
+        optimizer=optimizer_tensors(run.take_step),
+        best=(run.best.step, run.best.loss, run.best.tensors),
+        steps=tuple(run.steps),
+        scores=tuple(run.scores),
+        seconds=run.seconds,
+    )
+
+
+def _loss_and_score(
+    module: nn.Module, task: Task, batch: Batch, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    return task.loss(module, batch, targets), task.score(module, batch, targets)
+
+
+def _gradient_step(start: Start) -> GradientStep:
+    """Make a step on a replica of its own, with the tensors that a run begins with."""
+    tensors = start.resume.tensors if start.resume else start.tensors
+    moved = {n: t.to(start.precision.device) for n, t in tensors.items()}
+    replica = training_replica(start.template, moved, start.scales)
+    training = modules_in_training(replica)
+    if start.recipe.checkpointing:
+        recompute_blocks(replica)
+    return GradientStep(
+        replica,
+        weighted_loss(start.task),
+        adamw(start.recipe, start.learning_rate),
+        start.precision,
+        training,
+        start.recipe.clip_norm,
+    )

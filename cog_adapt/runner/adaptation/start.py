@@ -1,0 +1,130 @@
+"""What an adaptation begins with; the self-test begins with the same."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.adaptation.gradient_step import MakeOptimizer
+from cog_adapt.runner.adaptation.step_parts import PartLimit
+from cog_adapt.runner.adaptation.training_state import TrainingState
+from cog_adapt.runner.config import Precision, Recipe
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.errors import AdaptationError, InputError
+from cog_adapt.runner.modules.batch_rows import holding
+from cog_adapt.runner.task import Batch, Task, on_device
+
+_TINY = torch.finfo(torch.float32).tiny
+
+
+@dataclass(frozen=True)
+class Start:
+    """Everything an adaptation begins with.
+
+    Attributes:
+        tensors: what is trained, at its first values, on the device.
+        labels: the label set of `examples`.
+        learning_rate: the peak rate; it falls linearly to zero at `recipe.max_steps`.
+        resume: the state of an earlier run of the same start, or None.
+        scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
+        weights: of each example's loss and score, from 0; a mean over examples is then
+            sum(weight * value) / sum(weight). None: all weigh the same.
+        limit: how large a part of a step may be; one for all runs of an adaptation.
+        keep: called with the state after every step that `keep_every` divides.
+    """
+
+    task: Task
+    template: nn.Module
+    tensors: Mapping[str, Tensor]
+    labels: Sequence[str]
+    examples: Sequence[Example]
+    recipe: Recipe
+    precision: Precision
+    learning_rate: float
+    resume: TrainingState | None = None
+    keep: Callable[[TrainingState], None] | None = None
+    keep_every: int = 50
+    scales: Mapping[str, float] = field(default_factory=dict)
+    weights: Sequence[float] | None = None
+    limit: PartLimit = field(default_factory=PartLimit)
+
+    def __post_init__(self) -> None:
+        """Refuse weights that do not fit the examples (InputError)."""
+        weights = self.weights
+        if weights is None:
+            return
+        if len(weights) != len(self.examples):
+            raise InputError(
+                f"{len(weights)} weights for {len(self.examples)} examples. Give one for each."
+            )
+        unfit = next((w for w in weights if not 0 <= w < math.inf), None)  # NaN is in no range
+        if unfit is not None or not any(weights):
+            what = "all 0" if unfit is None else repr(unfit)
+            raise InputError(f"a weight is {what}; allowed: finite, from 0, and not all 0.")
+
+
+class Rows(NamedTuple):
+    """A step's batch on the device: each has a row for each example.
+
+    Attributes:
+        weights: None: all weigh the same.
+        positions: of the examples in `Start.examples`.
+        mean_weight: of the whole batch that these rows are a part of; None: they are all of it.
+    """
+
+    batch: Batch
+    targets: Tensor
+    weights: Tensor | None
+    positions: tuple[int, ...]
+    mean_weight: Tensor | None = None
+
+
+def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:
+    """AdamW as every adaptation and the self-test build it."""
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(
+            parameters, lr=learning_rate, weight_decay=recipe.weight_decay, fused=True
+        )
+
+    return make
+
+
+def encode_examples(
+    task: Task, examples: Sequence[Example], labels: Sequence[str], device: torch.device
+) -> tuple[Batch, Tensor]:
+    """Return the batch and the targets of some examples, on `device`."""
+    batch = on_device(task.encode([e.input for e in examples]), device)
+    targets = task.encode_targets([e.target for e in examples], labels)
+    return batch, targets.to(device)
+
+
+def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tensor]:
+    """Return the task's per-example loss as a function of the module and one batch."""
+    return lambda module, pair: task.loss(module, *pair)
+
+
+def weighted_loss(task: Task) -> Callable[[nn.Module, Rows], Tensor]:
+    """Return `example_loss` for batches with weights (N,): the mean of its result is weighted.
+
+    A batch whose weights are all 0 has the loss 0; one without weights has the plain losses.
+    """
+
+    def loss(module: nn.Module, rows: Rows) -> Tensor:
+        weights = rows.weights
+        with holding(rows.positions):
+            losses = task.loss(module, rows.batch, rows.targets)
+        if weights is None:
+            return losses
+        if losses.shape != weights.shape:
+            raise AdaptationError(
+                f"{type(task).__name__}.loss gave shape {tuple(losses.shape)} for {len(weights)} "
+                "weighted examples. Return one loss for each, shape (N,)."
+            )
+        mean = weights.mean() if rows.mean_weight is None else rows.mean_weight
+        return losses.float() * (weights / mean.clamp_min(_TINY))
+
+    return loss

@@ -1,0 +1,131 @@
+"""The state of an unfinished adaptation, and its file, which survives a kill of the process.
+
+The file is a safetensors file with the numbers as JSON in its metadata. It is written atomically,
+so a reader finds the old state or the new one, never a part.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from cog_adapt.runner.adaptation.gradient_step import GradientStep
+from cog_adapt.runner.adaptation.report import HeldOut, Step
+from cog_adapt.runner.errors import WeightsError
+from cog_adapt.runner.files import write_whole
+
+_KEY = "cog-adapt/state/1"
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Everything that a run needs to continue as if it had never stopped.
+
+    Attributes:
+        tensors: the trained tensors and changed buffers.
+        optimizer: the optimizer's tensors as `index/key`, and the float16 scale as `scale`.
+        best: step, held-out loss and tensors of the best score so far.
+        steps: the steps so far.
+        scores: the held-out scores so far.
+        seconds: wall time so far.
+    """
+
+    tensors: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
+    best: tuple[int, float, dict[str, Tensor]]
+    steps: tuple[Step, ...]
+    scores: tuple[HeldOut, ...]
+    seconds: float
+
+
+def optimizer_tensors(step: GradientStep) -> dict[str, Tensor]:
+    """Return the optimizer's tensors by `index/key`, and the scaler's numbers, copied to the CPU.
+
+    On the device the copies would raise the peak of its memory.
+    """
+    tensors = {
+        f"{index}/{key}": torch.as_tensor(value).to("cpu", copy=True)
+        for index, values in step.optimizer.state_dict()["state"].items()
+        for key, value in values.items()
+    }
+    if step.precision.scaled:
+        state = step.scaler.state_dict()
+        tensors["scale"] = torch.tensor([state["scale"], state["_growth_tracker"]])
+    return tensors
+
+
+def restore_optimizer(step: GradientStep, state: TrainingState) -> None:
+    """Restore the tensors that `optimizer_tensors` returned."""
+    tensors = dict(state.optimizer)
+    if "scale" in tensors:
+        scale, growth = tensors.pop("scale").tolist()
+        whole = step.scaler.state_dict() | {"scale": scale, "_growth_tracker": int(growth)}
+        step.scaler.load_state_dict(whole)
+    values: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        index, _, key = name.partition("/")
+        values.setdefault(int(index), {})[key] = tensor
+    groups = step.optimizer.state_dict()["param_groups"]
+    step.optimizer.load_state_dict({"state": values, "param_groups": groups})
+
+
+def save_state(state: TrainingState, path: Path) -> None:
+    """Write the state to `path` atomically.
+
+    Raises:
+        StoreError: the disk is full or not writable; an earlier state is still there.
+    """
+    tables = {"tensors": state.tensors, "optimizer": state.optimizer, "best": state.best[2]}
+    tensors = {
+        f"{table}:{name}": tensor.detach().cpu().contiguous()
+        for table, entries in tables.items()
+        for name, tensor in entries.items()
+    }
+    numbers = {
+        "best": state.best[:2],
+        "steps": [asdict(step) for step in state.steps],
+        "scores": [asdict(score) for score in state.scores],
+        "seconds": state.seconds,
+    }
+    write_whole(path, save(tensors, {_KEY: json.dumps(numbers)}))
+
+
+def load_state(path: Path) -> TrainingState | None:
+    """Read the state at `path`; return None if there is no file.
+
+    Raises:
+        WeightsError: the file holds no state.
+    """
+    if not path.exists():
+        return None
+    try:
+        numbers, tables = _read(path)
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise WeightsError(
+            f"{path} holds no training state: {error}. Remove it to begin again."
+        ) from error
+    return TrainingState(
+        tensors=tables["tensors"],
+        optimizer=tables["optimizer"],
+        best=(*numbers["best"], tables["best"]),
+        steps=tuple(Step(**step) for step in numbers["steps"]),
+        scores=tuple(HeldOut(**score) for score in numbers["scores"]),
+        seconds=numbers["seconds"],
+    )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
+    """Return the numbers in a state's file, and its tables of tensors."""
+    tables: dict[str, dict[str, Tensor]] = {"tensors": {}, "optimizer": {}, "best": {}}
+    with safe_open(path, framework="pt") as file:
+        numbers = json.loads((file.metadata() or {})[_KEY])
+        for key in file.keys():  # noqa: SIM118 - safe_open is no mapping
+            table, _, name = key.partition(":")
+            tables[table][name] = file.get_tensor(key)
+    return numbers, tables

@@ -1,0 +1,1 @@
+"""`method=auto`: a head in closed form at once, then gradients where they pay."""

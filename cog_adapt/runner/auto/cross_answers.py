@@ -1,0 +1,105 @@
+"""Answers examples by models that have not seen them: two folds, each trained with fewer steps.
+
+The base and the closed form answer the same examples, from the features that are there already.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.adaptation.start import Start
+from cog_adapt.runner.auto.head import outputs_of
+from cog_adapt.runner.auto.start import Given
+from cog_adapt.runner.heads.calibration import Calibration
+from cog_adapt.runner.heads.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate
+from cog_adapt.runner.modules.lora import LORA_A
+from cog_adapt.runner.modules.replicas import Tensors, serving_replica
+
+_FOLD_STEPS = 0.5  # of the steps on all examples
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Outputs for examples, by models that have not seen them.
+
+    Attributes:
+        chosen: positions of the examples, (M,).
+        outputs: by candidate, (M, K) each.
+    """
+
+    chosen: Tensor
+    outputs: Mapping[str, Tensor]
+
+    def calibration(self, given: Given, name: str) -> Calibration:
+        """Fit what calibrates a candidate."""
+        return given.objective.calibration(self.outputs[name], self.chosen)
+
+    def candidates(self, given: Given) -> dict[str, Candidate]:
+        """Return what the calibrated answers are worth; the base answers as it is.
+
+        All are judged by the same share of wrong labels, the least that a learned one finds: a bad
+        answer must not be excused by its own doubts.
+        """
+        fitted = {name: self.calibration(given, name) for name in self.outputs if name != BASE}
+        wrong = min(each.wrong for each in fitted.values())
+        calibrated = {n: fitted[n](o) if n in fitted else o for n, o in self.outputs.items()}
+        return {n: candidate_of(given, o, self.chosen, wrong) for n, o in calibrated.items()}
+
+
+def candidate_of(given: Given, outputs: Tensor, chosen: Tensor, wrong: float) -> Candidate:
+    """Return what outputs for the chosen examples were worth, by a share of wrong labels."""
+    objective = given.objective
+    losses = objective.losses(outputs, chosen, wrong)
+    scores = objective.right(outputs, chosen, wrong)
+    return Candidate.of(losses, scores, objective.importance(chosen), wrong)
+
+
+def cross_answers(given: Given) -> Generator[None, None, Answered]:
+    """Train on each fold, and answer the other."""
+    steps = max(1, int(given.steps * _FOLD_STEPS))
+    parts: list[tuple[Tensor, dict[str, Tensor]]] = []
+    for train, others in given.folds:
+        form = given.objective.fit(given.features, train)
+        run = given.beginning(train, form, steps)
+        trained = yield from _trained(run)
+        features = given.features[others]
+        outputs = {BASE: given.objective.prior(features), CLOSED: form.head(features)}
+        for name, tensors in ((GRADIENTS, trained), (MIDDLE, middle(run.tensors, trained))):
+            outputs[name] = yield from _outputs(given, tensors, others)
+        parts.append((others, outputs))
+    names = parts[0][1]
+    joined = {name: torch.cat([outputs[name] for _, outputs in parts]) for name in names}
+    return Answered(torch.cat([others for others, _ in parts]), joined)
+
+
+def _trained(run: Start) -> Generator[None, None, Tensors]:
+    """Adapt to a fold; its steps are nobody's progress."""
+    work = adapt(run)
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            tensors: Tensors = stop.value[0]
+            return tensors
+        yield None
+
+
+def _outputs(given: Given, tensors: Tensors, others: Tensor) -> Generator[None, None, Tensor]:
+    start = given.start
+    moved = {name: tensor.to(start.precision.device) for name, tensor in tensors.items()}
+    replica = serving_replica(start.template, moved, start.scales)
+    rows = [start.examples[i] for i in others.tolist()]
+    targets = given.targets_of(rows)
+    size = start.recipe.batch_size
+    return (yield from outputs_of(given.phase, replica, given.names.layer, rows, targets, size))
+
+
+def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:
+    """Return the tensors half-way; LoRA's A stays, since B alone makes its change half as large."""
+    return {
+        name: tensor if name.rpartition(".")[2] == LORA_A else (begin[name].to(tensor) + tensor) / 2
+        for name, tensor in end.items()
+    }

@@ -1,0 +1,178 @@
+"""`method=auto`: a head in closed form at once, then gradients where they pay. Model thread only.
+
+A fold is trained on half of the examples and answers the other half, with half of the steps. What
+answers best there is what is returned: the base, the closed form, what gradients gave, or the
+middle between where they began and that (Wortsman et al. 2022, arXiv 2109.01903). This
+module knows no thread and no caller.
+"""
+
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.adaptation.report import Step
+from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.adaptation.start import Start
+from cog_adapt.runner.auto.cross_answers import Answered, candidate_of, cross_answers, middle
+from cog_adapt.runner.auto.head import outputs_and_losses
+from cog_adapt.runner.auto.start import Given, Outcome
+from cog_adapt.runner.heads.calibration import effective_count
+from cog_adapt.runner.heads.closed_form import ClosedForm
+from cog_adapt.runner.heads.decision import (
+    BASE,
+    CLOSED,
+    GRADIENTS,
+    MIDDLE,
+    Decision,
+    asked_for,
+    decide,
+    of_head_alone,
+    unknown,
+)
+from cog_adapt.runner.modules.replicas import Tensors, serving_replica
+
+_FEW, _NEAR = 8, 0.05  # examples that a head is tried on, and what 16 bits may cost
+_HELD_OUT, _FEWEST_TO_HOLD_OUT = 0.1, 20  # for early stopping, without features
+
+
+@dataclass(frozen=True)
+class Early:
+    """A head in closed form, before any step.
+
+    Attributes:
+        tensors: the head's, on the CPU.
+        labels: its label set.
+        decision: between it and the base.
+    """
+
+    tensors: Tensors
+    labels: tuple[str, ...]
+    decision: Decision
+
+
+Automatic = Generator[Step | Early | None, None, Outcome | None]
+
+
+def adapt_automatically(given: Given) -> Automatic:
+    """Adapt; yields the closed form, then each step on all examples (None for other ticks).
+
+    None where the task's head is another one than its features say. Where the task's method trains
+    the head alone, the closed form has learned what steps would.
+
+    Raises:
+        AdaptationError: a loss or gradient was not finite, or memory ran out.
+    """
+    if not _is_linear(given):
+        return None
+    yield None
+    everything = torch.arange(len(given.features))
+    form = given.objective.fit(given.features, everything)
+    closed = given.names.write(form.head)
+    first = _without_steps(given, form, everything)
+    yield Early(closed, tuple(given.start.labels), first)
+    if given.is_over:
+        return _without_gradients(given, closed, first, "budget_seconds")
+    if given.trains_head_alone:
+        return _without_gradients(given, closed, of_head_alone(first), "fitted")
+    if not given.folds:
+        return (yield from _unestimated(given, first))
+    answered = yield from cross_answers(given)
+    decision = _decide(given, answered, first)
+    if decision.chosen != BASE and given.is_over:
+        return _without_gradients(given, closed, first, "budget_seconds")
+    if decision.chosen in (BASE, CLOSED):
+        return _without_gradients(given, closed, decision, "decided")
+    run = given.last_beginning(form)
+    tensors, report = yield from adapt(run)
+    if decision.chosen == MIDDLE:
+        tensors = middle(run.tensors, tensors)
+    calibration = given.objective.calibration_of_all(answered.calibration(given, decision.chosen))
+    head = given.names.read(tensors).calibrated(calibration)
+    tensors = tensors | given.names.write(head)
+    seconds = time.monotonic() - given.began
+    report = replace(report, decision=decision, seconds=seconds)
+    return Outcome(tensors, report, bool(given.below))
+
+
+def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
+    """Fit a head in closed form and nothing else; None where the task's head is another one."""
+    if not _is_linear(given):
+        return None
+    yield None
+    everything = torch.arange(len(given.features))
+    form = given.objective.fit(given.features, everything)
+    decision = asked_for(_without_steps(given, form, everything))
+    return given.outcome(given.names.write(form.head), decision, "fitted")
+
+
+def _is_linear(given: Given) -> bool:
+    """Return whether the head is what the task says: linear in the features, and its loss usual."""
+    start, few = given.start, torch.arange(min(_FEW, len(given.features)))
+    replica = serving_replica(start.template, start.tensors, start.scales)
+    rows = start.examples[: len(few)]
+    targets = given.targets_of(rows)
+    outputs, losses = outputs_and_losses(given.phase, replica, given.names.layer, rows, targets)
+    expected = given.objective.prior(given.features[few])
+    if outputs.shape != expected.shape:
+        return False
+    near = _NEAR * float(expected.abs().max())
+    is_head = torch.allclose(outputs, expected, rtol=0.0, atol=max(near, _NEAR))
+    return is_head and given.objective.explains(losses, outputs, few)
+
+
+def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome]:
+    """Adapt by the task's own method, with early stopping where there are enough examples."""
+    held_out = start.recipe.hold_out
+    if not held_out and len(start.examples) >= _FEWEST_TO_HOLD_OUT:
+        held_out = _HELD_OUT
+    start = replace(start, recipe=replace(start.recipe, hold_out=held_out))
+    tensors, report = yield from adapt(start)
+    why = f"{type(start.task).__name__} has no head that can be fitted: steps are all there is"
+    return Outcome(tensors, replace(report, decision=Decision(GRADIENTS, why, "score")))
+
+
+def _without_gradients(given: Given, closed: Tensors, decision: Decision, reason: str) -> Outcome:
+    """Return what a decision between the base and the closed form says, without a step."""
+    return given.outcome(None if decision.chosen == BASE else closed, decision, reason)
+
+
+def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, Outcome]:
+    """Adapt to so few examples that none can be left out, as the task's own method does.
+
+    From the labels' names gradients gain more than from centroids of one example each.
+    """
+    recipe = replace(given.start.recipe, budget_seconds=given.seconds_left)
+    start = replace(given.start, recipe=recipe)
+    if not bool(given.objective.prior.weight.any()):
+        everything = torch.arange(len(given.features))
+        form = given.objective.fit(given.features, everything)
+        start = given.beginning(everything, form, recipe.max_steps)
+    tensors, report = yield from adapt(start)
+    head = given.names.read(tensors).calibrated(given.objective.usual_calibration())
+    seconds = time.monotonic() - given.began
+    report = replace(report, decision=first, seconds=seconds)
+    return Outcome(tensors | given.names.write(head), report)
+
+
+def _without_steps(given: Given, form: ClosedForm, everything: Tensor) -> Decision:
+    """Compare the base with the closed form's leave-one-out answers."""
+    objective = given.objective
+    if not given.folds:
+        return unknown(objective.name)
+    wrong = objective.calibration(form.left_out, everything).wrong
+    base = candidate_of(given, objective.prior(given.features), everything, wrong)
+    closed = candidate_of(given, form.left_out, everything, wrong)
+    return decide({BASE: base, CLOSED: closed}, objective.name)
+
+
+def _decide(given: Given, answered: Answered, first: Decision) -> Decision:
+    """Choose among all; leave-one-out answers estimate the closed form best."""
+    found = answered.candidates(given)
+    count = effective_count(given.objective.importance(answered.chosen))
+    decision = decide(found, given.objective.name, count)
+    if decision.chosen != CLOSED:
+        return decision
+    return replace(decision, before=first.candidates[BASE], after=first.candidates[CLOSED])

@@ -1,0 +1,233 @@
+"""What `method=auto` begins with, and what it returns."""
+
+import operator
+import re
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.adaptation.report import AdaptationReport
+from cog_adapt.runner.adaptation.start import Start
+from cog_adapt.runner.auto.head import HeadNames
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.determinism import is_repeatable
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.heads.closed_form import ClosedForm
+from cog_adapt.runner.heads.decision import BASE, CLOSED, Decision
+from cog_adapt.runner.heads.folds import folds
+from cog_adapt.runner.heads.objective import Labels, Numbers, Objective
+from cog_adapt.runner.inference.answers import Phase
+from cog_adapt.runner.modules.replicas import Tensors
+
+_RATE = 2.0  # times the usual one: the steps are few, and begin near their goal
+_FEWEST_STEPS = 20
+_EXAMPLES_A_STEP = 8
+_KNOWN_STEPS = 0.5  # of the steps, from an adapter of most of the examples
+_LEAST_SECONDS = 0.001
+# A fit is one tick, of a few seconds at these: its cost rises with powers of them.
+_MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `auto` returns.
+
+    Attributes:
+        tensors: of the adapter; None: the base answers best.
+        report: of the steps on all examples, and of the decision; its method is what won.
+        from_known: whether the steps began from a known adapter.
+    """
+
+    tensors: Tensors | None
+    report: AdaptationReport
+    from_known: bool = False
+
+
+@dataclass(frozen=True)
+class Given:
+    """What `auto` begins with.
+
+    Attributes:
+        start: of the task's own method, with all examples.
+        names: the head's.
+        objective: what its outputs are worth.
+        features: of the examples, (N, D).
+        began: when the adaptation began, by `time.monotonic`.
+        known: tensors of an adapter that has learned most of the examples.
+    """
+
+    start: Start
+    phase: Phase
+    names: HeadNames
+    objective: Objective
+    features: Tensor
+    began: float
+    known: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @cached_property
+    def folds(self) -> list[tuple[Tensor, Tensor]]:
+        """The positions to train on and to answer; none where there are too few."""
+        return folds(self.objective.groups, self.start.recipe.seed)
+
+    @property
+    def steps(self) -> int:
+        """Steps on all examples: some for each of them, and no more than were asked for.
+
+        From the head before any example the way is longer.
+        """
+        most = self.start.recipe.max_steps
+        if self.objective.begins_with_prior:
+            return most
+        return min(most, max(_FEWEST_STEPS, len(self.features) // _EXAMPLES_A_STEP))
+
+    @property
+    def below(self) -> dict[str, Tensor]:
+        """What the known adapter has below the head; nothing where it is not of the same layers.
+
+        Its head is not used: it was fitted to its own labels, at a scale that gradients learn
+        little from.
+        """
+        below, wanted = self._below(self.known), self._below(self.start.tensors)
+        shapes = ({name: tensor.shape for name, tensor in each.items()} for each in (below, wanted))
+        return below if operator.eq(*shapes) else {}
+
+    @property
+    def trains_head_alone(self) -> bool:
+        """Whether the task's own method trains nothing below the head."""
+        return not self._below(self.start.tensors)
+
+    def _below(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        head = re.compile(self.start.task.head)
+        return {name: tensor for name, tensor in tensors.items() if not head.fullmatch(name)}
+
+    @property
+    def rate(self) -> float:
+        """The learning rate: the caller's, or the usual one times `_RATE`."""
+        own = self.start.recipe.learning_rate
+        near = not self.objective.begins_with_prior
+        return own or self.start.learning_rate * (_RATE if near else 1.0)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What is left of the budget; None where there is none."""
+        budget = self.start.recipe.budget_seconds
+        if budget is None:
+            return None
+        return max(_LEAST_SECONDS, budget - (time.monotonic() - self.began))
+
+    def beginning(self, chosen: Tensor, form: ClosedForm, steps: int) -> Start:
+        """Begin with a head in closed form, on some examples."""
+        start, objective = self.start, self.objective
+        head = self.names.write(objective.begin(self.features, chosen, form))
+        device = start.precision.device
+        left = self.seconds_left
+        return replace(
+            start,
+            tensors=dict(start.tensors) | {name: t.to(device) for name, t in head.items()},
+            examples=[start.examples[i] for i in chosen.tolist()],
+            weights=objective.weights(form, chosen).tolist(),
+            recipe=replace(start.recipe, max_steps=steps, hold_out=0.0, budget_seconds=left),
+            learning_rate=self.rate,
+        )
+
+    def last_beginning(self, form: ClosedForm) -> Start:
+        """Begin on all examples: where most are known, with their adapter and fewer steps."""
+        steps = self.steps if not self.below else max(1, int(self.steps * _KNOWN_STEPS))
+        run = self.beginning(torch.arange(len(self.features)), form, steps)
+        device = run.precision.device
+        below = {name: tensor.to(device) for name, tensor in self.below.items()}
+        return replace(run, tensors={**run.tensors, **below})
+
+    def targets_of(self, rows: Sequence[Example]) -> Tensor:
+        """Return examples' targets in the shape that the task's own loss takes them."""
+        return self.start.task.encode_targets([row.target for row in rows], self.start.labels)
+
+    def outcome(self, tensors: Tensors | None, decision: Decision, reason: str) -> Outcome:
+        """Make the outcome of no step on all examples."""
+        recipe = self.start.recipe
+        if reason == "budget_seconds":
+            chosen = CLOSED if tensors else BASE
+            decision = replace(decision, chosen=chosen, why="the time was over before any step")
+        report = AdaptationReport(
+            method="head" if tensors else BASE,
+            trained_parameters=sum(tensor.numel() for tensor in (tensors or {}).values()),
+            learning_rate=self.rate,
+            seed=recipe.seed,
+            precision=str(self.start.precision),
+            examples=len(self.features),
+            held_out_examples=0,
+            steps=(),
+            scores=(),
+            best_step=0,
+            stop_reason=reason,
+            seconds=time.monotonic() - self.began,
+            bit_for_bit=is_repeatable(self.start.precision.device),
+            decision=decision,
+        )
+        return Outcome(tensors, report)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the budget is used up."""
+        left = self.seconds_left
+        return left is not None and left <= _LEAST_SECONDS
+
+
+def is_too_much(start: Start) -> bool:
+    """Return whether a head of these labels takes too long to be fitted to these examples."""
+    count, labels = len(start.examples), max(1, len(start.labels))
+    return count > _MOST_EXAMPLES or count * labels > _MOST_OUTPUTS
+
+
+def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) -> Given | None:
+    """Gather what `auto` begins with; None where a head cannot be fitted in closed form.
+
+    Args:
+        start: of the task's own method.
+        phase: how inference runs.
+        features: of the examples, (N, D); None where the task has none.
+        began: when the adaptation began, by `time.monotonic`.
+
+    Raises:
+        InputError: some examples are to be held out.
+    """
+    names = None if features is None else HeadNames.of(_heads(start), features.shape[1])
+    if features is None or names is None or min(features.shape) > _MOST_WIDTH:
+        return None
+    if start.recipe.hold_out:
+        raise InputError(
+            f"hold_out is {start.recipe.hold_out}, and method 'auto' answers every example by a "
+            "model that has not seen it. Leave hold_out out, or choose another method."
+        )
+    targets = start.task.encode_targets([e.target for e in start.examples], start.labels)
+    prior = names.read(start.tensors)
+    if start.labels:
+        labels = Labels(targets, prior)
+        fits = len(prior.weight) == len(start.labels) and labels.knows_all
+        return Given(start, phase, names, labels, features, began) if fits else None
+    numbers = targets.reshape(len(targets), -1).float()
+    if len(targets) < 2 or numbers.shape[1] != len(prior.weight):
+        return None
+    return Given(start, phase, names, Numbers(numbers, prior), features, began)
+
+
+def gathered(
+    start: Start,
+    phase: Phase,
+    compute: Callable[[Sequence[Any]], Generator[None, None, Tensor | None]],
+    began: float,
+) -> Generator[None, None, Given | None]:
+    """Compute features of inputs, a batch a tick; None where no head can be fitted to them."""
+    features = None
+    if not is_too_much(start):
+        features = yield from compute([example.input for example in start.examples])
+    return given_of(start, phase, features, began)
+
+
+def _heads(start: Start) -> dict[str, Tensor]:
+    return {n: t for n, t in start.tensors.items() if re.fullmatch(start.task.head, n)}

@@ -1,0 +1,1 @@
+"""Training examples as callers send them: rows, their formats, their limits."""

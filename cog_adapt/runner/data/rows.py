@@ -1,0 +1,139 @@
+"""The formats of examples: JSON, JSON Lines and CSV turned into rows.
+
+Knows how a source is written; does not know what a row means (`Task.example` does). The format is
+read from the content alone: Cog names the files it makes from data URLs `file.bin`, `file.csv` or
+nothing useful.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from cog_adapt.runner.data.csv_rows import csv_rows
+from cog_adapt.runner.data.row import (
+    ACCEPTED,
+    INPUT_NAMES,
+    MOST_COLUMNS,
+    TARGET_NAMES,
+    Fault,
+    Row,
+    Rows,
+    brief,
+)
+from cog_adapt.runner.errors import InputError
+
+
+def rows_of(text: str) -> Rows:
+    """Find the format of `text` and return its rows.
+
+    Raises:
+        InputError: the source as a whole cannot be read: broken JSON, a wrong CSV header.
+    """
+    first = text.lstrip()[:1]
+    if first == "[":
+        return rows_of_list(_decoded(text))
+    if first != "{":
+        return csv_rows(text)
+    return _json_lines(text) if _is_json_lines(text) else _object_rows(_decoded(text))
+
+
+def rows_of_list(document: object) -> Rows:
+    """Return the rows of a list of objects; what is no list is one row alone."""
+    items = document if isinstance(document, Sequence) else [document]
+    rows = (_item_row(f"row {number}", item) for number, item in enumerate(items, start=1))
+    return Rows(rows, "a row is an item of the list, counted from 1")
+
+
+def _object_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value: dict[str, object] = {}
+    for key, item in pairs:
+        if key in value:
+            raise InputError(f"the key {brief(key)} stands twice in one object: keep one")
+        value[key] = item
+    return value
+
+
+def _no_constant(constant: str) -> object:
+    raise InputError(f"{constant} is not JSON: give a number, or a text in quotes")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object_once, parse_constant=_no_constant)
+
+
+def _decoded(text: str, first_line: int = 1) -> object:
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as cause:
+        where = f"line {first_line + cause.lineno - 1}, column {cause.colno}"
+        raise InputError(f"broken JSON at {where}: {cause.msg}: correct it there") from cause
+    except RecursionError as cause:
+        raise InputError(f"JSON nested too deep: {ACCEPTED}") from cause
+    except InputError:
+        raise
+    except ValueError as cause:
+        raise InputError("a number has too many digits: write texts in quotes") from cause
+
+
+def _is_json_lines(text: str) -> bool:
+    """Tell JSON Lines from one object, also where a line of it is broken."""
+    lines = (line.strip() for line in io.StringIO(text, newline=""))
+    first, second = [*islice(filter(None, lines), 2), ""][:2]
+    return bool(second) and (first.endswith("}") or second.startswith("{"))
+
+
+def _json_lines(text: str) -> Rows:
+    lines = enumerate(io.StringIO(text, newline=""), start=1)
+    rows = (_line_row(number, line.rstrip("\r\n")) for number, line in lines if line.strip())
+    return Rows(rows, "a row is a line, counted from 1")
+
+
+def _line_row(number: int, line: str) -> Row | Fault:
+    place = f"row {number}"
+    try:
+        return _item_row(place, _decoded(line, first_line=number))
+    except InputError as cause:
+        return Fault(place, str(cause), cause)
+
+
+def _item_row(place: str, item: object) -> Row | Fault:
+    if not isinstance(item, Mapping):
+        wanted = '{"input": ..., "target": ...}'
+        return Fault(place, f"{brief(item)} is not an object: write {wanted}")
+    if len(item) > MOST_COLUMNS:
+        columns = f"{len(item):,} columns, the limit is {MOST_COLUMNS:,}"
+        return Fault(place, f"{columns}: leave out those that are not used")
+    return Row(place, item)
+
+
+def _object_rows(document: object) -> Rows:
+    """Read one object: target → inputs, or a single example that stands alone."""
+    lists = isinstance(document, dict) and any(isinstance(v, list) for v in document.values())
+    if not isinstance(document, dict) or not lists or _is_single(document):
+        return rows_of_list([document] if document else [])
+    if len(document) == 2 and all(_is_usual(name) for name in document):
+        names = " and ".join(f'"{name}"' for name in document)
+        raise InputError(f"{names} hold lists, which could be columns: {ACCEPTED}")
+    rows = (row for target, inputs in document.items() for row in _target_rows(target, inputs))
+    return Rows(rows, "a row is an item of its target's list, counted from 1")
+
+
+def _is_single(document: dict[str, object]) -> bool:
+    return any(_is_usual(name) and not isinstance(v, list) for name, v in document.items())
+
+
+def _is_usual(name: str) -> bool:
+    return name.strip().casefold() in (*INPUT_NAMES, *TARGET_NAMES)
+
+
+def _target_rows(target: str, inputs: object) -> Iterator[Row | Fault]:
+    if not isinstance(inputs, list):
+        problem = f"{brief(inputs)} is not a list: write [ ] around the inputs"
+        yield Fault(f"target {brief(target)}", problem)
+    elif not inputs:
+        problem = "its list is empty: add an input or drop the target"
+        yield Fault(f"target {brief(target)}", problem)
+    else:
+        for number, value in enumerate(inputs, start=1):
+            place = f"row {number} of {brief(target)}"
+            yield Row(place, {INPUT_NAMES[0]: value, TARGET_NAMES[0]: target})

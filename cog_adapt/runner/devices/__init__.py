@@ -1,0 +1,1 @@
+"""Where and how exactly tensors are computed: device, precision, memory, threads, randomness."""

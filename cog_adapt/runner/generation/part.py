@@ -1,0 +1,204 @@
+"""One growing answer on its way, and the ticks in which it grows, with others' where it may.
+
+A tick reads a part of the answer's input, alone, or makes one token for each of several answers:
+those of one adapter by its own module, those of several by a replica with stacked pairs. This
+module knows no thread.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from cog_adapt.runner.devices.determinism import require_repeatable
+from cog_adapt.runner.devices.memory import explaining_memory
+from cog_adapt.runner.errors import InputError, PredictionError
+from cog_adapt.runner.generation.growing import Generation, GenerativeTask, Made
+from cog_adapt.runner.generation.memory import CacheNeeded
+from cog_adapt.runner.inference.answers import Query, options_of
+from cog_adapt.runner.inference.prediction_part import Ticks
+from cog_adapt.runner.inference.served_adapters import Served
+from cog_adapt.runner.inference.stacked import Structure
+from cog_adapt.runner.modes import run_inference
+
+logger = logging.getLogger(__name__)
+_NUMBERS = itertools.count()
+
+
+class GenerationPart:
+    """A query's answer, a token at a tick.
+
+    Attributes:
+        number: its place among the rows of a forward.
+        generation: None before its first tick.
+        done: whether it has ended, or failed.
+
+    Raises:
+        InputError: the options are not the task's, there is not exactly one input, or it asks for
+            the same bits where nobody promises them.
+    """
+
+    def __init__(self, ticks: Ticks, task: GenerativeTask, query: Query) -> None:
+        if query.deterministic:
+            require_repeatable(ticks.phase.precision.device)
+        if len(query.inputs) != 1:
+            raise InputError(f"{len(query.inputs)} inputs for one answer. Send one at a time.")
+        self.ticks, self.task, self.query = ticks, task, query
+        self.options = options_of(task, query)
+        self.number = next(_NUMBERS)
+        self.alone = query.deterministic
+        self.generation: Generation | None = None
+        self._error: Exception | None = None
+        self._made: Made | None = None
+        self._began = time.monotonic()
+        self._first: float | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the next tick of its own is the last."""
+        return self._error is not None or (self.generation is not None and self.generation.done)
+
+    @property
+    def ready(self) -> bool:
+        """Whether its next token may be made with others' now."""
+        joins = self.generation is not None and self.generation.joins
+        return joins and not self.alone and not self.done and self.served is not None
+
+    @property
+    def served(self) -> Served | None:
+        """The module that answers it; None where it is not ready."""
+        return self.ticks.modules.ready(self.query)
+
+    def news(self) -> Made | None:
+        """Return what the last tick made of it."""
+        made, self._made = self._made, None
+        return made
+
+    def working(self) -> Generator[Any, None, dict[str, Any]]:
+        """Answer, a tick at a time; ticks with others come in between.
+
+        Returns:
+            What the answer took.
+        """
+        with explaining_memory(self.ticks.phase.precision.device, PredictionError):
+            yield from self.ticks.modules.serving(self.query)
+            self.generation = self.task.begin(self.query.inputs[0], self.options)
+            try:
+                yield from self._growing(self.generation)
+            finally:
+                self.generation.close()
+        return self._facts(self.generation)
+
+    def run_with(self, others: Sequence["GenerationPart"]) -> list[tuple["GenerationPart", float]]:
+        """Make a token for this answer and for those of the others that fit, in one forward.
+
+        Returns:
+            Each that had a share in the tick, and its share of the cost.
+        """
+        structure, parts = _fitting(self, others)
+        parts = parts[: self._most(structure)]
+        parts.sort(key=lambda part: part.number)  # so that the same answers are the same rows
+        try:
+            self._grow_together(structure, parts)
+        except Exception as error:  # noqa: BLE001 - each gets its own, alone in its next tick
+            self._part_company(structure, parts, error)
+        return [(part, 1 / len(parts)) for part in parts]
+
+    def _growing(self, generation: Generation) -> Generator[Any, None, None]:
+        yield CacheNeeded(generation.nbytes)
+        while not self.done:
+            served = yield from self.ticks.modules.serving(self.query)
+            self._grow(served.module, [self])
+            self.ticks.shared.note_alone(served)
+            yield self.news()
+        if self._error is not None:
+            raise self._error
+
+    def _facts(self, generation: Generation) -> dict[str, Any]:
+        first = {} if self._first is None else {"seconds_to_first_token": self._first - self._began}
+        return {**generation.facts(), **first}
+
+    def _most(self, structure: Structure | None) -> int:
+        most = self.ticks.batch_size
+        return min(most, self.ticks.shared.most_rows(structure)) if structure else most
+
+    def _grow_together(
+        self, structure: Structure | None, parts: Sequence["GenerationPart"]
+    ) -> None:
+        holders = [part.served for part in parts]
+        first = holders[0]
+        assert first is not None
+        if structure is None or all(holder is first for holder in holders):
+            self._grow(first.module, parts)
+            return
+        rows = [holder for holder in holders if holder is not None]
+        growing = [_begun(part) for part in parts]
+
+        def forward(module: nn.Module, places: Sequence[int]) -> Tensor:
+            return self.task.next_logits(module, [growing[place] for place in places])
+
+        self._accept(parts, self.ticks.shared.rows_of(structure, rows, forward))
+
+    def _grow(self, module: nn.Module, parts: Sequence["GenerationPart"]) -> None:
+        phase = self.ticks.phase
+        growing = [_begun(part) for part in parts]
+        logits = run_inference(
+            _next_logits, module, phase.precision, phase.serve_mode, self.task, growing
+        )
+        self._accept(parts, logits)
+
+    def _accept(self, parts: Sequence["GenerationPart"], logits: Tensor) -> None:
+        """Let each go on by its row; one that cannot fails alone."""
+        for part, row in zip(parts, logits, strict=True):
+            try:
+                part._go_on(row)
+            except Exception as error:  # noqa: BLE001 - its own caller's to see
+                part._error = error
+
+    def _go_on(self, logits: Tensor) -> None:
+        generation = _begun(self)
+        self.task.accept(generation, logits)
+        piece = generation.taken()
+        if piece is not None:
+            self._first = self._first or time.monotonic()
+            self._made = Made(piece)
+
+    def _part_company(
+        self, structure: Structure | None, parts: Sequence["GenerationPart"], error: Exception
+    ) -> None:
+        if structure is not None:
+            less = self.ticks.shared.note_failure(structure, len(parts), error)
+            logger.warning(
+                "a shared forward failed, its answers grow alone: %s", less, exc_info=error
+            )
+        for part in parts:
+            part.alone = True
+
+
+def _begun(part: GenerationPart) -> Generation:
+    assert part.generation is not None
+    return part.generation
+
+
+def _next_logits(module: nn.Module, task: GenerativeTask, growing: Sequence[Generation]) -> Tensor:
+    return task.next_logits(module, growing)
+
+
+def _fitting(
+    first: GenerationPart, others: Sequence[GenerationPart]
+) -> tuple[Structure | None, list[GenerationPart]]:
+    """Return those that one forward serves, and the structure that joins their adapters."""
+    own = first.served
+    assert own is not None
+    structure, parts = first.ticks.shared.structure(own), [first]
+    for other in others:
+        served = other.served
+        its = first.ticks.shared.structure(served) if served is not None else None
+        joined = structure.joined(its) if structure and its else None
+        if joined is not None or served is own:
+            structure = joined or structure
+            parts.append(other)
+    return structure, parts

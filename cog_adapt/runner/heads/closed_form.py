@@ -1,0 +1,246 @@
+"""Fits a linear head to features without a gradient step.
+
+Several heads are fitted: class centroids that are mixed with the head before any example (the
+label's prior, as so many examples more), and ridge regression from that prior. Each is scored on
+every example by its exact leave-one-out form, scaled by a temperature that the same scores choose,
+and the heads are averaged by their leave-one-out likelihood. A label weighs the same whatever its
+number of examples. An average of linear heads is one linear head, so the result is one.
+
+Sources: Snell et al. 2017 (arXiv 1703.05175) for centroids; Hastie, Tibshirani and Friedman 2009,
+section 7.10.1, for ridge regression's leave-one-out residuals. This module knows no model.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from cog_adapt.runner.heads.calibration import (
+    balanced_weights,
+    calibrate,
+    effective_count,
+    weighted_loss,
+)
+from cog_adapt.runner.heads.linear_head import LinearHead
+
+_PRIOR_EXAMPLES = (2.0, 4.0)  # as how many examples of a label its prior counts
+_CLASS_PENALTIES = (1.0, 3.0)
+# From smaller ones a direction that few examples have is taken for certain: R² -.16 for .41.
+_NUMBER_PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+_INTERCEPT = 0.3  # the constant column's value: a smaller one is shrunk more
+_FREE = 10.0  # the same, hardly shrunk
+_COSINE_SCALE = 10.0  # the scale that no example speaks for
+_RESIDUAL_SCALE = 5.0
+_LEAST_SPREAD = 1e-3  # of the features' length
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """A fitted head.
+
+    Attributes:
+        head: in the features' own space.
+        left_out: outputs (N, K) of each example by heads that have not seen it.
+        shares: the part of each fitted head in `head`, by name.
+    """
+
+    head: LinearHead
+    left_out: Tensor
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    name: str
+    head: LinearHead
+    left_out: Tensor
+
+
+def fit_classes(features: Tensor, targets: Tensor, prior: LinearHead) -> ClosedForm:
+    """Fit a head to class numbers.
+
+    Args:
+        features: (N, D), of N examples.
+        targets: (N,), class numbers below K.
+        prior: the head before any example, K rows. A row of zeros says nothing: its class needs
+            an example.
+    """
+    space = _Space.of(features, targets, len(prior.weight))
+    inside, rows = space.inside(features), space.rows(prior)
+    weights = balanced_weights(targets, len(rows))
+    fitted, likelihoods = [], []
+    for each, scale in _class_heads(inside, targets, rows, weights):
+        calibration = calibrate(each.left_out * scale, targets, weights)
+        outputs = calibration(each.left_out * scale)
+        head = each.head.scaled(scale).calibrated(calibration)
+        fitted.append(_Fitted(each.name, head, outputs))
+        loss = weighted_loss(outputs, targets, weights)
+        likelihoods.append(-loss * effective_count(weights))
+    shares = torch.softmax(torch.stack(likelihoods), 0)
+    return _average(fitted, shares, space)
+
+
+def unfitted_classes(features: Tensor, targets: Tensor, prior: LinearHead) -> LinearHead:
+    """Return centroids at the usual scale, for gradients to begin with.
+
+    A calibrated head has learned its examples: little loss is left, and the layers below would
+    learn little from it.
+    """
+    space = _Space.of(features, targets, len(prior.weight))
+    rows = space.rows(prior)
+    sums = _sums(space.inside(features), targets, len(rows)) + _PRIOR_EXAMPLES[-1] * rows
+    none = torch.zeros(len(rows), dtype=torch.float64)
+    return space.outside(LinearHead(F.normalize(sums, dim=1) * _COSINE_SCALE, none))
+
+
+def fit_numbers(features: Tensor, targets: Tensor, prior: LinearHead) -> ClosedForm:
+    """Fit a head to numbers by ridge regressions from the prior and from nothing.
+
+    They are averaged by their leave-one-out likelihood: a trained prior is worth more than a few
+    examples, and one that is of no use gets no share.
+
+    Args:
+        features: (N, D), of N examples, N at least 2.
+        targets: (N, K).
+        prior: the head before any example, K rows.
+    """
+    space = _Space.of(features, torch.zeros(len(features), dtype=torch.int64), 1)
+    wanted = targets.to(torch.float64)
+    fitted = [*_number_heads(space.inside(features), wanted, space.inside_head(prior))]
+    errors = torch.stack([(each.left_out - wanted).square().mean(0) for each in fitted])
+    shares = errors / wanted.var(0).clamp_min(1e-24)
+    likelihoods = -len(wanted) / 2 * shares.mean(1).clamp_min(1e-24).log()
+    return _average(fitted, torch.softmax(likelihoods, 0), space)
+
+
+@dataclass(frozen=True)
+class _Space:
+    """The features, centred between the classes and of length 1 on average."""
+
+    centre: Tensor
+    length: Tensor
+
+    @classmethod
+    def of(cls, features: Tensor, targets: Tensor, classes: int) -> "_Space":
+        doubled = features.to(torch.float64)
+        sums = _sums(doubled, targets, classes)
+        counts = torch.bincount(targets, minlength=classes)
+        seen = counts > 0  # a class without examples has its prior alone
+        centre = (sums[seen] / counts[seen, None]).mean(0)
+        length, whole = (doubled - centre).norm(dim=1).mean(), doubled.norm(dim=1).mean()
+        if length < _LEAST_SPREAD * whole:  # what differs is rounding, not to be enlarged
+            length = whole
+        return cls(centre, length.clamp_min(1e-12))
+
+    def inside(self, features: Tensor) -> Tensor:
+        return (features.to(torch.float64) - self.centre) / self.length
+
+    def rows(self, prior: LinearHead) -> Tensor:
+        """Return the prior's directions: rows of length 1 (or 0) around their mean."""
+        rows = F.normalize(prior.weight.to(torch.float64), dim=1)
+        return F.normalize(rows - rows.mean(0), dim=1)
+
+    def inside_head(self, head: LinearHead) -> LinearHead:
+        """Return the head that gives inside what this one gives outside."""
+        weight = head.weight.to(torch.float64)
+        return LinearHead(weight * self.length, head.bias + weight @ self.centre)
+
+    def outside(self, head: LinearHead) -> LinearHead:
+        weight = head.weight / self.length
+        return LinearHead(weight.float(), (head.bias - weight @ self.centre).float())
+
+
+def _class_heads(
+    inside: Tensor, targets: Tensor, rows: Tensor, weights: Tensor
+) -> Iterator[tuple[_Fitted, float]]:
+    """Yield each head with the scale at which its outputs are usual logits."""
+    for count in _PRIOR_EXAMPLES:
+        yield _centroids(f"centroids, prior {count:g}", inside, targets, rows, count), _COSINE_SCALE
+    wanted = F.one_hot(targets, len(rows)).to(torch.float64)
+    for penalty in _CLASS_PENALTIES:
+        each = _ridge(f"ridge {penalty:g}", inside, wanted, rows, weights, penalty)
+        yield each, _RESIDUAL_SCALE
+
+
+def _number_heads(inside: Tensor, wanted: Tensor, prior: LinearHead) -> Iterator[_Fitted]:
+    nothing = LinearHead(torch.zeros_like(prior.weight), torch.zeros_like(prior.bias))
+    says_nothing = not (prior.weight.any() or prior.bias.any())
+    begins = [("prior", prior, _INTERCEPT), ("prior", prior, _FREE), ("nothing", nothing, _FREE)]
+    ones = torch.ones(len(inside), dtype=torch.float64)
+    for begin, head, constant in begins[: 2 if says_nothing else 3]:
+        for penalty in _NUMBER_PENALTIES:
+            name = f"ridge {penalty:g} from {begin}, constant {constant:g}"
+            left = wanted - head.bias
+            each = _ridge(name, inside, left, head.weight, ones, penalty, constant)
+            whole = LinearHead(each.head.weight, each.head.bias + head.bias)
+            yield _Fitted(name, whole, each.left_out + head.bias)
+
+
+def _centroids(name: str, inside: Tensor, targets: Tensor, rows: Tensor, count: float) -> _Fitted:
+    """Take each class's mean, with its prior as `count` examples more.
+
+    To leave an example out moves its own class's mean, and with it the centre of all.
+    """
+    counts = torch.bincount(targets, minlength=len(rows)).to(torch.float64)
+    sums = _sums(inside, targets, len(rows))
+    mixed = sums + count * rows
+    own, others = counts[targets][:, None], (counts[targets] - 1)[:, None]
+    moved = (sums[targets] - inside) / others.clamp_min(1) - sums[targets] / own
+    moved = torch.where(others > 0, moved / len(rows), torch.zeros_like(moved))
+    seen = inside - moved
+    products = seen @ mixed.T - counts * (moved * seen).sum(1)[:, None]
+    squares = mixed.square().sum(1) - 2 * counts * (moved @ mixed.T)
+    squares = squares + counts.square() * moved.square().sum(1)[:, None]
+    outputs = products / squares.clamp_min(1e-24).sqrt()
+    without = F.normalize(mixed[targets] - inside - others * moved, dim=1)
+    outputs[torch.arange(len(targets)), targets] = (seen * without).sum(1)
+    head = LinearHead(F.normalize(mixed, dim=1), torch.zeros(len(rows), dtype=torch.float64))
+    return _Fitted(name, head, outputs)
+
+
+def _ridge(  # noqa: PLR0913 - a ridge regression is these
+    name: str,
+    inside: Tensor,
+    wanted: Tensor,
+    rows: Tensor,
+    weights: Tensor,
+    penalty: float,
+    constant: float = _INTERCEPT,
+) -> _Fitted:
+    """Regress from the rows' outputs; leave each example out by its leverage."""
+    roots = weights.sqrt()[:, None]
+    columns = torch.cat([inside, inside.new_full((len(inside), 1), constant)], 1) * roots
+    residuals = (wanted - inside @ rows.T) * roots
+    slopes, leverage = _solved(columns, residuals, penalty)
+    left_out = wanted - (residuals - columns @ slopes) / (1 - leverage[:, None]) / roots
+    return _Fitted(name, LinearHead(rows + slopes[:-1].T, slopes[-1] * constant), left_out)
+
+
+def _solved(columns: Tensor, residuals: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+    """Return slopes (D, K) and leverages (N,), by the smaller of the two systems."""
+    rows, width = columns.shape
+    if rows <= width:
+        gram = columns @ columns.T
+        inverse = torch.linalg.inv(gram + penalty * torch.eye(rows, dtype=torch.float64))
+        return columns.T @ (inverse @ residuals), torch.diagonal(gram @ inverse)
+    inner = columns.T @ columns + penalty * torch.eye(width, dtype=torch.float64)
+    solved = torch.linalg.solve(inner, columns.T)
+    return solved @ residuals, (columns * solved.T).sum(1)
+
+
+def _sums(inside: Tensor, targets: Tensor, classes: int) -> Tensor:
+    zeros = torch.zeros(classes, inside.shape[1], dtype=torch.float64, device=inside.device)
+    return zeros.index_add(0, targets, inside)
+
+
+def _average(fitted: list[_Fitted], shares: Tensor, space: _Space) -> ClosedForm:
+    weight = sum(s * f.head.weight for s, f in zip(shares, fitted, strict=True))
+    bias = sum(s * f.head.bias for s, f in zip(shares, fitted, strict=True))
+    outputs = sum(s * f.left_out for s, f in zip(shares, fitted, strict=True))
+    assert isinstance(weight, Tensor)
+    assert isinstance(bias, Tensor)
+    assert isinstance(outputs, Tensor)
+    named = {f.name: round(float(s), 4) for s, f in zip(shares, fitted, strict=True)}
+    return ClosedForm(space.outside(LinearHead(weight, bias)), outputs.float(), named)

@@ -1,0 +1,36 @@
+"""Divides examples into folds, so that each is answered once by a model that has not seen it."""
+
+from collections.abc import Hashable, Sequence
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.devices.randomness import generator
+
+FOLDS = 2
+_FEWEST = 8  # answers below which an estimate says nothing
+
+
+def folds(targets: Sequence[Hashable], seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Return the positions to train on and to answer, for each fold; none where there are too few.
+
+    Each label is spread over the folds. A label with one example is trained on in all of them, and
+    never answered.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for position, target in enumerate(targets):
+        groups.setdefault(target, []).append(position)
+    place = torch.full((len(targets),), -1, dtype=torch.int64)
+    begin = 0
+    for number, positions in enumerate(groups.values()):
+        if len(positions) < FOLDS:
+            continue
+        order = torch.randperm(len(positions), generator=generator(seed, "folds", number))
+        place[torch.tensor(positions)[order]] = (torch.arange(len(positions)) + begin) % FOLDS
+        begin += len(positions)  # so that odd counts do not all favour the first fold
+    if int((place >= 0).sum()) < max(_FEWEST, 2 * FOLDS):
+        return []
+    parts = [(place == fold).nonzero()[:, 0] for fold in range(FOLDS)]
+    return [
+        ((place != fold).nonzero()[:, 0], parts[fold]) for fold in range(FOLDS) if len(parts[fold])
+    ]

@@ -1,0 +1,194 @@
+"""What a head's outputs are worth: losses, a score and a calibration, for labels or for numbers.
+
+This module knows no model and no task.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.heads.calibration import (
+    Calibration,
+    balanced_weights,
+    calibrate,
+    doubted_losses,
+)
+from cog_adapt.runner.heads.closed_form import (
+    ClosedForm,
+    fit_classes,
+    fit_numbers,
+    unfitted_classes,
+)
+from cog_adapt.runner.heads.linear_head import LinearHead
+
+_LEAST_TRUST = 0.1
+_FEW = 30
+_NEAR = 0.05  # of losses, in 16 bits too
+_USUAL_SCALE = 1.2  # of a head that gradients have trained on one example a label
+_SURER = 0.9  # of the scale: after twice a fold's examples and steps, logits are larger
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Outputs are logits (N, K), targets are class numbers (N,).
+
+    Attributes:
+        targets: of all examples.
+        prior: the head before any example.
+    """
+
+    targets: Tensor
+    prior: LinearHead
+
+    name = "accuracy"
+
+    @property
+    def groups(self) -> list[int]:
+        """What examples are spread over folds by: the class."""
+        return [int(target) for target in self.targets]
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether each class has an example, or a prior."""
+        counts = torch.bincount(self.targets, minlength=len(self.prior.weight))
+        return bool(((counts > 0) | self.prior.weight.any(1)).all())
+
+    @property
+    def begins_with_prior(self) -> bool:
+        """Whether gradients begin with the head before any example.
+
+        Half-way from there to what few examples teach, more of what the base knows is left than
+        half-way from their centroids.
+        """
+        return len(self.targets) < _FEW and bool(self.prior.weight.any(1).all())
+
+    def explains(self, losses: Tensor, outputs: Tensor, chosen: Tensor) -> bool:
+        """Return whether a task's losses (N,) are the cross-entropy of its head's outputs."""
+        own = self.losses(outputs, chosen).float()
+        return torch.allclose(losses, own, rtol=_NEAR, atol=_NEAR)
+
+    def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
+        """Fit a head to the chosen examples."""
+        return fit_classes(features[chosen], self.targets[chosen], self.prior)
+
+    def begin(self, features: Tensor, chosen: Tensor, form: ClosedForm) -> LinearHead:
+        """Return the head that gradients begin with."""
+        if self.begins_with_prior:
+            return self.prior
+        return unfitted_classes(features[chosen], self.targets[chosen], self.prior)
+
+    def weights(self, form: ClosedForm, chosen: Tensor) -> Tensor:
+        """Return how much each chosen example counts in training.
+
+        Labels count the same. An example whose label its own leave-one-out answer finds unlikely,
+        beside the answer's best label, counts less: it may be wrong.
+        """
+        targets = self.targets[chosen]
+        likely = form.left_out.softmax(1)
+        trust = likely.gather(1, targets[:, None])[:, 0] / likely.max(1).values
+        balanced = balanced_weights(targets, len(self.prior.weight))
+        return balanced * trust.clamp_min(_LEAST_TRUST).double()
+
+    def losses(self, outputs: Tensor, chosen: Tensor, wrong: float = 0.0) -> Tensor:
+        """Return the cross-entropy of each chosen example, shape (N,).
+
+        Args:
+            outputs: logits, (N, K).
+            chosen: positions of the examples, (N,).
+            wrong: the share of labels that are believed to be wrong.
+        """
+        return doubted_losses(outputs, self.targets[chosen], wrong)
+
+    def importance(self, chosen: Tensor) -> Tensor:
+        """Return the weights (N,) for averages, by which labels count the same."""
+        return balanced_weights(self.targets[chosen], len(self.prior.weight))
+
+    def right(self, outputs: Tensor, chosen: Tensor, wrong: float = 0.0) -> Tensor:
+        """Return 1 where the best label is the right one, else 0, shape (N,).
+
+        Where a share of labels is wrong, the mean is that by right ones: wrong ones agree with any
+        answer as often as chance.
+        """
+        agrees = (outputs.argmax(1) == self.targets[chosen]).double()
+        return (agrees - wrong / outputs.shape[1]) / (1 - wrong)
+
+    def calibration(self, outputs: Tensor, chosen: Tensor) -> Calibration:
+        """Fit what calibrates logits that their examples had no part in."""
+        return calibrate(outputs, self.targets[chosen], self.importance(chosen))
+
+    def usual_calibration(self) -> Calibration:
+        """Return what is used where too few examples are there to fit anything."""
+        classes = len(self.prior.weight)
+        return Calibration(_USUAL_SCALE, torch.zeros(classes, dtype=torch.float64))
+
+    def calibration_of_all(self, of_folds: Calibration) -> Calibration:
+        """Return what calibrates the model of all examples, by that of the folds' models."""
+        return replace(of_folds, scale=of_folds.scale * _SURER)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Outputs are numbers (N, K), targets are the same.
+
+    Attributes:
+        targets: of all examples, (N, K).
+        prior: the head before any example.
+    """
+
+    targets: Tensor
+    prior: LinearHead
+
+    name = "R²"
+    begins_with_prior = False
+
+    @property
+    def groups(self) -> list[int]:
+        """What examples are spread over folds by: nothing."""
+        return [0] * len(self.targets)
+
+    def explains(self, losses: Tensor, outputs: Tensor, chosen: Tensor) -> bool:
+        """Return True: squares, their halves and others all rise with the error."""
+        return True
+
+    def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
+        """Fit a head to the chosen examples."""
+        return fit_numbers(features[chosen], self.targets[chosen], self.prior)
+
+    def begin(self, features: Tensor, chosen: Tensor, form: ClosedForm) -> LinearHead:
+        """Return the head that gradients begin with."""
+        return form.head
+
+    def weights(self, form: ClosedForm, chosen: Tensor) -> Tensor:
+        """Return how much each chosen example counts in training: all count the same."""
+        return torch.ones(len(chosen), dtype=torch.float64)
+
+    def losses(self, outputs: Tensor, chosen: Tensor, wrong: float = 0.0) -> Tensor:
+        """Return the squared error of each chosen example as a share of the variance, (N,)."""
+        spread = self.targets.double().var(0, correction=0).clamp_min(1e-12)
+        errors = (outputs - self.targets[chosen]).double().square()
+        return (errors / spread).mean(1)
+
+    def importance(self, chosen: Tensor) -> Tensor:
+        """Return the weights (N,) by which losses and scores are averaged."""
+        return torch.ones(len(chosen), dtype=torch.float64)
+
+    def right(self, outputs: Tensor, chosen: Tensor, wrong: float = 0.0) -> Tensor:
+        """Return what of the variance is explained, (N,); its mean is R²."""
+        return 1 - self.losses(outputs, chosen)
+
+    def calibration(self, outputs: Tensor, chosen: Tensor) -> Calibration:
+        """Return what changes nothing: numbers are not calibrated."""
+        return self.usual_calibration()
+
+    def usual_calibration(self) -> Calibration:
+        """Return what changes nothing."""
+        outputs = self.targets.shape[1]
+        return Calibration(1.0, torch.zeros(outputs, dtype=torch.float64))
+
+    def calibration_of_all(self, of_folds: Calibration) -> Calibration:
+        """Return the same."""
+        return of_folds
+
+
+Objective = Labels | Numbers

@@ -1,0 +1,139 @@
+"""Inference: the base and adapters answer inputs. Model thread only; takes no gradient."""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from cog_adapt.runner.config import Precision, ServeMode
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.inference.served_adapters import Served
+from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.task import Batch, Task, on_device
+
+
+@dataclass(frozen=True)
+class Query:
+    """What the model is asked.
+
+    Attributes:
+        inputs: what the task encodes.
+        adapter: of this base; None asks the base.
+        labels: for a task with labels and no adapter: the label names to score.
+        options: of the class of `Task.options`; None takes the task's.
+        owner: who asks; what is ready for one owner must not make another's answers faster.
+        deterministic: whether it runs alone, in ticks that its inputs alone decide, so that the
+            same question has the same answer bit for bit whoever else asks.
+    """
+
+    inputs: Sequence[Any]
+    adapter: Adapter | None = None
+    labels: Sequence[str] = ()
+    options: Any = None
+    owner: str = ""
+    deterministic: bool = False
+
+
+@dataclass(frozen=True)
+class Phase:
+    """How inference runs on a model.
+
+    Attributes:
+        task: what the user wrote.
+        precision: device and compute dtype.
+        serve_mode: `inference_mode` or `no_grad`.
+    """
+
+    task: Task
+    precision: Precision
+    serve_mode: ServeMode
+
+
+def options_of(task: Task, query: Query) -> Any:  # noqa: ANN401 - the task's own class
+    """Return the query's options, else the task's (InputError where the class is another)."""
+    own = task.options
+    if query.options is None:
+        return own
+    if type(query.options) is not type(own):
+        raise InputError(
+            f"options are {type(query.options).__name__}; {type(task).__name__} takes "
+            f"{type(own).__name__}. Send those."
+        )
+    return query.options
+
+
+def find_shortened(
+    task: Task, inputs: Sequence[Any], batch_size: int
+) -> Generator[None, None, list[int]]:
+    """Find the inputs that the task cuts, a batch a tick: a tokenizer takes its time."""
+    found: list[int] = []
+    for first in range(0, len(inputs), batch_size):
+        batch = inputs[first : first + batch_size]
+        found += [first + position for position in task.shortened(batch)]
+        if first + batch_size < len(inputs):
+            yield None
+    return found
+
+
+def predict_batch(
+    phase: Phase,
+    served: Served,
+    batch: Batch,
+    options: Any,  # noqa: ANN401 - the task's own class
+) -> list[Any]:
+    """Answer one encoded batch in one inference phase; N rows give N plain values."""
+    return run_inference(
+        phase.task.predict,
+        served.module,
+        phase.precision,
+        phase.serve_mode,
+        on_device(batch, phase.precision.device),
+        served.labels,
+        options,
+    )
+
+
+def generate_pieces(
+    phase: Phase,
+    served: Served,
+    inputs: Sequence[Any],
+    options: Any,  # noqa: ANN401 - the task's own class
+) -> Generator[Any, None, None]:
+    """Yield the pieces of a streamed output; each is made in an inference phase of its own."""
+    task = phase.task
+    batch = on_device(task.encode(inputs), phase.precision.device)
+
+    def begun(module: nn.Module) -> _Steps:
+        return _Steps(iter(task.generate(module, batch, options)))
+
+    steps = run_inference(begun, served.module, phase.precision, phase.serve_mode)
+    try:
+        while (
+            piece := run_inference(
+                _next_piece, served.module, phase.precision, phase.serve_mode, steps
+            )
+        ) is not _END:
+            yield piece
+    finally:
+        steps.close()
+
+
+_END = object()
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """A task's iterator, held so that its body runs inside a phase only."""
+
+    pieces: Iterator[Any]
+
+    def close(self) -> None:
+        """Drop what the iterator holds, a cache of keys and values say."""
+        if isinstance(self.pieces, Generator):
+            self.pieces.close()
+
+
+def _next_piece(_module: nn.Module, steps: _Steps) -> Any:  # noqa: ANN401 - any plain value
+    return next(steps.pieces, _END)

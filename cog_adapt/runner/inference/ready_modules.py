@@ -1,0 +1,64 @@
+"""Which module answers a query, and how it is made ready. Model thread only."""
+
+from collections.abc import Generator, Sequence
+
+import torch
+
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.devices.device import device_memory
+from cog_adapt.runner.inference.answers import Phase, Query
+from cog_adapt.runner.inference.label_tensors import finished, label_tensors
+from cog_adapt.runner.inference.served_adapters import Served, ServedAdapters
+from cog_adapt.runner.modules.adapter_fit import check_fits
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
+
+_DEVICE_SHARE = 8  # an eighth of the device's memory holds adapters that are ready
+_CPU = torch.device("cpu")
+
+
+class ReadyModules:
+    """The modules that answer: of adapters, and of the base with a label set."""
+
+    def __init__(self, phase: Phase, base: LoadedBase, settings: RunnerSettings) -> None:
+        self._phase = phase
+        self._base = base
+        self._batch_size = settings.batch_size
+        self.served = _served(base, settings)
+
+    def ready(self, query: Query) -> Served | None:
+        """Return the module that answers a query; None where it is not ready, or none may."""
+        return None if self._base.damage else self.served.find(_key(query))
+
+    def serving(self, query: Query) -> Generator[None, None, Served]:
+        """Make the module that answers a query ready, some labels a tick."""
+        self._base.refuse_when_damaged()
+        adapter, key = query.adapter, _key(query)
+        if adapter is not None:
+            return self.served.get(key, lambda: self.checked(adapter))
+        if key not in self.served:
+            made = yield from self.starting_adapter(query.labels)
+            return self.served.get(key, lambda: made)
+        return self.served.get(key, lambda: finished(self.starting_adapter(query.labels)))
+
+    def starting_adapter(self, labels: Sequence[str]) -> Generator[None, None, Adapter]:
+        """Make the adapter of a label set without any training, some labels a tick."""
+        tensors = yield from label_tensors(self._phase, self._base.module, self._batch_size, labels)
+        return Adapter(moved(tensors, _CPU), tuple(labels), "start", self._base.digest)
+
+    def checked(self, adapter: Adapter) -> Adapter:
+        """Return the adapter if it fits this base (else WeightsError)."""
+        check_fits(adapter, self._base.digest, self._base.template, self._phase.task.head)
+        return adapter
+
+
+def _key(query: Query) -> str:
+    if query.adapter is not None:
+        return f"{query.owner}/{query.adapter.id}"
+    return f"{query.owner}/start/{tuple(query.labels)!r}"
+
+
+def _served(base: LoadedBase, settings: RunnerSettings) -> ServedAdapters:
+    device = base.precision.device
+    most_bytes = settings.served_adapter_bytes or device_memory(device) // _DEVICE_SHARE
+    return ServedAdapters(base.template, base.precision, settings.served_adapters, most_bytes)

@@ -1,0 +1,228 @@
+"""One forward answers pieces of several queries, each by its own adapter.
+
+The task's `predict` is called for each piece, with a module that stands in for the model: its
+forward gives the piece's rows of the shared outputs. The first shared forward of a structure is
+compared with each adapter's own module; where they differ, that head is never shared again. After
+another failure sharing comes back (`sharing`). This module knows no request and no thread.
+"""
+
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
+from cog_adapt.runner.errors import ModeError
+from cog_adapt.runner.inference.answers import Phase
+from cog_adapt.runner.inference.served_adapters import Served
+from cog_adapt.runner.inference.sharing import Sharing
+from cog_adapt.runner.inference.stacked import StackedHead, Structure, stacked_replica, structure_of
+from cog_adapt.runner.modes import put_in_eval, run_inference
+from cog_adapt.runner.modules.batch_rows import holding
+from cog_adapt.runner.task import Batch, on_device
+
+TOLERANCE, TOLERANCE_16_BIT = 1e-4, 2e-2  # of the largest output; rows in other company round so
+_MOST_REPLICAS = 4
+_MOST_STACK_BYTES = 64 * 2**20  # of the pairs of one layer, which live for its forward
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some inputs of one query, with the module that answers it alone."""
+
+    inputs: Sequence[Any]
+    served: Served
+    options: Any
+
+
+Forward = Callable[[nn.Module, Sequence[int]], Tensor]
+
+
+class SharedForwards:
+    """The replicas that serve several adapters at once; the longest unused goes first."""
+
+    def __init__(self, template: nn.Module, phase: Phase) -> None:
+        self._template = template
+        self._phase = phase
+        self._structures: WeakKeyDictionary[Served, Structure | None] = WeakKeyDictionary()
+        self._replicas: OrderedDict[Structure, nn.Module] = OrderedDict()
+        self._proven: set[Structure] = set()
+        self._sharing = Sharing()
+
+    def structure(self, served: Served) -> Structure | None:
+        """Return what may join it in a forward; None where it has to run alone."""
+        task = self._phase.task
+        if not task.shares_forwards:
+            return None
+        if served not in self._structures:
+            self._structures[served] = structure_of(self._template, served, task.head)
+        found = self._structures[served]
+        return found if found is not None and self._sharing.may_share(found.head) else None
+
+    def note_failure(self, structure: Structure, rows: int, error: Exception) -> str:
+        """Share less after a failed forward of so many rows; return in words how much less.
+
+        A model that gives rows other answers than their own adapters do (ModeError) never shares
+        again in this process; where memory ran out, fewer rows share; else sharing pauses.
+        """
+        head = structure.head
+        self._replicas.clear()
+        self._proven = {proven for proven in self._proven if proven.head != head}
+        if isinstance(error, ModeError):
+            self._sharing.never(head)
+            return "this model's forwards are not shared any more"
+        if is_out_of_memory(error):
+            traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
+            free_cache(self._phase.precision.device)
+            most = self._sharing.ran_out_of_memory(head, rows)
+            return f"memory ran out with {rows} rows; at most {most} share one from now on"
+        return f"sharing pauses for {self._sharing.failed(head)} forwards"
+
+    def note_alone(self, served: Served) -> None:
+        """Count a forward that was not shared: pauses last for so many."""
+        found = self._structures.get(served)
+        if found is not None:
+            self._sharing.ran_alone(found.head)
+
+    def most_rows(self, structure: Structure) -> int:
+        """Return the rows that may share: their pairs of one layer fit the memory for stacks."""
+        layers = [(self._template.get_submodule(p), rank) for p, rank, _ in structure.pairs]
+        row = max((4 * rank * sum(layer.weight.shape) for layer, rank in layers), default=1)  # type: ignore[arg-type]
+        return self._sharing.most_rows(structure.head, max(1, _MOST_STACK_BYTES // row))
+
+    def answer(
+        self, structure: Structure, pieces: Sequence[Piece], batch: Batch
+    ) -> list[list[Any]]:
+        """Answer each piece by its rows of one forward over `batch`, which has those of all.
+
+        Raises:
+            ModeError: the model does not give each row what its adapter alone gives.
+        """
+        phase = self._phase
+        replica = self._replica(structure)
+        shared = _SharedForward(replica, structure, on_device(batch, phase.precision.device))
+        shared.check = structure not in self._proven
+        answers = run_inference(
+            _answer_each, replica, phase.precision, phase.serve_mode, phase, shared, pieces
+        )
+        self._proven.add(structure)
+        self._sharing.went_well(structure.head)
+        return answers
+
+    def rows_of(self, structure: Structure, holders: Sequence[Served], forward: Forward) -> Tensor:
+        """Compute the rows of one forward, each by its holder's adapter.
+
+        Args:
+            structure: that of all holders.
+            holders: of the rows.
+            forward: computes, by a module, the rows at some places; the same when called again.
+
+        Raises:
+            ModeError: the model does not give each row what its adapter alone gives.
+        """
+        replica, phase = self._replica(structure), self._phase
+        how = (phase.precision, phase.serve_mode)
+        alone = [
+            run_inference(forward, holder.module, *how, [place])
+            for place, holder in enumerate(holders)
+            if structure not in self._proven
+        ]
+        rows = run_inference(_held_forward, replica, *how, forward, holders)
+        if alone:
+            _compare(rows, torch.cat(alone))
+        self._proven.add(structure)
+        self._sharing.went_well(structure.head)
+        return rows
+
+    def _replica(self, structure: Structure) -> nn.Module:
+        if structure not in self._replicas:
+            while len(self._replicas) >= _MOST_REPLICAS:
+                self._replicas.popitem(last=False)
+            self._replicas[structure] = stacked_replica(self._template, structure)
+        self._replicas.move_to_end(structure)
+        return self._replicas[structure]
+
+
+class _SharedForward:
+    """A forward that is made when the first piece asks for it, in the way that it asks."""
+
+    def __init__(self, replica: nn.Module, structure: Structure, batch: Batch) -> None:
+        self.replica = replica
+        self.batch = batch
+        self.check = False
+        self._head = structure.head
+        self._outputs: Tensor | None = None
+
+    def outputs(self, holders: Sequence[Served], *, by_name: bool) -> Tensor:
+        if self._outputs is None:
+            with holding(holders):
+                made = self.replica(**self.batch) if by_name else self.replica(self.batch)
+            if not isinstance(made, Tensor) or len(made) != len(holders):
+                raise ModeError(
+                    f"the model's forward gave {type(made).__name__} for {len(holders)} inputs; a "
+                    "task that has `shares_forwards` needs a tensor with a row for each."
+                )
+            self._outputs = made
+        return self._outputs
+
+    def of_piece(self, rows: Tensor, served: Served) -> Tensor:
+        """Cut rows to the labels of their own head."""
+        head = self.replica.get_submodule(self._head)
+        return rows[..., : head.widths[id(served)]] if isinstance(head, StackedHead) else rows
+
+
+class _StandIn(nn.Module):
+    """What `Task.predict` gets for the model: its forward gives one piece's rows."""
+
+    def __init__(self, shared: _SharedForward, holders: Sequence[Served], rows: slice) -> None:
+        super().__init__()
+        put_in_eval(self)
+        self.shared, self.holders, self.rows = shared, holders, rows
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401 - as the task calls it
+        """Return the rows of this piece, with its own labels."""
+        whole = self.shared.outputs(self.holders, by_name=bool(kwargs))
+        served = self.holders[self.rows.start]
+        rows = self.shared.of_piece(whole[self.rows], served)
+        if self.shared.check:
+            _compare(rows, served.module(*args, **kwargs))
+        return rows
+
+
+def _answer_each(
+    _replica: nn.Module, phase: Phase, shared: _SharedForward, pieces: Sequence[Piece]
+) -> list[list[Any]]:
+    holders = [piece.served for piece in pieces for _ in piece.inputs]
+    answers, first = [], 0
+    for piece in pieces:
+        rows = slice(first, first + len(piece.inputs))
+        first = rows.stop
+        batch = {name: tensor[rows] for name, tensor in shared.batch.items()}
+        module = _StandIn(shared, holders, rows)
+        answers.append(phase.task.predict(module, batch, piece.served.labels, piece.options))
+    return answers
+
+
+def _held_forward(module: nn.Module, forward: Forward, holders: Sequence[Served]) -> Tensor:
+    with holding(holders):
+        return forward(module, range(len(holders)))
+
+
+def _compare(rows: Tensor, alone: Tensor) -> None:
+    """Refuse rows that are not what the adapter's own module gives (ModeError)."""
+    share = TOLERANCE if rows.dtype in (torch.float32, torch.float64) else TOLERANCE_16_BIT
+    finite = alone[alone.isfinite()].abs()
+    most = share * max(1.0, float(finite.max()) if finite.numel() else 0.0)
+    if rows.shape != alone.shape or not torch.allclose(
+        rows, alone, rtol=0.0, atol=most, equal_nan=True
+    ):
+        raise ModeError(
+            "a shared forward gave other rows than the adapter's own module does. Where the model "
+            "sorts, groups or picks rows of its batch, let it say so by `cog_adapt.batch_rows`; "
+            "where rows meet each other, leave `shares_forwards` off."
+        )

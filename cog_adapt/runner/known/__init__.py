@@ -1,0 +1,1 @@
+"""What the runner remembers: adaptations by content, features, requests, receipts."""

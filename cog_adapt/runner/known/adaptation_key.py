@@ -1,0 +1,140 @@
+"""What makes two adaptations the same: a digest of all that their outcome depends on.
+
+Base, task and the source of its module, examples, recipe, seed, versions, precision and the adapter
+to begin from. What has no canonical form has no key, and is never taken for another. This module
+knows no owner, no store and no time.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.task import Task
+
+_PLAIN = (str, int, float, bool, type(None))
+_DIGITS, _ROW_DIGITS = 32, 16
+
+
+@dataclass(frozen=True)
+class AdaptationKey:
+    """What an adaptation is known by.
+
+    Attributes:
+        whole: digest of everything.
+        family: digest of everything but the examples.
+        rows: a digest of each example, in their order.
+    """
+
+    whole: str
+    family: str
+    rows: tuple[str, ...]
+
+
+def key_of(
+    examples: Sequence[Example], recipe: Recipe, begin: str | None, origin: str | None
+) -> AdaptationKey | None:
+    """Return the key of an adaptation; None where something in it has no canonical form.
+
+    Args:
+        examples: their order counts, because batches are drawn by position.
+        recipe: resolved; how long it may take does not count.
+        begin: the id of the adapter to begin from.
+        origin: `origin_of` the model.
+    """
+    rows = rows_of(examples)
+    if origin is None or rows is None:
+        return None
+    steps = asdict(replace(recipe, budget_seconds=None))
+    family = _digest([origin, steps, begin])[:_ROW_DIGITS]
+    return AdaptationKey(_digest([family, sum_of(rows)])[:_DIGITS], family, rows)
+
+
+def rows_of(examples: Sequence[Example]) -> tuple[str, ...] | None:
+    """Digest each example; None where one has no canonical form."""
+    try:
+        return tuple(_digest([row.input, row.target])[:_ROW_DIGITS] for row in examples)
+    except TypeError:
+        return None
+
+
+def input_digests(inputs: Sequence[Any]) -> list[str | None]:
+    """Digest each input; None for one without a canonical form. For `FeatureCache`."""
+    return [_input_digest(each) for each in inputs]
+
+
+def _input_digest(value: object) -> str | None:
+    try:
+        return _digest(value)[:_DIGITS]
+    except TypeError:
+        return None
+
+
+def sum_of(rows: Sequence[str]) -> str:
+    """Digest the digests of a set of examples."""
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
+
+
+def origin_of(task: Task, *others: str) -> str | None:
+    """Digest a task's code, and what else the model is made of; None where the code is unknown."""
+    source = source_digest(task)
+    if source is None:
+        return None
+    own = {name: value for name, value in vars(task).items() if isinstance(value, _PLAIN)}
+    named = {name: getattr(task, name) for name in Task.__annotations__ if name != "options"}
+    return _digest([type(task).__qualname__, source, own, named, list(others)])
+
+
+def source_digest(task: Task) -> str | None:
+    """Digest the modules that a task's classes are written in; None where one has no source."""
+    own = type(task).__mro__[: type(task).__mro__.index(Task)]
+    names = dict.fromkeys(each.__module__ for each in own)
+    try:
+        paths = [Path(str(sys.modules[name].__file__)) for name in names]
+        return _digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in paths])
+    except (OSError, KeyError, AttributeError):
+        return None
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(_canonical(value), ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(value: object) -> object:
+    """Make a JSON value that differs where values differ (TypeError where there is none)."""
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, Mapping):
+        return {"mapping": sorted(_pairs(value))}
+    if isinstance(value, list | tuple):
+        return [_canonical(each) for each in value]
+    if isinstance(value, bytes):
+        return {"bytes": hashlib.sha256(value).hexdigest()}
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().contiguous().numpy()
+    return {type(value).__qualname__: _array(value)}
+
+
+def _pairs(value: Mapping[Any, object]) -> Iterator[tuple[str, str]]:
+    for name, each in value.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name")
+        yield name, json.dumps(_canonical(each))
+
+
+def _array(value: Any) -> list[str]:  # noqa: ANN401 - of numpy, or a picture
+    """Describe an array or a picture by shape and bytes."""
+    about: Iterable[str] = ("dtype", "shape") if hasattr(value, "dtype") else ("mode", "size")
+    missing = [name for name in (*about, "tobytes") if not hasattr(value, name)]
+    if missing or str(getattr(value, "dtype", "")) == "object":
+        raise TypeError(f"{type(value).__name__} has no canonical form")
+    described = [str(getattr(value, name)) for name in about]
+    return [*described, hashlib.sha256(value.tobytes()).hexdigest()]

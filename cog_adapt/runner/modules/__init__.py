@@ -1,0 +1,1 @@
+"""The base module and its private replicas: census, LoRA, adapters of named tensors."""

@@ -1,0 +1,193 @@
+"""An adapter: the named tensors that an adaptation trained, and the files that hold them.
+
+A file is safetensors, never a pickle; its metadata says which labels and which base it belongs to.
+"""
+
+import hashlib
+import json
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from cog_adapt.runner.errors import WeightsError
+from cog_adapt.runner.files import read_bytes, write_whole
+from cog_adapt.runner.modules.census import checksums
+from cog_adapt.runner.modules.lora import LORA_A
+
+FORMAT = "cog-adapt/1"
+_TIMEOUT_SECONDS = 30
+_SHOWN = 80
+MOST_ADAPTER_BYTES = 512 * 2**20  # of a file that somebody sends
+_MOST_HEADER_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """What turns the base into the adapted model.
+
+    Attributes:
+        tensors: CPU tensors by parameter name; they replace or join the base's.
+        labels: the label set, in the order of a head's rows; () for tasks without labels.
+        method: the recipe's method, or `start` for a label set without training.
+        base: digest of the base's weights (`base_digest`).
+        scales: of LoRA pairs, by layer, where they are not `lora.SCALE`.
+    """
+
+    tensors: Mapping[str, Tensor]
+    labels: tuple[str, ...]
+    method: str
+    base: str
+    scales: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def id(self) -> str:
+        """Sixteen hex digits drawn from the content: the same tensors have the same id."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()[:16]
+
+    @property
+    def rank(self) -> int | None:
+        """Columns of its LoRA pairs; None where it has none."""
+        pairs = (t for name, t in self.tensors.items() if name.rpartition(".")[2] == LORA_A)
+        return next((tensor.shape[0] for tensor in pairs), None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
+    def to_bytes(self) -> bytes:
+        """Return the adapter as a safetensors file."""
+        tensors = {name: self.tensors[name].contiguous() for name in sorted(self.tensors)}
+        # one metadata entry: safetensors writes several in no fixed order, and the id is a digest
+        return save(tensors, {FORMAT: self.header})  # type: ignore[no-any-return]
+
+    @property
+    def header(self) -> str:
+        """What its file says beside the tensors, as JSON."""
+        header = {"labels": self.labels, "method": self.method, "base": self.base}
+        scales = {"scales": dict(self.scales)} if self.scales else {}
+        return json.dumps(header | scales, sort_keys=True)
+
+
+def load_adapter(path: Path) -> Adapter:
+    """Read an adapter file.
+
+    Raises:
+        WeightsError: the file is missing, no safetensors file, or no adapter.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read: {error}. Check the path.") from error
+    return adapter_from_bytes(content, str(path))
+
+
+def save_adapter(adapter: Adapter, path: Path) -> None:
+    """Write an adapter as safetensors, whole or not at all (StoreError)."""
+    write_whole(path, adapter.to_bytes())
+
+
+def read_weights(reference: str) -> Adapter:
+    """Read the adapter that a process starts with: COG_WEIGHTS, a path or a URL.
+
+    The operator writes this setting, so nothing guards the way out. No caller's value comes here.
+
+    Raises:
+        WeightsError: it cannot be read, or is no adapter.
+    """
+    if not reference.startswith(("data:", "http://", "https://")):
+        return load_adapter(Path(reference))
+    try:
+        with urllib.request.urlopen(reference, timeout=_TIMEOUT_SECONDS) as answer:
+            content = answer.read()
+    except (OSError, ValueError) as error:
+        raise WeightsError(
+            f"COG_WEIGHTS {reference[:_SHOWN]!r} cannot be read: {error}. Check the address."
+        ) from error
+    return adapter_from_bytes(content, reference[:_SHOWN])
+
+
+def adapter_from_bytes(content: bytes, name: str) -> Adapter:
+    """Read an adapter from a safetensors file's content; `name` is for the error's text.
+
+    Raises:
+        WeightsError: it is no safetensors file, or no adapter.
+    """
+    try:
+        tensors = load_tensors(content, name)
+        header = json.loads(metadata_of(content)[FORMAT])
+        labels, (method, base) = (
+            _texts(header["labels"]),
+            _texts([header["method"], header["base"]]),
+        )
+        return Adapter(tensors, labels, method, base, dict(header.get("scales", {})))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WeightsError(
+            f"{name} holds no adapter: its metadata lacks a sound {FORMAT!r} entry. Use a file "
+            "that train.py or save_adapter wrote."
+        ) from error
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError("these are no texts")
+    return tuple(values)
+
+
+def load_tensors(content: bytes, name: str) -> dict[str, Tensor]:
+    """Read the tensors of a safetensors file's content (WeightsError where it is none)."""
+    try:
+        tensors: dict[str, Tensor] = load(content)
+    except SafetensorError as error:
+        raise WeightsError(f"{name} is no safetensors file: {error}. Send one.") from error
+    return tensors
+
+
+def metadata_of(content: bytes) -> dict[str, str]:
+    """Return the metadata of a sound safetensors file's content."""
+    length = int.from_bytes(content[:8], "little")
+    metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return metadata
+
+
+def read_adapter(path: Path) -> Adapter:
+    """Read the adapter of a file that somebody sent.
+
+    Raises:
+        InputError: it cannot be read, or is too big.
+        WeightsError: it is no adapter.
+    """
+    return adapter_from_bytes(read_bytes(path, MOST_ADAPTER_BYTES, "the file"), "the file")
+
+
+def header_of(path: Path) -> tuple[dict[str, Any], int]:
+    """Read what an adapter's file says of itself, and count its tensors, without reading them.
+
+    Raises:
+        WeightsError: it is no adapter.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        content = file.read(min(length, _MOST_HEADER_BYTES))
+    try:
+        whole = json.loads(content)
+        header = json.loads(whole.pop("__metadata__")[FORMAT])
+        labels, texts = header["labels"], (header["method"], header["base"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WeightsError(f"{path.name} is no adapter's file: {error}.") from error
+    if not isinstance(labels, list) or not all(isinstance(text, str) for text in texts):
+        raise WeightsError(f"{path.name} is no adapter's file: its labels or its base are wrong.")
+    return header, len(whole)
+
+
+def base_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Sixteen hex digits for a base's named tensors, the same wherever they lie."""
+    text = json.dumps(checksums(dict(tensors)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

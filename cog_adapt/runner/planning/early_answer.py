@@ -1,0 +1,62 @@
+"""Answers a request by the closed form as soon as it is there, while the steps run."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import TypeVar
+
+from cog_adapt.runner.auto.run import Early
+from cog_adapt.runner.heads.decision import BASE
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.planning.progress import Progress
+
+T = TypeVar("T")
+
+
+class EarlyAnswer:
+    """Shows the progress of an adaptation, and what the closed form answers meanwhile.
+
+    Args:
+        runner: the model.
+        query: the request's, before the adaptation.
+        progress: where to show it.
+    """
+
+    def __init__(self, runner: ModelRunner, query: Query, progress: Progress) -> None:
+        self._runner, self._query, self._progress = runner, query, progress
+        self._answer: asyncio.Task[None] | None = None
+
+    def show(self, progress: object) -> None:
+        """Show a step; begin to answer where it is the closed form that has come."""
+        if isinstance(progress, Early):
+            self._answer = asyncio.create_task(self._answer_by(progress))
+        else:
+            self._progress.show(progress)
+
+    async def shown_while(self, learning: Awaitable[T]) -> T:
+        """Wait for the adaptation, and then for the early answer; leave nothing running."""
+        try:
+            learned = await learning
+            if self._answer is not None:
+                await self._answer
+            return learned
+        finally:
+            if self._answer is not None:
+                self._answer.cancel()
+                self._answer.add_done_callback(_seen)
+
+    async def _answer_by(self, early: Early) -> None:
+        query = self._query
+        if early.decision.chosen != BASE:
+            adapter = Adapter(early.tensors, early.labels, "head", self._runner.base)
+            query = replace(query, adapter=adapter, labels=())
+        predictions = await self._runner.predict_async(query)
+        self._progress.show_early(predictions, early.decision.sentence)
+
+
+def _seen(answer: asyncio.Task[None]) -> None:
+    """Take note of an error, lest asyncio log it: the adaptation's own is the caller's to see."""
+    if not answer.cancelled():
+        answer.exception()

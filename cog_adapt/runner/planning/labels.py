@@ -1,0 +1,83 @@
+"""The label set of one request: bounded before any model works on it, and settled between places.
+
+A caller may name labels, send them with examples, or name an adapter that has them.
+"""
+
+from collections.abc import Sequence
+
+from cog_adapt.runner.adaptation.first_tensors import labels_to_learn
+from cog_adapt.runner.data.examples import ExampleSet
+from cog_adapt.runner.data.row import brief
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.request import Request
+from cog_adapt.runner.task import Task
+
+_SHOWN = 10
+
+
+def settle_labels(
+    task: Task, request: Request, examples: ExampleSet, named: Adapter | None
+) -> tuple[str, ...]:
+    """Settle the request's label set: it may come from several places, which must agree.
+
+    Examples with an adapter may have a part of its labels, and new ones: it goes on from them.
+
+    Raises:
+        InputError: they do not agree, or the labels are too many, too long, empty or not different.
+    """
+    _check_names(task, request.labels)
+    if named and named.labels and examples.examples:
+        _check_count(task, labels_to_learn(task, examples.examples, named))
+        return named.labels
+    found = {
+        "labels": tuple(request.labels),
+        "examples": task.labels(examples.examples) if examples.examples else (),
+        "adapter": named.labels if named else (),
+        "the task": task.labels(()),
+    }
+    given = {place: labels for place, labels in found.items() if labels}
+    (first, labels), *others = given.items() or [("labels", ())]
+    _check_count(task, labels)
+    for place, other in others:
+        if set(other) != set(labels):
+            raise InputError(
+                f"`{first}` has the labels {_shown(labels)}, but `{place}` has {_shown(other)}. "
+                "Send only one of them, or make them agree."
+            )
+    return labels
+
+
+def check_scores(task: Task, request: Request, labels: Sequence[str]) -> None:
+    """Refuse a small question whose answer would be large (InputError)."""
+    if len(request.inputs) * len(labels) > task.max_scores:
+        raise InputError(
+            f"{len(request.inputs):,} inputs times {len(labels):,} labels are more than "
+            f"{task.max_scores:,} scores. Send fewer inputs at once, or fewer labels."
+        )
+
+
+def _check_names(task: Task, labels: Sequence[object]) -> None:
+    _check_count(task, labels)
+    seen: set[str] = set()
+    for number, label in enumerate(labels, 1):
+        if not isinstance(label, str) or not label.strip():
+            raise InputError(f"label {number} is {brief(label)}. Send a name, or leave it out.")
+        if len(label) > task.max_label_characters:
+            raise InputError(
+                f"label {number} has {len(label):,} characters; the limit is "
+                f"{task.max_label_characters}. Shorten it."
+            )
+        if label in seen:
+            raise InputError(f"label {number}, {brief(label)}, stands twice. Send each one once.")
+        seen.add(label)
+
+
+def _check_count(task: Task, labels: Sequence[object]) -> None:
+    if len(labels) > task.max_labels:
+        raise InputError(f"{len(labels):,} labels, the limit is {task.max_labels:,}. Give fewer.")
+
+
+def _shown(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+    return f"[{', '.join(map(brief, labels[:_SHOWN]))}]{more}"

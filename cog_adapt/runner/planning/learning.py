@@ -1,0 +1,167 @@
+"""One adaptation, from its plan to what is kept of it; what is known already takes no step.
+
+Asked for the first time it runs; at the same moment it runs once, for all who ask. This module
+knows no transport.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from cog_adapt.runner.adaptation.methods import resolve
+from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.runner.known.adaptation_key import input_digests
+from cog_adapt.runner.known.receipt import sealed
+from cog_adapt.runner.loaded_model import Adaptation
+from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner, submitted
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.planning.plan import Learned, Plan, Wanted, decided_meanwhile
+from cog_adapt.runner.planning.run_facts import data_digest, facts_of
+from cog_adapt.runner.scheduling.shared_runs import Begun
+from cog_adapt.runner.storage.decisions import Decision
+from cog_adapt.runner.storage.metadata import Made
+
+_AT_THE_END = 2**62  # steps: no state is kept but where a budget cuts a run short
+logger = logging.getLogger(__name__)
+
+
+async def learn(runner: ModelRunner, planned: Plan, on_progress: Callable[[Any], None]) -> Learned:
+    """Do what is planned.
+
+    Args:
+        runner: the model.
+        planned: by `plan`.
+        on_progress: called on this thread with each step, those that others waited for too.
+
+    Raises:
+        InputError: the examples or the recipe do not fit.
+        AdaptationError: a step could not be taken.
+    """
+    if planned.known is not None:
+        runner.knowledge.counts["adaptations_known"] += 1
+        return planned.known
+    begin, runs = partial(_begin, runner, planned), runner.knowledge.runs
+    try:
+        return await runs.follow(planned.run, begin, on_progress)
+    finally:
+        if planned.run not in runs:
+            _tidy_features(runner, planned.wanted)
+
+
+def _tidy_features(runner: ModelRunner, wanted: Wanted) -> None:
+    """Drop the features of a run that came to nothing: no adapter will take them along."""
+    if len(runner.knowledge.features):
+        digests = input_digests([example.input for example in wanted.examples])
+        runner.knowledge.features.discard(wanted.owner, digests)
+
+
+def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
+    """Begin a run, unless one has ended since it was planned."""
+    known = decided_meanwhile(runner, planned)
+    if known is not None:
+        return known
+    runner.knowledge.counts["adaptations_run"] += 1
+    wanted = planned.wanted
+    every = KEEP_EVERY if wanted.survives else _AT_THE_END
+    method = resolve(wanted.recipe, runner.task, wanted.begin).method
+    recipe = replace(wanted.recipe, method=method)
+    what = (wanted.examples, recipe, planned.begin, planned.state)
+    ticket = submitted(runner, *what, every, wanted.owner)
+    return Begun(ticket, partial(_conclude, runner, planned))
+
+
+def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
+    """Keep what a run gave, and what it was."""
+    if done.begin is None:
+        planned = replace(planned, begin=None, started_from=None)
+    wanted, key = planned.wanted, planned.key
+    is_complete = done.report.stop_reason != "budget_seconds"
+    digest = data_digest(wanted.examples)
+    problem = _keep(runner, done, wanted, _how_made(done, planned, digest))
+    is_kept = problem is None and key is not None
+    if planned.state and (is_complete or not is_kept):
+        runner.checkpoints.remove(planned.state)
+    report = done.report.to_json() | {"known": False, "started_from": planned.started_from}
+    _bring_features(runner, planned, done)
+    receipt = sealed(_facts(runner, planned, done, digest), runner.knowledge.signer)
+    if is_kept and key is not None:
+        decision = Decision(
+            key=key.whole,
+            family=key.family,
+            adapter=done.adapter.id if done.adapter else None,
+            report=report | {"stored": True},
+            receipt=receipt,
+            rows=key.rows,
+            started_from=planned.started_from,
+            is_complete=is_complete,
+            state="" if is_complete or not planned.state else planned.state.stem,
+        )
+        _keep_decision(runner, wanted.owner, decision)
+    return Learned(done.adapter, report | {"stored": problem is None}, receipt, problem)
+
+
+def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> None:
+    """Let what was computed of the examples go with what it was computed for."""
+    name = done.adapter.id if done.adapter else planned.key and planned.key.whole
+    if name and len(runner.knowledge.features):
+        digests = input_digests([example.input for example in planned.wanted.examples])
+        runner.knowledge.features.bring(planned.wanted.owner, digests, name)
+
+
+def _keep(runner: ModelRunner, done: Adaptation, wanted: Wanted, made: Made) -> StoreError | None:
+    """Store an adapter; a full disk costs its survival of a restart, never the answer."""
+    if done.adapter is None:
+        return None
+    try:
+        runner.store.put(done.adapter, wanted.owner, made)
+    except StoreError as error:
+        logger.warning("adapter %s is kept in memory only: %s", done.adapter.id, error)
+        return error
+    return None
+
+
+def _keep_decision(runner: ModelRunner, owner: str, decision: Decision) -> None:
+    """Keep a decision, unless its adapter was removed meanwhile."""
+    runner.store.decisions.keep(owner, decision)
+    if decision.adapter is None:
+        return
+    try:
+        runner.store.known(decision.adapter, owner)
+    except AdapterNotFound:
+        runner.store.decisions.drop(owner, decision.adapter)
+
+
+def _how_made(done: Adaptation, planned: Plan, digest: str) -> Made:
+    """Say how an adapter came to be, for its metadata."""
+    report = done.report
+    return Made(
+        recipe=asdict(done.recipe) | {"steps": len(report.steps)},
+        examples=len(planned.wanted.examples),
+        examples_digest=digest,
+        score_before=report.score_before,
+        score_after=report.score_after,
+        parent=planned.started_from or planned.wanted.parent,
+    )
+
+
+def _facts(runner: ModelRunner, planned: Plan, done: Adaptation, digest: str) -> dict[str, Any]:
+    begin, parent = planned.begin, planned.started_from or planned.wanted.parent
+    return {
+        **facts_of(runner),
+        "key": planned.key.whole if planned.key else None,
+        "examples": {"count": len(planned.wanted.examples), "digest": digest},
+        "recipe": asdict(done.recipe),
+        "started_from": {"id": parent, "labels": [*begin.labels]} if begin else None,
+        "report": done.report.to_json(),
+        "adapter": _described(done.adapter),
+    }
+
+
+def _described(adapter: Adapter | None) -> dict[str, Any] | None:
+    if adapter is None:
+        return None
+    digest = hashlib.sha256(adapter.to_bytes()).hexdigest()
+    return {"id": adapter.id, "digest": digest, "labels": [*adapter.labels]}

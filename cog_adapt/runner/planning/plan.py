@@ -1,0 +1,185 @@
+"""What is to be done for an adaptation that is asked for: nothing, go on, or begin.
+
+What was asked before is found by its key; examples added to a known set go on from its adapter, and
+what a budget cut short from its state. This module knows no transport, and takes no step.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cog_adapt.runner.adaptation.methods import resolve
+from cog_adapt.runner.config import AUTO, HEAD, Recipe
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.errors import AdapterNotFound, StoreError, WeightsError
+from cog_adapt.runner.known.adaptation_key import AdaptationKey, key_of
+from cog_adapt.runner.known.receipt import Receipt
+from cog_adapt.runner.model_runner import ModelRunner
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.storage.decisions import Decision
+
+_LATER_FIELDS = ("blocks", "stop_after", "halve_at")  # of a recipe
+_KNOWN_SHARE = 0.75  # of the examples: from fewer `auto` answers worse than it does afresh
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be learned.
+
+    Attributes:
+        examples: what from.
+        recipe: how.
+        owner: whose it is.
+        begin: what a request goes on from by name: an adapter, or a part of its labels.
+        parent: the id of that adapter.
+        fresh: whether known adapters of fewer examples do not count.
+        survives: whether a run that is killed goes on from where it stopped.
+    """
+
+    examples: Sequence[Example]
+    recipe: Recipe
+    owner: str = ""
+    begin: Adapter | None = None
+    parent: str | None = None
+    fresh: bool = False
+    survives: bool = False
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What came of it.
+
+    Attributes:
+        adapter: None where the base answers.
+        report: of the run, then or now; `known` says which.
+        receipt: how it was made.
+        problem: why it is not on disk; None where it is.
+    """
+
+    adapter: Adapter | None
+    report: dict[str, Any]
+    receipt: Receipt
+    problem: StoreError | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done.
+
+    Attributes:
+        wanted: what for.
+        key: what it is known by; None where it cannot be known again.
+        known: what it has come to before.
+        begin: the adapter to begin from.
+        started_from: its id, where nobody named it.
+        run: what the run is shared by.
+        state: file of the state that it goes on from, or leaves.
+    """
+
+    wanted: Wanted
+    key: AdaptationKey | None
+    known: Learned | None
+    begin: Adapter | None
+    started_from: str | None
+    run: Hashable
+    state: Path | None
+
+
+def plan(runner: ModelRunner, wanted: Wanted) -> Plan:
+    """Look for what is known; reads files, so on any thread but an event loop's.
+
+    Raises:
+        InputError: the recipe is another than that of the adapter to begin from.
+    """
+    recipe = resolve(wanted.recipe, runner.task, wanted.begin)
+    key = key_of(wanted.examples, recipe, _name_of_begin(wanted), runner.knowledge.origin)
+    if key is None:
+        return Plan(wanted, None, None, wanted.begin, None, object(), None)
+    decision = runner.store.decisions.find(wanted.owner, key.whole, fresh=wanted.fresh)
+    if decision and (known := _open(runner, wanted, decision)):
+        return Plan(wanted, key, known, None, None, None, None)
+    begin, started_from = wanted.begin, None
+    if begin is None and not wanted.fresh and (begin := _smaller(runner, wanted, key, recipe)):
+        started_from = begin.id
+    run = (wanted.owner, key.whole, started_from)
+    name = hashlib.sha256(repr(run).encode()).hexdigest()[:16]
+    state = runner.checkpoints.begin(name, wanted.owner)
+    if wanted.survives and begin is None:
+        runner.checkpoints.take_over(_earlier_name(runner, wanted, recipe), state)
+    return Plan(wanted, key, None, begin, started_from, run, state)
+
+
+def plan_known(
+    runner: ModelRunner, owner: str, key: str, recipe: Recipe, fresh: bool
+) -> Plan | None:
+    """Return the plan for a key that was decided; None where it has to be looked at anew."""
+    decision = runner.store.decisions.recent(owner, key, fresh=fresh)
+    wanted = Wanted((), recipe, owner, fresh=fresh)
+    known = _open(runner, wanted, decision) if decision else None
+    return None if known is None else Plan(wanted, None, known, None, None, None, None)
+
+
+def decided_meanwhile(runner: ModelRunner, planned: Plan) -> Learned | None:
+    """Return what another's run has given since this was planned."""
+    wanted, key = planned.wanted, planned.key
+    if key is None:
+        return None
+    decision = runner.store.decisions.recent(wanted.owner, key.whole, fresh=wanted.fresh)
+    return _open(runner, wanted, decision) if decision else None
+
+
+def _open(runner: ModelRunner, wanted: Wanted, decision: Decision) -> Learned | None:
+    """Return what a decision gave; None where its adapter cannot be had."""
+    try:
+        adapter = runner.store.get(decision.adapter, wanted.owner) if decision.adapter else None
+    except (AdapterNotFound, WeightsError):
+        runner.store.decisions.drop(wanted.owner, decision.adapter or "")
+        return None
+    except StoreError as error:
+        logger.warning("adapter %s is made again: %s", decision.adapter, error)
+        return None
+    return Learned(adapter, {**decision.report, "known": True}, dict(decision.receipt))
+
+
+def _smaller(
+    runner: ModelRunner, wanted: Wanted, key: AdaptationKey, recipe: Recipe
+) -> Adapter | None:
+    """Find the adapter of the most of these examples that the recipe can go on from.
+
+    A head is fitted to all examples at once, which takes less than to go on from another.
+    """
+    if recipe.method == HEAD:
+        return None
+    decision = runner.store.decisions.largest_part(wanted.owner, key.family, key.rows)
+    known = decision and _open(runner, wanted, decision)
+    adapter = known.adapter if known else None
+    if decision is None or adapter is None:
+        return None
+    if recipe.method != AUTO:
+        return adapter if adapter.method == recipe.method else None
+    is_most = len({*decision.rows}) >= _KNOWN_SHARE * len({*key.rows})
+    return adapter if is_most and adapter.method != "head" else None
+
+
+def _earlier_name(runner: ModelRunner, wanted: Wanted, recipe: Recipe) -> str:
+    """Name a training as versions before 0.2 did, whose states are taken over."""
+    content = [
+        runner.base,
+        str(runner.precision),
+        [(e.input, e.target) for e in wanted.examples],
+        {name: value for name, value in asdict(recipe).items() if name not in _LATER_FIELDS},
+        *([wanted.owner] if wanted.owner else []),
+    ]
+    return hashlib.sha256(json.dumps(content, default=repr).encode()).hexdigest()[:16]
+
+
+def _name_of_begin(wanted: Wanted) -> str | None:
+    """Name what a request goes on from; the id of a part of an adapter takes long to draw."""
+    if wanted.begin is None:
+        return None
+    return f"{wanted.parent}/{list(wanted.begin.labels)!r}"

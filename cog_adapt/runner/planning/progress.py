@@ -1,0 +1,81 @@
+"""What a caller sees of an adaptation while it runs: a line of log and metrics for each step.
+
+Knows no transport: the door hands in the scope of its run. What is printed here belongs to the
+prediction that runs on this thread or task, as everything that a predictor prints does.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from cog_adapt.runner.adaptation.memory_estimate import Waiting
+from cog_adapt.runner.adaptation.report import Step
+
+_MOST_EARLY = 100
+_MOST_CHARACTERS = 1000
+
+
+class Scope(Protocol):
+    """The scope of a run, `self.scope` of a Cog predictor.
+
+    Attributes:
+        context: what the request says beside its input; a server may name the owner there.
+    """
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """Strings by name."""
+
+    def record_metric(self, key: str, value: Any, /) -> None:  # noqa: ANN401 - Cog's own
+        """Record a metric of the run."""
+
+
+class Progress:
+    """Shows steps and outcomes.
+
+    Args:
+        scope: where metrics go; None records none.
+    """
+
+    def __init__(self, scope: Scope | None = None) -> None:
+        self._record = scope.record_metric if scope else lambda _name, _value: None
+
+    def show(self, progress: object) -> None:
+        """Show a step, or that it waits; other progress is nobody's to see."""
+        if isinstance(progress, Step):
+            self.show_step(progress)
+        elif isinstance(progress, Waiting):
+            print(f"the adaptation {progress.words}", flush=True)  # noqa: T201
+
+    def show_early(self, predictions: list[Any], expected: str) -> None:
+        """Print and record `early`: answers before any step, and how good they may be.
+
+        Of many answers the first are shown.
+        """
+        early = {"predictions": predictions[:_MOST_EARLY], "expected": expected}
+        print(f"early {json.dumps(early, default=repr)[:_MOST_CHARACTERS]}", flush=True)  # noqa: T201
+        self._record("early", early)
+
+    def show_step(self, step: Step) -> None:
+        """Print a step, and record `adaptation.step`, `.loss` and `.gradient_norm`."""
+        print(f"step {step.number}/{step.of} loss {step.loss:.4f}", file=sys.stdout, flush=True)  # noqa: T201
+        self._record("adaptation.step", step.number)
+        self._record("adaptation.loss", step.loss)
+        self._record("adaptation.gradient_norm", step.gradient_norm)
+
+    def show_outcome(self, adapter: str | None, report: dict[str, Any] | None) -> None:
+        """Record `adaptation.adapter` and `adaptation.report`; a stream has no other place."""
+        if adapter is not None:
+            self._record("adaptation.adapter", adapter)
+        if report is not None:
+            self._record("adaptation.report", report)
+
+    def show_generation(self, facts: Mapping[str, Any]) -> None:
+        """Record what a streamed answer took, as `generation.…`."""
+        for name, value in facts.items():
+            self._record(f"generation.{name}", value)
+
+    def show_receipt(self, receipt: dict[str, Any]) -> None:
+        """Record `adaptation.receipt`."""
+        self._record("adaptation.receipt", receipt)

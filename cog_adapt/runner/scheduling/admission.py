@@ -1,0 +1,231 @@
+"""Admits work by the memory that it needs; what has to wait does so in its order.
+
+An adaptation, or a growing answer, says by a `MemoryDemand` what it needs, before it takes any.
+What fits beside those under way goes on at once; what does not is out of the scheduler until enough
+of them have ended, so that to wait costs no tick; and what could not fit alone is refused. A small
+one does not overtake a large one that waits, so both have their turn; but nobody waits behind one
+whose owner has its share already. All but `submit` is the model thread's, so there is no lock.
+This module knows no model.
+"""
+
+import logging
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
+
+from cog_adapt.runner.adaptation.memory_estimate import Waiting, in_words
+from cog_adapt.runner.errors import InputError, UnavailableError
+from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
+from cog_adapt.runner.scheduling.scheduler import Scheduler
+from cog_adapt.runner.scheduling.tickets import Ended, Job, Part, Ticket
+
+T = TypeVar("T")
+_PARKED: Final = object()
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class _Run:
+    """A piece of work, from its submission to its end.
+
+    Attributes:
+        needed: None until it has said so.
+    """
+
+    work: Generator[Any, None, Any]
+    outbox: SimpleQueue[Any]
+    ticket: weakref.ref[Ticket[Any]]
+    owner: str
+    part: Part | None = None
+    needed: MemoryDemand | None = None
+
+    @property
+    def bytes(self) -> int:
+        return self.needed.bytes if self.needed else 0
+
+    @property
+    def dropped(self) -> bool:
+        ticket = self.ticket()
+        return ticket is None or ticket.left
+
+
+class _Outbox:
+    """The caller's outbox, which is not told that a run has left the scheduler to wait."""
+
+    def __init__(self, outbox: SimpleQueue[Any]) -> None:
+        self._outbox = outbox
+
+    def put(self, message: object) -> None:
+        if not (isinstance(message, Ended) and message.result is _PARKED):
+            self._outbox.put(message)
+
+
+class Admission:
+    """Submits work of one kind, and lets that go on that fits.
+
+    Args:
+        scheduler: of the model thread.
+        limit: gives the bytes that all of it may have; it is asked while none has any.
+        owner_share: of the bytes, for one owner, where there are owners.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, limit: Callable[[], int], owner_share: float = 1.0
+    ) -> None:
+        self._scheduler, self._limit = scheduler, limit
+        self._owner_share = owner_share
+        self._most = 0
+        self._held: dict[_Run, int] = {}
+        self._waiting: deque[_Run] = deque()
+        self._letting_in = False
+
+    def submit(
+        self, work: Generator[Any, None, T], owner: str = "", part: Part | None = None
+    ) -> Ticket[T]:
+        """Submit work as `Scheduler.submit_long` does; with a part, as `submit_short`.
+
+        The caller's progress has a `Waiting` if it has to wait, and its error is an InputError if
+        it could not fit.
+        """
+        ticket: Ticket[T] = Ticket()
+        self._schedule(_Run(work, ticket.outbox, weakref.ref(ticket), owner, part), ticket)
+        return ticket
+
+    def gauges(
+        self, bytes_name: str = "adaptation_bytes", waiting_name: str = "adaptations_waiting"
+    ) -> dict[str, float]:
+        """Numbers for a server's metrics, under these names."""
+        held = sum([*self._held.values()])
+        return {bytes_name: float(held), waiting_name: float(len(self._waiting))}
+
+    def _schedule(self, run: _Run, ticket: Ticket[Any] | None) -> None:
+        ticks = self._ticks(run)
+        if run.needed is not None:
+            next(ticks)  # begun, so that closing it before its first tick lets its memory go too
+        outbox: Any = _Outbox(run.outbox)
+        job = Job(ticks, outbox, run.ticket, run.part is not None, run.owner, part=run.part)
+        self._scheduler._submit(ticket or Ticket(), job)
+
+    def _ticks(self, run: _Run) -> Generator[Any, None, Any]:
+        """Go on with a run until it ends or has to wait."""
+        progress: Any = None
+        try:
+            while not isinstance(progress, Ended):
+                yield progress
+                progress = self._advance(run)
+            return progress.result
+        finally:
+            if not (isinstance(progress, Ended) and progress.result is _PARKED):
+                self._leave(run)
+
+    def _advance(self, run: _Run) -> Any:  # noqa: ANN401 - progress may be anything
+        if self._waiting:
+            self._forget_dropped()
+        try:
+            progress = next(run.work)
+        except StopIteration as stop:
+            return Ended(result=stop.value)
+        if not isinstance(progress, MemoryDemand):
+            return progress
+        run.needed = progress
+        return self._take(run, progress)
+
+    def _take(self, run: _Run, needed: MemoryDemand) -> Ended | None:
+        """Give a run its memory, or let it wait."""
+        self._ask_limit()
+        if run.bytes > self._most_of(run.owner):
+            raise _refusal(run, self._most_of(run.owner))
+        is_next = all(self._exceeds_its_share(other) for other in self._waiting)
+        if is_next and self._fits(run):
+            self._held[run] = run.bytes
+            return None
+        self._waiting.append(run)
+        words = _words_of_waiting(needed, [*self._held.values()], self._most)
+        logger.info("an %s %s", needed.work, words)
+        run.outbox.put(Waiting(words))
+        return Ended(result=_PARKED)
+
+    def _leave(self, run: _Run) -> None:
+        """End a run; those that wait may fit now."""
+        try:
+            run.work.close()
+        finally:
+            self._held.pop(run, None)
+            self._let_in()
+
+    def _let_in(self) -> None:
+        """Let those who wait go on, in their order, as far as they fit."""
+        if self._letting_in:  # one that cannot go on leaves from in here
+            return
+        self._letting_in = True
+        try:
+            self._forget_dropped()
+            while (run := self._next_to_leave()) is not None:
+                self._waiting.remove(run)
+                self._go_on(run)
+        finally:
+            self._letting_in = False
+
+    def _next_to_leave(self) -> _Run | None:
+        """Return the first whose owner's share has room, if all that is held leaves it room too."""
+        self._ask_limit()
+        run = next((run for run in self._waiting if not self._exceeds_its_share(run)), None)
+        return run if run is not None and (not self._held or self._fits(run)) else None
+
+    def _go_on(self, run: _Run) -> None:
+        """Let a run go on; or, where the machine has less memory than before, end it."""
+        if not self._fits(run):
+            self._end(run, _refusal(run, self._most_of(run.owner)))
+            return
+        self._held[run] = run.bytes
+        try:
+            self._schedule(run, run.ticket())
+        except UnavailableError as error:
+            self._held.pop(run, None)
+            self._end(run, error)
+
+    def _end(self, run: _Run, error: Exception) -> None:
+        run.outbox.put(Ended(error=error))
+        run.work.close()
+
+    def _forget_dropped(self) -> None:
+        """End those who wait and whose callers have gone; what they hold goes at once."""
+        for run in [run for run in self._waiting if run.dropped]:
+            self._waiting.remove(run)
+            run.work.close()
+
+    def _ask_limit(self) -> None:
+        if not self._held:
+            self._most = self._limit()
+
+    def _fits(self, run: _Run) -> bool:
+        taken = sum(self._held.values()) + run.bytes
+        return taken <= self._most and not self._exceeds_its_share(run)
+
+    def _most_of(self, owner: str) -> int:
+        return int(self._most * self._owner_share) if owner else self._most
+
+    def _exceeds_its_share(self, run: _Run) -> bool:
+        """Return whether its owner's other work has to end first."""
+        most = self._most_of(run.owner)
+        own = sum(held for other, held in self._held.items() if other.owner == run.owner)
+        return most < self._most and own + run.bytes > most
+
+
+def _refusal(run: _Run, most: int) -> InputError:
+    needed = run.needed
+    assert needed is not None
+    return InputError(
+        f"this {needed.work} would need about {needed}; at most {in_words(most)} are free for "
+        f"{needed.work}s ({needed.setting}). {needed.remedy}"
+    )
+
+
+def _words_of_waiting(needed: MemoryDemand, held: Sequence[int], most: int) -> str:
+    return (
+        f"waits for memory: it needs about {needed}; {in_words(sum(held))} of {in_words(most)} "
+        f"are taken by {len(held)} other {needed.work}s"
+    )

@@ -1,0 +1,90 @@
+"""One tick of one job, or of several at once. This module knows no queue and no model."""
+
+import logging
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+
+from cog_adapt.runner.scheduling.tickets import Ended, Job
+
+logger = logging.getLogger(__name__)
+Explain = Callable[[BaseException], BaseException]
+"""What work raised, to what its caller is explain of it."""
+
+
+def unchanged(error: BaseException) -> BaseException:
+    """Tell what was raised."""
+    return error
+
+
+def advance(job: Job, explain: Explain = unchanged) -> bool:
+    """Run one tick of a job and tell its caller; return whether anything is left of it."""
+    if job.dropped:
+        abandon(job)
+        return False
+    try:
+        job.outbox.put(next(job.work))
+    except StopIteration as stop:
+        job.outbox.put(Ended(result=stop.value))
+    except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
+        _fail(job, error, explain)
+    else:
+        return True
+    return False
+
+
+def who_may_join(job: Job, others: Iterable[Job]) -> list[Job]:
+    """Return the jobs of which a part may be done in the same tick."""
+    if job.dropped or job.part is None or not job.part.ready:
+        return []
+    return [
+        other
+        for other in others
+        if type(other.part) is type(job.part) and other.part.ready and not other.dropped
+    ]
+
+
+def advance_together(
+    job: Job, others: Sequence[Job], explain: Explain = unchanged
+) -> list[tuple[Job, float]]:
+    """Run one tick for a job and for those of the others that fit.
+
+    Returns:
+        Each job that had a share, and its share of the cost; where the tick failed, the one whose
+        turn it was, which has failed with it.
+    """
+    assert job.part is not None
+    jobs = {id(one.part): one for one in (job, *others)}
+    try:
+        shares = job.part.run_with([other.part for other in others])
+    except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
+        _fail(job, error, explain)
+        abandon(job)
+        return []
+    for part, _ in shares:
+        news = part.news()
+        if news is not None:
+            jobs[id(part)].outbox.put(news)
+    return [(jobs[id(part)], share) for part, share in shares]
+
+
+def abandon(job: Job) -> None:
+    """Close work without a caller; log what its clean-up raises, since nobody waits for it."""
+    try:
+        job.work.close()
+    except BaseException:  # the thread must outlive any model's clean-up
+        logger.exception("abandoned work failed while it was closed")
+
+
+def _fail(job: Job, error: BaseException, explain: Explain) -> None:
+    _clear_frames(error)
+    job.outbox.put(Ended(error=explain(error)))
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Clear the frames of an error and of its causes, whose locals would keep activations alive."""
+    seen: set[int] = set()  # an error may be its own cause
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        traceback.clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__

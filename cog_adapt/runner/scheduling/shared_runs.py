@@ -1,0 +1,144 @@
+"""Runs that several callers follow: what is asked twice at the same moment runs once.
+
+Each caller gets every step, those from before it came too. Who leaves stops nobody else; the last
+one that leaves cancels the run. Callers may be on several threads and event loops. This module
+knows no model.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+from cog_adapt.runner.errors import UnavailableError
+from cog_adapt.runner.scheduling.tickets import Ticket
+
+R = TypeVar("R")
+Report = Callable[[Any], None]
+
+_POLL_SECONDS = 0.002
+
+
+@dataclass(frozen=True)
+class Begun(Generic[R]):
+    """What begins a run.
+
+    Attributes:
+        ticket: of the work on the model thread.
+        conclude: makes the result of what the work gives, on a thread of its own.
+    """
+
+    ticket: Ticket[Any]
+    conclude: Callable[[Any], R]
+
+
+Begin = Callable[[], Begun[R] | R]
+
+
+class SharedRun(Generic[R]):
+    """One run, and what has come of it.
+
+    Args:
+        begun: what began it.
+        pool: the threads on which results are made.
+    """
+
+    def __init__(self, begun: Begun[R], pool: ThreadPoolExecutor) -> None:
+        self.followers = 0
+        self._begun, self._pool = begun, pool
+        self._result: Future[R] | None = None
+        self._progress: list[Any] = []
+        self._lock = threading.Lock()
+
+    async def follow(self, on_progress: Report) -> R:
+        """Report all progress, and return the result, or raise what the work raised."""
+        shown = 0
+        while True:
+            result = self._received()
+            for progress in self._progress[shown:]:
+                shown += 1
+                on_progress(progress)
+            if result is not None and result.done():
+                return result.result()
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def cancel(self) -> None:
+        """Let the model thread drop the work, since nobody waits for it."""
+        self._begun.ticket.left = True
+
+    def _received(self) -> "Future[R] | None":
+        """Take what has come from the model thread, for all who follow."""
+        ticket = self._begun.ticket
+        with self._lock:
+            ended = None if self._result else ticket._received(self._note, 0)
+            if ended is not None:
+                self._result = self._pool.submit(self._concluded, partial(ticket._open, ended))
+            return self._result
+
+    def _concluded(self, opened: Callable[[], Any]) -> R:
+        done = opened()  # raises what the work raised: each follower's to see
+        if not self.followers:
+            raise UnavailableError("nobody waits for this run any more.")
+        return self._begun.conclude(done)
+
+    def _note(self, progress: object) -> None:
+        if progress is not None:
+            self._progress.append(progress)
+
+
+class SharedRuns:
+    """The runs that are under way, by key."""
+
+    def __init__(self) -> None:
+        # weak: where an exception cuts off even the leaving, the run goes with its followers
+        self._runs: WeakValueDictionary[Hashable, SharedRun[Any]] = WeakValueDictionary()
+        # re-entrant: a collection of garbage may close a follower, who leaves, at any allocation
+        self._lock = threading.RLock()
+        self._pool = ThreadPoolExecutor(2, "adapters")
+
+    async def follow(self, key: Hashable, begin: Begin[R], on_progress: Report) -> R:
+        """Follow the run of this key, begun where there is none.
+
+        Args:
+            key: of what is asked; what has the same key is the same.
+            begin: begins a run, or returns the result itself, where it has come meanwhile.
+            on_progress: called on this thread with each step, also with those from before.
+        """
+        run = self._join(key, begin)
+        if not isinstance(run, SharedRun):
+            return run
+        try:
+            result: R = await run.follow(on_progress)
+            return result
+        finally:
+            self._leave(key, run)
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Return whether somebody follows such a run."""
+        return key in self._runs
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+
+    def _join(self, key: Hashable, begin: Begin[R]) -> "SharedRun[R] | R":
+        with self._lock:
+            run = self._runs.get(key)
+            begun = begin() if run is None else None
+            if isinstance(begun, Begun):
+                run = self._runs[key] = SharedRun(begun, self._pool)
+            if run is None:
+                return begun  # type: ignore[return-value] # the result itself
+            run.followers += 1
+            return run
+
+    def _leave(self, key: Hashable, run: SharedRun[Any]) -> None:
+        with self._lock:
+            run.followers -= 1
+            if not run.followers:
+                run.cancel()
+                self._runs.pop(key, None)

@@ -1,0 +1,173 @@
+"""Checks that the gradient is the same in every calling context; this self-test needs a task.
+
+Another thread, an ambient inference mode, and gradient checkpointing must not change it.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.adaptation.checkpointing import blocks, recompute_blocks
+from cog_adapt.runner.adaptation.gradient_step import GradientStep
+from cog_adapt.runner.adaptation.start import Start, adamw, encode_examples, example_loss
+from cog_adapt.runner.config import Precision
+from cog_adapt.runner.errors import RunnerError
+from cog_adapt.runner.gradients import Check, Finding, GradientReport
+from cog_adapt.runner.gradients.lent_weights import SMALL_BYTES
+from cog_adapt.runner.gradients.portions import HeldGradients, portions_of
+from cog_adapt.runner.gradients.report import Status
+from cog_adapt.runner.modes import under_inference_mode
+from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
+
+Gradient = dict[str, Tensor]
+
+# Measured on MiniLM: 0 on the CPU in all three; the tolerance is for kernels that add in any order.
+_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
+_SEED = 0
+_MOST_SCALINGS = 30
+_PORTIONS = 4  # of the gradients of a large module: two of a portion are there at a time
+
+
+def probe_of(start: Start) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the batch and targets of the start's examples."""
+    return encode_examples(start.task, start.examples, start.labels, start.precision.device)
+
+
+def check_calling_contexts(start: Start) -> GradientReport:
+    """Compare the gradients of all calling contexts with one taken plainly."""
+    began = time.perf_counter()
+    step = _step(start)
+    ways: dict[str, Callable[[], None]] = {
+        "another-thread": lambda: _on_another_thread(_take_gradient, step, start),
+        "ambient-inference": lambda: under_inference_mode(_take_gradient, step, start),
+    }
+    if blocks(step.replica):
+        ways["checkpointing"] = lambda: _recomputing(step, start)
+    compared = [_Compared(name, way) for name, way in ways.items()]
+    trained = {n: p for n, p in step.replica.named_parameters() if p.requires_grad}
+    held = HeldGradients(trained)
+    is_large = sum(p.nbytes for p in trained.values()) > SMALL_BYTES
+    for names in portions_of(trained, _PORTIONS) if is_large else [list(trained)]:
+        held.keep(names)
+        with held.dropping():
+            _take_gradient(step, start)
+        expected = _taken(trained)
+        for each in compared:
+            each.compare(held, expected)
+    found = [each.judge(start.precision) for each in compared]
+    return GradientReport(
+        tuple(finding for _, findings in found for finding in findings),
+        tuple(check for check, _ in found),
+        {},
+        str(start.precision),
+        time.perf_counter() - began,
+    )
+
+
+class _Compared:
+    """The gradients of one way, a portion of the parameters at a time, beside the plain ones."""
+
+    def __init__(self, name: str, way: Callable[[], None]) -> None:
+        self.name = name
+        self.way = way
+        self.failure: Exception | None = None
+        self.apart = self.whole = self.seconds = 0.0
+
+    def compare(self, held: HeldGradients, expected: Gradient) -> None:
+        """Take the gradients of these names, and add up how far they are from the plain ones."""
+        began = time.perf_counter()
+        try:
+            with held.dropping():
+                self.way()
+            gradient = _taken(held.parameters)
+        except (RunnerError, RuntimeError) as failure:
+            self.failure = failure
+            return
+        finally:
+            self.seconds += time.perf_counter() - began
+        if gradient.keys() != expected.keys():
+            self.apart = math.inf
+            return
+        self.apart += sum(_square(gradient[n] - g) for n, g in expected.items())
+        self.whole += sum(_square(g) for g in expected.values())
+
+    def judge(self, precision: Precision) -> tuple[Check, list[Finding]]:
+        """Return the check, and its finding where the gradients differ."""
+        if self.failure is not None:
+            text = f"no gradient could be taken: {self.failure}"
+            return Check(self.name, "failed", self.seconds), [Finding(self.name, "FAIL", text)]
+        error = (self.apart / self.whole) ** 0.5 if self.whole else self.apart
+        limit = _TOLERANCE[precision.compute]
+        status: Status = "passed" if error <= limit else "failed"
+        check = Check(self.name, status, self.seconds, {"relative error": error})
+        if error <= limit:
+            return check, []
+        message = (
+            f"the gradient differs by {error:.1e} of its norm from the one taken plainly; the "
+            f"limit is {limit:.0e}. Let no module keep tensors, flags or random state between "
+            "calls."
+        )
+        return check, [Finding(self.name, "FAIL", message)]
+
+
+def _step(start: Start) -> GradientStep:
+    replica = training_replica(start.template, start.tensors)
+    training = modules_in_training(replica)
+    make = adamw(start.recipe, start.learning_rate)
+    return GradientStep(replica, example_loss(start.task), make, start.precision, training)
+
+
+def _take_gradient(step: GradientStep, start: Start) -> None:
+    """Leave a gradient that is finite, where lowering a float16 scale can make it so."""
+    for _ in range(_MOST_SCALINGS):
+        step.gradients(probe_of(start), _SEED)
+        step.scaler.update()  # a float16 scale that overflowed is lowered; else nothing happens
+        found = [p.grad for p in step.trained if p.grad is not None]
+        if not step.precision.scaled or all(bool(g.isfinite().all()) for g in found):
+            break
+
+
+def _taken(parameters: Mapping[str, nn.Parameter]) -> Gradient:
+    """Take the gradients off their parameters."""
+    gradient = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+    for parameter in parameters.values():
+        parameter.grad = None
+    return gradient
+
+
+def _recomputing(step: GradientStep, start: Start) -> None:
+    """Take a gradient while the blocks recompute their activations."""
+    kinds = [(part, type(part)) for part in step.replica.modules()]
+    recompute_blocks(step.replica)
+    try:
+        _take_gradient(step, start)
+    finally:
+        for part, kind in kinds:
+            part.__class__ = kind
+
+
+def _square(tensor: Tensor) -> float:
+    """Return the sum of the squares, in float64 without a copy of the whole."""
+    return float(torch.linalg.vector_norm(tensor, dtype=torch.float64)) ** 2
+
+
+def _on_another_thread(
+    function: Callable[[GradientStep, Start], None], step: GradientStep, start: Start
+) -> None:
+    raised: list[Exception] = []
+
+    def call() -> None:
+        try:
+            function(step, start)
+        except (RunnerError, RuntimeError) as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call, name="self-test")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]

@@ -1,0 +1,136 @@
+"""The conditions under which a pass of the whole self-test holds.
+
+Each is a text. A pass says nothing once one of them differs: other weights, other code of the task
+or of this package, another version, driver, card or flag.
+"""
+
+import hashlib
+import inspect
+import json
+import platform
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from cog_adapt.runner.libraries import is_library_file
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.modules.census import process_flags
+from cog_adapt.runner.plain_values import not_plain
+from cog_adapt.runner.task import Task
+
+_PACKAGE = Path(__file__).parents[2]
+_DRIVER = Path("/proc/driver/nvidia/version")
+_STANDARD = Path(inspect.getfile(inspect)).parent
+_BACKEND_FLAGS = {
+    "cuda.matmul": (
+        "allow_tf32",
+        "allow_fp16_reduced_precision_reduction",
+        "allow_bf16_reduced_precision_reduction",
+    ),
+    "cudnn": ("enabled", "allow_tf32", "benchmark", "deterministic"),
+    "mkldnn": ("enabled", "allow_tf32"),
+}
+
+
+def conditions_of(model: LoadedModel) -> dict[str, str]:
+    """Return what a pass of this model's self-test holds for, by name."""
+    kinds = {type(part) for part in model.base.modules()}
+    own, libraries = _code_behind([type(model.task), *kinds])
+    return {
+        "base": model.digest,
+        "structure": _digest([str(model.base).encode()]),
+        "task": f"{type(model.task).__qualname__} {_digest([*_texts(own), _values(model.task)])}",
+        "package": _digest(_texts(_PACKAGE.rglob("*.py"))),
+        "libraries": ", ".join(f"{name} {_version(name)}" for name in sorted(libraries)),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": str(torch.version.cuda),
+        "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
+        "driver": _driver(),
+        "card": _card(model.precision.device),
+        "precision": f"{model.precision} {model.serve_mode}",
+        "flags": json.dumps(_flags(), sort_keys=True),
+    }
+
+
+def _code_behind(kinds: Iterable[type]) -> tuple[set[Path], set[str]]:
+    """Return the user's files that define these classes or are used there, and the libraries."""
+    waiting = [base.__module__ for kind in kinds for base in kind.__mro__]
+    seen, own, libraries = set[str](), set[Path](), set[str]()
+    while waiting:
+        name = waiting.pop()
+        module = sys.modules.get(name)
+        if name in seen or module is None:
+            continue
+        seen.add(name)
+        file = Path(getattr(module, "__file__", None) or "")
+        if is_library_file(str(file)):
+            libraries.add(name.partition(".")[0])
+        elif file.is_file() and not _is_known(file):
+            own.add(file)
+            waiting += _used_by(module)
+    return own, libraries
+
+
+def _is_known(file: Path) -> bool:
+    """Return whether a file is this package's or Python's own, which count as a whole."""
+    return file.is_relative_to(_PACKAGE) or file.is_relative_to(_STANDARD)
+
+
+def _used_by(module: ModuleType) -> Iterator[str]:
+    """Yield the names of the modules whose values a module holds."""
+    for value in list(vars(module).values()):
+        if isinstance(value, ModuleType):
+            yield value.__name__
+        elif isinstance(found := getattr(value, "__module__", None), str):
+            yield found
+
+
+def _values(task: Task) -> bytes:
+    """Return the task's own plain values, which its code alone does not tell."""
+    plain = {n: v for n, v in vars(task).items() if isinstance(v, Path) or not_plain(v) is None}
+    return json.dumps(plain, sort_keys=True, default=str).encode()
+
+
+def _texts(files: Iterable[Path]) -> Iterator[bytes]:
+    yield from (file.read_bytes() for file in sorted(files))
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(hashlib.sha256(part).digest())
+    return whole.hexdigest()[:32]
+
+
+def _version(name: str) -> str:
+    return str(getattr(sys.modules.get(name), "__version__", "?"))
+
+
+def _driver() -> str:
+    try:
+        return _DRIVER.read_text().splitlines()[0]
+    except (OSError, IndexError):
+        return "none"
+
+
+def _card(device: torch.device) -> str:
+    if device.type != "cuda":
+        return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    found = torch.cuda.get_device_properties(device)
+    return f"{found.name} {found.major}.{found.minor} {found.total_memory}"
+
+
+def _flags() -> dict[str, Any]:
+    """Return the flags by which the same operation may give other numbers."""
+    flags = {name: str(value) for name, value in process_flags().items()}
+    for path, names in _BACKEND_FLAGS.items():
+        backend: Any = torch.backends
+        for part in path.split("."):
+            backend = getattr(backend, part)
+        flags |= {f"{path}.{name}": str(getattr(backend, name, None)) for name in names}
+    return flags

@@ -1,0 +1,159 @@
+"""The short self-test: what a process checks at its start where the whole test has passed before.
+
+The modes, one real step of an adaptation, and answers before and after it, by the code that serves
+and adapts; then every bit of the base.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_layers
+from cog_adapt.runner.config import AUTO, Recipe
+from cog_adapt.runner.gradients import GradientReport
+from cog_adapt.runner.gradients.check import check_modes
+from cog_adapt.runner.gradients.examination import Examination, Numbers
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.label_tensors import finished
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.modes import run_setup
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.plain_values import alike
+
+
+def check_quickly(model: LoadedModel, entry: Callable[..., object] | None) -> GradientReport:
+    """Check a loaded model in about the time of one step; it is left bit for bit as it was.
+
+    Args:
+        model: call on the thread that owns it.
+        entry: the door's function, checked for mode decorators that do nothing on `async`.
+    """
+    return run_setup(_check, model, entry)
+
+
+def _check(model: LoadedModel, entry: Callable[..., object] | None) -> GradientReport:
+    began, exam = time.perf_counter(), Examination()
+    quick = _QuickTest(model, exam)
+    exam.check("modes", lambda: check_modes(exam, entry))
+    exam.check("serve before", quick.serve_before)
+    exam.check("step", quick.take_step, needs=("served",))
+    exam.check("serve after", quick.serve_after, needs=("stepped",))
+    exam.check("base", quick.judge_base)
+    quick.forget()
+    seconds = time.perf_counter() - began
+    return GradientReport(
+        tuple(exam.findings), tuple(exam.checks), quick.norms, str(model.precision), seconds
+    )
+
+
+class _QuickTest:
+    """One step, and what is served around it."""
+
+    def __init__(self, model: LoadedModel, exam: Examination) -> None:
+        self.model = model
+        self.exam = exam
+        self.probe = model.task.probe()
+        self.labels: Sequence[str] = model.task.labels(self.probe)
+        self.norms: dict[str, float] = {}
+        self._untrained: Adapter | None = None
+        self._trained: Adapter | None = None
+        self._answers: list[Any] = []
+        self._is_random = False
+
+    def serve_before(self) -> Numbers:
+        """Let the base answer the probe, twice."""
+        modules = self.model.predictions.modules
+        self._untrained = finished(modules.starting_adapter(self.labels))
+        self._answers = self._served_by(self._untrained)
+        self._is_random = self._served_by(self._untrained) != self._answers
+        if self._is_random:
+            self.exam.warn("random-inference", "two answers to the same inputs differ.")
+        self.exam.grounds.add("served")
+        return {"answers": len(self._answers)}
+
+    def take_step(self) -> Numbers:
+        """Adapt for one step: it must have a finite loss and gradient, and move something."""
+        recipe = _recipe(self.model)
+        before = self.model.start(self.probe, recipe).tensors
+        adaptation = finished(self.model.adapting(self.probe, recipe))
+        if adaptation.adapter is None or not adaptation.report.steps:
+            self.exam.fail("optimizer", "an adaptation of one step has taken none.")
+            return {}
+        (step, *_) = adaptation.report.steps
+        self._trained, self.norms = adaptation.adapter, {"(all)": step.gradient_norm}
+        after = self._trained.tensors
+        moved = [name for name, tensor in before.items() if not _equal(tensor, after[name])]
+        if not 0 < step.gradient_norm < math.inf or not moved:
+            self.exam.fail(
+                "no-gradient",
+                f"one step had the loss {step.loss:.6g} and the gradient norm "
+                f"{step.gradient_norm:.3g}, and moved {len(moved)} of {len(before)} tensors. Run "
+                "the whole self-test (SELF_TEST=full), which names the line.",
+            )
+        wrong = [name for name, tensor in after.items() if not bool(tensor.isfinite().all())]
+        if wrong:
+            self.exam.fail("grad-nonfinite", "a step gave values that are not finite.", wrong)
+        self.exam.grounds.add("stepped")
+        return {"loss": step.loss, "gradient norm": step.gradient_norm, "moved": len(moved)}
+
+    def serve_after(self) -> Numbers:
+        """Let the trained adapter answer, then the base again: as before the step."""
+        assert self._trained is not None
+        assert self._untrained is not None
+        own = self._served_by(self._trained)
+        again = self._served_by(self._untrained)
+        if len(own) != len(self._answers):
+            self.exam.fail(
+                "serve",
+                f"an adapter gave {len(own)} answers to {len(self._answers)} inputs. Give one for "
+                "each.",
+            )
+        if again == self._answers or self._is_random:
+            return {}
+        if alike(again, self._answers):
+            self.exam.warn("nondeterministic", "answers before and after a step differ in digits.")
+        else:
+            self.exam.fail(
+                "base-changed",
+                "the base answers differently after a step of an adaptation. Something is shared "
+                "that must not be; run the whole self-test (SELF_TEST=full).",
+            )
+        return {}
+
+    def judge_base(self) -> Numbers:
+        """Check that every bit of the base, and the process's flags, are as they were loaded."""
+        changes = self.model.census.changes(self.model.base)
+        if changes:
+            self.exam.fail(
+                "base-changed",
+                f"the base is not as it was loaded: {'; '.join(changes[:3])}. A module must write "
+                "to nothing but its own non-persistent buffers.",
+            )
+        return {"changes": len(changes)}
+
+    def forget(self) -> None:
+        """Let the adapters of the test go, on the device too."""
+        for adapter in filter(None, (self._untrained, self._trained)):
+            self.model.predictions.modules.served.forget(adapter.id)
+
+    def _served_by(self, adapter: Adapter) -> list[Any]:
+        inputs = [example.input for example in self.probe]
+        return finished(self.model.predicting(Query(inputs, adapter)))
+
+
+def _recipe(model: LoadedModel) -> Recipe:
+    """Return one step by gradients with the task's own method, or one that `auto` comes to."""
+    task = model.task
+    method = task.method
+    if method == AUTO:
+        method = "lora" if lora_layers(model.template, task) else "all"
+    rate = automatic_learning_rate(model.template, task, method)
+    return Recipe(method=method, max_steps=1, learning_rate=rate)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one.detach().to(other.device, other.dtype), other)

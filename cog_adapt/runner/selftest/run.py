@@ -1,0 +1,216 @@
+"""The gradient self-test of a task: the gate that a process passes before it serves.
+
+    cog-adapt selftest [FILE:CLASS] [--json FILE]
+
+It joins the base with what an adaptation would start from (LoRA pairs, a head), and has
+`check_gradients` prove that every parameter gets its gradient, in each precision. Then it takes
+the same gradient where others may call from: another thread, an ambient inference mode, and with
+checkpointing on. The model is left bit for bit as it was.
+
+A pass is kept beside the weights. Where one is kept for the same conditions, a process's first test
+is the quick one (`quick_test`).
+"""
+
+import argparse
+import json
+import logging
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_layers
+from cog_adapt.runner.adaptation.start import Start, adamw, example_loss
+from cog_adapt.runner.config import OFF, QUICK, Precision, Recipe, RunnerSettings
+from cog_adapt.runner.devices.float32 import exact_float32
+from cog_adapt.runner.devices.freed_memory import give_back, give_back_freed
+from cog_adapt.runner.devices.room import has_room
+from cog_adapt.runner.errors import RunnerError
+from cog_adapt.runner.gradients import Finding, GradientReport, check_gradients
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.modes import run_setup
+from cog_adapt.runner.modules.replicas import copies_alive, serving_replica
+from cog_adapt.runner.selftest.calling_contexts import check_calling_contexts, probe_of
+from cog_adapt.runner.selftest.conditions import conditions_of
+from cog_adapt.runner.selftest.kept_passes import KeptPass, KeptPasses
+from cog_adapt.runner.selftest.quick_test import check_quickly
+from cog_adapt.runner.selftest.report import IS_OFF, SelfTestReport
+from cog_adapt.runner.selftest.task_file import load_model, load_task
+from cog_adapt.runner.selftest.task_promises import check_promises
+from cog_adapt.runner.task import Task
+
+Entry = Callable[..., object]
+_NEEDED = ("probe", "encode", "start")  # without these no gradient can be taken
+_MOST_TIMES = 2.2  # the weights, in float32: what the whole test takes on top of the base
+_log = logging.getLogger(__name__)
+
+
+def run_at_start(
+    model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
+) -> SelfTestReport:
+    """Run the first self-test of a process, at the level of the settings; otherwise as below."""
+    if settings.self_test == OFF:
+        _log.warning(IS_OFF)
+        return SelfTestReport((), OFF)
+    passes, conditions = KeptPasses(settings.weights_dir), _conditions(model)
+    kept = passes.find(conditions) if conditions and settings.self_test == QUICK else None
+    if kept is None:
+        return _run_and_keep(model, passes, conditions, entry)
+    quick = check_quickly(model, entry)
+    if not quick.passed:
+        passes.drop(conditions)  # the next start tests all, and names the line
+    return SelfTestReport((replace(quick, findings=(*quick.findings, _of_kept(kept))),), QUICK)
+
+
+def run_again(
+    model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
+) -> SelfTestReport:
+    """Run the whole self-test because somebody asks for it, and keep its pass."""
+    return _run_and_keep(model, KeptPasses(settings.weights_dir), _conditions(model), entry)
+
+
+def _run_and_keep(
+    model: LoadedModel, passes: KeptPasses, conditions: dict[str, str], entry: Entry | None
+) -> SelfTestReport:
+    report = run_self_test(model, entry)
+    if report.passed and conditions and not model.damage:
+        passes.keep(conditions, KeptPass(report.codes))
+    return report
+
+
+def _conditions(model: LoadedModel) -> dict[str, str]:
+    """Return what a pass holds for; nothing where that cannot be read, and no pass is kept."""
+    try:
+        return run_setup(conditions_of, model)
+    except OSError as error:
+        _log.warning("no pass of the self-test is kept: %s. Let the code be readable.", error)
+        return {}
+
+
+def _of_kept(kept: KeptPass) -> Finding:
+    found = f"; it found {', '.join(kept.codes)}" if kept.codes else ""
+    message = (
+        f"the whole self-test has passed before under the same conditions{found}. SELF_TEST=full "
+        "runs it again."
+    )
+    return Finding("kept-pass", "NOTE", message)
+
+
+def run_self_test(model: LoadedModel, entry: Entry | None = None) -> SelfTestReport:
+    """Test a loaded model as a whole; call it on the thread that owns the model.
+
+    Args:
+        model: left bit for bit as it was.
+        entry: the door's function, checked for mode decorators that do nothing on `async`.
+    """
+    before = copies_alive()
+    try:
+        with exact_float32():  # rounding as in TF32 would hide small gradients
+            return run_setup(_run, model, entry)
+    finally:
+        is_clean = copies_alive() <= before
+        (give_back_freed if is_clean else give_back)(model.precision.device)
+
+
+def _run(model: LoadedModel, entry: Entry | None) -> SelfTestReport:
+    promises = check_promises(model)
+    if any(check.name in _NEEDED and check.status != "passed" for check in promises.checks):
+        return SelfTestReport((promises,))
+    start = model.start(model.task.probe(), _recipe(model))
+    precisions = dict.fromkeys((model.precision, _exact(model)))
+    reports = [_check(model, start, precision, entry) for precision in precisions]
+    if all(report.passed for report in reports):
+        reports.append(check_calling_contexts(start))
+    return SelfTestReport((promises, *reports))
+
+
+def _recipe(model: LoadedModel) -> Recipe:
+    """LoRA joins its pairs to the base; every other parameter is trained beside them."""
+    return Recipe(method="lora" if lora_layers(model.template, model.task) else "all")
+
+
+def _exact(model: LoadedModel) -> Precision:
+    """float32 checks the graph's logic exactly, where the weights allow it."""
+    halves = any(p.dtype != torch.float32 for p in model.template.parameters())
+    return model.precision if halves else Precision(model.precision.device)
+
+
+def _check(
+    model: LoadedModel, start: Start, precision: Precision, entry: Entry | None
+) -> GradientReport:
+    rate = automatic_learning_rate(model.template, model.task, "all")
+    is_whole = _fits(model)
+    report = check_gradients(
+        serving_replica(model.template, start.tensors),
+        probe_of(start),
+        example_loss(model.task),
+        precision=precision,
+        trainable=(lambda name, _: is_whole or name in start.tensors),
+        serve_mode=model.serve_mode,
+        make_optimizer=adamw(start.recipe, rate),
+        learning_rate=rate,
+        unused=() if model.task.unused == Task.unused else (model.task.unused,),
+        stop_gradients=model.task.stop_gradients,
+        entry=entry,
+    )
+    return report if is_whole else replace(report, findings=(*report.findings, _of_part(start)))
+
+
+def _fits(model: LoadedModel) -> bool:
+    """Return whether all of the base can be trained here, in float32 as an adaptation would."""
+    entries = sum(p.numel() for p in model.template.parameters())
+    return has_room(model.precision.device, int(_MOST_TIMES * 4 * entries))
+
+
+def _of_part(start: Start) -> Finding:
+    message = (
+        f"only the {len(start.tensors)} tensors of method {start.recipe.method!r} were tested: to "
+        "train the whole base too takes more memory than is free here."
+    )
+    return Finding("method-only", "NOTE", message)
+
+
+def _environment(device: torch.device) -> dict[str, str]:
+    on_cuda = device.type == "cuda"
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": torch.cuda.get_device_name(device) if on_cuda else platform.machine(),
+    }
+
+
+def main(
+    arguments: Sequence[str] | None = None, program: str = "python -m cog_adapt.runner.selftest.run"
+) -> int:
+    """Test a task on the device of the settings; 0 if it passed, 1 if not."""
+    parser = argparse.ArgumentParser(prog=program, description=main.__doc__)
+    parser.add_argument(
+        "task", nargs="?", default="task.py", help="FILE:CLASS; by default the task in task.py"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON too")
+    chosen = parser.parse_args(arguments)
+    console = Console()
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # the task's file may import its neighbours
+    try:
+        task = load_task(chosen.task)
+        settings = RunnerSettings.from_environment()
+        model = load_model(task, settings)
+        report = run_again(model, settings)
+    except RunnerError as error:
+        console.print(f"[red]{type(error).__name__}[/]: {error}", highlight=False)
+        return 1
+    console.print(report)
+    if chosen.json:
+        values = {"environment": _environment(model.precision.device), **report.to_json()}
+        chosen.json.write_text(json.dumps(values, indent=2) + "\n")
+    return 0 if report.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

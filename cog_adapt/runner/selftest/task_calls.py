@@ -1,0 +1,92 @@
+"""Calls a task's functions on private copies of its model, for the self-test.
+
+An error of the task becomes a finding with the task's line.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.config import Precision
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.randomness import seeded
+from cog_adapt.runner.devices.room import has_room
+from cog_adapt.runner.gradients.examination import Examination, describe
+from cog_adapt.runner.gradients.sources import module_names, raised_at
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.modules.replicas import serving_replica
+from cog_adapt.runner.task import Batch, Task
+
+SEED = 0
+
+
+class TaskCalls:
+    """The task, what earlier checks made of it for later ones, and ways to call it."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self.model = model
+        self.task: Task = model.task
+        self.exam = Examination()
+        self.probe: list[Example] = []
+        self.batch: Batch = {}
+        self.targets: Tensor | None = None
+        self.labels: Sequence[str] = ()
+        self.tensors: dict[str, Tensor] = {}
+        self._weights: dict[str, Tensor] = {}
+        halves = any(p.dtype != torch.float32 for p in model.template.parameters())
+        self.precision = model.precision if halves else Precision(model.precision.device)
+
+    def copy(self) -> nn.Module:
+        """Return a private copy of the model, with what `start` made.
+
+        All copies share private weights, or, where there is no room for them, the base's.
+        """
+        template = self.model.template
+        named = dict(template.named_parameters())
+        is_private = has_room(self.precision.device, sum(p.nbytes for p in named.values()))
+        if is_private and not self._weights:
+            self._weights = {n: p.detach().clone() for n, p in named.items()}
+        return serving_replica(template, self._weights | self.tensors)
+
+    def infer(
+        self, function: Callable[[nn.Module], Any], module: nn.Module, seed: int = SEED
+    ) -> Any:  # noqa: ANN401 - whatever the task returns
+        """Call a function of the module in the inference phase, with a seed."""
+        with seeded(seed, self.precision.device):
+            return run_inference(function, module, self.precision, self.model.serve_mode)
+
+    def call(self, hook: str, function: Callable[[], Any]) -> Any:  # noqa: ANN401
+        """Call one of the task's functions; an error of its is a finding with its line."""
+        try:
+            return function()
+        except Exception as error:  # noqa: BLE001 - the task may raise anything
+            place = raised_at(error.__traceback__, module_names(self.model.template))
+            kind = type(self.task).__name__
+            said = f"{kind}.{hook} raised {describe(error)}. {self._remedy()}"
+            self.exam.fail(hook, said, (), place.module, place.line)
+            return None
+
+    def _remedy(self) -> str:
+        """Say what a function was given, once that is known."""
+        if not self.batch or self.targets is None:
+            return "Mend the line, or what it is given."
+        batch = ", ".join(f"{name} {tuple(each.shape)}" for name, each in self.batch.items())
+        kind = str(self.targets.dtype).removeprefix("torch.")
+        targets = f"{tuple(self.targets.shape)} of {kind}"
+        return f"`encode` gives {batch}, `encode_targets` {targets}. Make them and the model fit."
+
+    def fail(self, hook: str, what: str) -> None:
+        """Add a finding about one of the task's functions."""
+        self.exam.fail(hook, f"{type(self.task).__name__}.{hook} {what}.")
+
+    def losses(self, module: nn.Module, batch: Batch, targets: Tensor) -> Any:  # noqa: ANN401
+        """Return whatever the task gives as losses, without gradients."""
+        return self.infer(lambda m: self.task.loss(m, batch, targets), module)
+
+    def predict(self, module: nn.Module, batch: Batch, seed: int = SEED) -> Any:  # noqa: ANN401
+        """Return whatever the task predicts."""
+        task = self.task
+        return self.infer(lambda m: task.predict(m, batch, self.labels, task.options), module, seed)

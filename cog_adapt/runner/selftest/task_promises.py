@@ -1,0 +1,199 @@
+"""Checks that a task keeps what `Task` promises; these checks take no gradient.
+
+Each runs on a private copy of the model, with the task's own probe.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.adaptation.methods import lora_layers
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.gradients import GradientReport
+from cog_adapt.runner.gradients.examination import Numbers
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.modules.census import Census
+from cog_adapt.runner.plain_values import alike, not_plain
+from cog_adapt.runner.selftest.task_calls import SEED, TaskCalls
+from cog_adapt.runner.task import Task, on_device
+
+_SAME = 1e-2  # of the largest loss: another batch size may add in another order
+_PLAIN = "Return texts, numbers, booleans, None, and lists and dicts of these"
+
+
+def check_promises(model: LoadedModel) -> GradientReport:
+    """Check the probe, the encoding, the start, the losses, the predictions and the patterns."""
+    began = time.perf_counter()
+    promises = _Promises(model)
+    exam = promises.exam
+    exam.check("probe", promises.judge_probe)
+    exam.check("patterns", promises.judge_patterns)
+    exam.check("encode", promises.judge_encoding, needs=("probe",))
+    exam.check("start", promises.judge_start, needs=("batch",))
+    exam.check("loss", promises.judge_losses, needs=("start",))
+    exam.check("predict", promises.judge_predictions, needs=("start",))
+    seconds = time.perf_counter() - began
+    return GradientReport(
+        tuple(exam.findings), tuple(exam.checks), {}, str(model.precision), seconds
+    )
+
+
+class _Inputs(TaskCalls):
+    """Checks of what goes into the model."""
+
+    def judge_probe(self) -> Numbers:
+        """Check that the probe is some examples."""
+        found: Any = self.call("probe", self.task.probe)
+        if self.exam.has("probe"):
+            return {}
+        if not isinstance(found, list | tuple) or not found:
+            kind = type(found).__name__
+            self.fail("probe", f"returned a {kind} of no examples. Return a list of two or more")
+            return {}
+        other = next((each for each in found if not isinstance(each, Example)), None)
+        if other is not None:
+            self.fail("probe", f"holds a {type(other).__name__}. Write Example(input, target)")
+            return {}
+        self.probe = list(found)
+        self.exam.grounds.add("probe")
+        return {"examples": len(found)}
+
+    def judge_patterns(self) -> Numbers:
+        """Check that `lora_targets` names a layer."""
+        layers = lora_layers(self.model.template, self.task)
+        task, kind = self.task, type(self.task).__name__
+        if not layers and (task.method == "lora" or task.lora_targets != Task.lora_targets):
+            note = self.exam.fail if task.method == "lora" else self.exam.warn
+            note(
+                "lora-targets",
+                f"{kind}.lora_targets {task.lora_targets!r} matches no linear layer of "
+                f"{type(self.model.template).__name__} as a whole name. Write a regex of layers' "
+                "names, or choose another `method`.",
+            )
+        return {"layers": len(layers)}
+
+    def judge_encoding(self) -> Numbers:
+        """Check that `encode` and `encode_targets` keep one row for each example."""
+        task, count = self.task, len(self.probe)
+        batch: Any = self.call("encode", lambda: task.encode([e.input for e in self.probe]))
+        labels: Any = self.call("labels", lambda: task.labels(self.probe))
+        if self.exam.has("encode", "labels"):
+            return {}
+        is_batch = isinstance(batch, dict) and all(isinstance(t, Tensor) for t in batch.values())
+        if not is_batch or not batch:
+            kind = type(batch).__name__
+            self.fail("encode", f"returned a {kind}. Return a dict of tensors by name")
+            return {}
+        wrong = {n: tuple(t.shape) for n, t in batch.items() if t.dim() == 0 or len(t) != count}
+        if wrong:
+            self.fail("encode", f"made of {count} inputs {wrong}. Keep a row for each input")
+            return {}
+        targets = [e.target for e in self.probe]
+        made: Any = self.call("encode_targets", lambda: task.encode_targets(targets, labels))
+        if self.exam.has("encode_targets"):
+            return {}
+        if not isinstance(made, Tensor) or made.dim() == 0 or len(made) != count:
+            shape = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
+            self.fail("encode_targets", f"made {shape} of {count} targets. Keep a row for each")
+            return {}
+        self.batch = on_device(batch, self.precision.device)
+        self.targets, self.labels = made.to(self.precision.device), labels
+        self.exam.grounds.add("batch")
+        return {"rows": count}
+
+    def judge_start(self) -> Numbers:
+        """Check that `start` gives rows for all labels, under names that `head` matches."""
+        task, labels = self.task, self.task.labels(self.probe)
+        copy = self.copy()
+        made: Any = self.call(
+            "start", lambda: self.infer(lambda m: task.start(m, labels, self.probe), copy)
+        )
+        if self.exam.has("start"):
+            return {}
+        if not isinstance(made, dict) or not all(isinstance(t, Tensor) for t in made.values()):
+            self.fail("start", f"returned a {type(made).__name__}. Return tensors by name")
+            return {}
+        rows = {n: tuple(t.shape) for n, t in made.items() if t.dim() == 0 or len(t) != len(labels)}
+        if labels and rows:
+            self.fail("start", f"made of {len(labels)} labels {rows}. Give a row for each label")
+        other = [name for name in made if not re.fullmatch(task.head, name)]
+        own = [name for name, _ in self.model.template.named_parameters()]
+        if other or (task.head != Task.head and not self._matches_head([*own, *made])):
+            self.exam.fail(
+                "head",
+                f"{type(task).__name__}.head {task.head!r} does not match "
+                f"{other[0] if other else 'any parameter'} as a whole name. Write a regex that "
+                "matches what `start` makes, or a parameter.",
+            )
+        if not self.exam.has("start", "head"):
+            self.tensors = made
+            self.exam.grounds.add("start")
+        return {"tensors": len(made)}
+
+    def _matches_head(self, names: Sequence[str]) -> bool:
+        return any(re.fullmatch(self.task.head, name) for name in names)
+
+
+class _Promises(_Inputs):
+    """Checks of what comes out of the model, after those of what goes in."""
+
+    def judge_losses(self) -> Numbers:
+        """Check that there is a loss for each example, which does not depend on the others."""
+        module, count = self.copy(), len(self.probe)
+        batch, targets = self.batch, self.targets
+        assert targets is not None
+        losses: Any = self.call("loss", lambda: self.losses(module, batch, targets))
+        if self.exam.has("loss"):
+            return {}
+        if not isinstance(losses, Tensor) or tuple(losses.shape) != (count,):
+            shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+            self.exam.fail(
+                "loss-shape",
+                f"{type(self.task).__name__}.loss returned {shape} for {count} examples. Return "
+                "one loss for each, shape (N,): reduce over everything but the examples.",
+            )
+            return {}
+        alone = [
+            self.losses(module, {k: v[i : i + 1] for k, v in batch.items()}, targets[i : i + 1])
+            for i in range(count)
+        ]
+        apart = float((torch.cat([each.reshape(-1)[:1] for each in alone]) - losses).abs().max())
+        depends = apart > _SAME * max(float(losses.abs().max()), 1e-6)
+        if depends and self.task.rows_are_independent:
+            self.exam.warn(
+                "rows-depend",
+                f"an example's loss differs by {apart:.2g} when it is computed alone: held-out "
+                "losses depend on the batch. Let no example see the others, or, where it is meant "
+                "so, set `rows_are_independent = False`.",
+            )
+        return {"apart": apart}
+
+    def judge_predictions(self) -> Numbers:
+        """Check that `predict` gives a plain answer to each input, and writes to nothing."""
+        module, count = self.copy(), len(self.probe)
+        census = Census.of(module)
+        answers: Any = self.call("predict", lambda: self.predict(module, self.batch))
+        if self.exam.has("predict"):
+            return {}
+        changes = [c for c in census.changes(module) if not c.startswith("process flag")]
+        if changes:
+            self.fail("predict", f"wrote to the model: {'; '.join(changes[:2])}. Write to nothing")
+        if not isinstance(answers, list | tuple) or len(answers) != count:
+            size = len(answers) if isinstance(answers, list | tuple) else type(answers).__name__
+            self.fail("predict", f"gave {size} for {count} inputs. Return a list, an answer each")
+            return {}
+        strange = next(filter(None, map(not_plain, answers)), None)
+        if strange:
+            self.fail("predict", f"gave {strange}. {_PLAIN}")
+            return {}
+        turned = {name: tensor.flip(0) for name, tensor in self.batch.items()}
+        again = self.predict(module, turned, SEED + 1)
+        is_same = alike(answers, list(reversed(again)))
+        if not is_same and alike(answers, self.predict(module, self.batch, SEED + 1)):
+            what = "answers otherwise when the inputs come in another order"
+            self.fail("predict", f"{what}. Answer each input by itself, in order")
+        return {"answers": count}

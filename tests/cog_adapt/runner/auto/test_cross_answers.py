@@ -1,0 +1,156 @@
+"""Examples are answered by models that have not seen them, and the middle lies half-way."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.auto import cross_answers as module
+from cog_adapt.runner.auto.cross_answers import Answered, candidate_of, cross_answers, middle
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.heads.calibration import Calibration
+from cog_adapt.runner.heads.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate
+from cog_adapt.runner.inference.label_tensors import finished
+from cog_adapt.runner.modules.loaded_base import moved
+from cog_adapt.runner.modules.lora import SCALE
+from cog_adapt.runner.modules.replicas import serving_replica
+from tests.cog_adapt.devices import DEVICE
+from tests.cog_adapt.models import LABELS
+from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, drained, given, loaded, separated
+
+
+@pytest.fixture(scope="module")
+def model():
+    return loaded(Featured())
+
+
+@pytest.fixture(scope="module")
+def found(model):
+    return given(model, separated(12), FEW_STEPS, 0.0)
+
+
+@pytest.fixture(scope="module")
+def answered(found):
+    return finished(cross_answers(found))
+
+
+def test_each_example_is_answered_once_by_each_candidate(found, answered):
+    assert list(answered.outputs) == [BASE, CLOSED, GRADIENTS, MIDDLE]
+    assert sorted(answered.chosen.tolist()) == list(range(12))
+    assert {tuple(outputs.shape) for outputs in answered.outputs.values()} == {(12, 3)}
+
+
+def test_the_base_and_the_closed_form_answer_from_the_features(found, answered):
+    prior = found.objective.prior(found.features[answered.chosen])
+    torch.testing.assert_close(answered.outputs[BASE], prior)
+    train, others = found.folds[0]
+    form = found.objective.fit(found.features, train)
+    outputs = answered.outputs[CLOSED][: len(others)]
+    torch.testing.assert_close(outputs, form.head(found.features[others]))
+
+
+def test_gradients_answer_what_their_fold_did_not_train_on(found, answered):
+    """Half of the steps, from the fold's own head, on the fold's own examples."""
+    train, others = found.folds[1]
+    run = found.beginning(train, found.objective.fit(found.features, train), 3)
+    _, (tensors, _) = drained(adapt(run))
+    inputs = [found.start.examples[i].input for i in others.tolist()]
+    rows = torch.tensor(inputs, device=DEVICE)
+    for name, chosen in ((GRADIENTS, tensors), (MIDDLE, middle(run.tensors, tensors))):
+        expected = serving_replica(found.start.template, moved(chosen, rows.device))(rows).cpu()
+        torch.testing.assert_close(answered.outputs[name][-len(others) :], expected)
+
+
+def test_what_an_example_says_does_not_reach_its_own_answer(model, found, answered):
+    """The target of one example changes, and the answers to its fold stay."""
+    others = found.folds[0][1]
+    position = int(others[-1])
+    changed = separated(12)
+    label = LABELS[(LABELS.index(changed[position].target) + 1) % len(LABELS)]
+    changed[position] = Example(changed[position].input, label)
+    again = given(model, changed, FEW_STEPS, 0.0)
+    vars(again)["folds"] = found.folds
+    other = finished(cross_answers(again))
+    for name in answered.outputs:
+        one, two = (each.outputs[name][: len(others)] for each in (answered, other))
+        assert torch.equal(one, two), name
+    assert not torch.equal(answered.outputs[GRADIENTS], other.outputs[GRADIENTS])
+
+
+def test_the_scheduler_gets_its_turns_and_no_step_is_shown(found):
+    ticks = list(cross_answers(found))
+    assert len(ticks) >= 2 * 3
+    assert set(ticks) == {None}
+
+
+def test_the_base_is_judged_as_it_is_and_others_calibrated(found):
+    outputs = torch.eye(3).repeat(4, 1) * 30
+    outputs[0] = torch.tensor([0.0, 30.0, 0.0])
+    answered = Answered(torch.arange(12), {BASE: outputs, CLOSED: outputs})
+    calibration = answered.calibration(found, CLOSED)
+    assert isinstance(calibration, Calibration)
+    plain, calibrated = (
+        candidate_of(found, each, torch.arange(12), calibration.wrong)
+        for each in (outputs, calibration(outputs))
+    )
+    assert answered.candidates(found) == {BASE: plain, CLOSED: calibrated}
+    assert calibrated.loss != plain.loss
+
+
+def test_a_candidate_counts_labels_the_same(model):
+    uneven = [*separated(12), *(each for each in separated(30) if each.target == "low")]
+    found = given(model, uneven, FEW_STEPS, 0.0)
+    everything = torch.arange(len(uneven))
+    always_low = torch.tensor([[5.0, 0.0, 0.0]]).expand(len(uneven), 3)
+    candidate = candidate_of(found, always_low, everything, 0.0)
+    assert isinstance(candidate, Candidate)
+    assert candidate.score == pytest.approx(1 / 3)
+
+
+def test_the_middle_halves_b_and_heads_and_keeps_a():
+    begin = {
+        "fc.lora_a": torch.ones(2, 4),
+        "fc.lora_b": torch.zeros(4, 2),
+        "h.weight": torch.ones(3, 4),
+    }
+    end = {name: torch.full_like(tensor, 3.0) for name, tensor in begin.items()}
+    found = middle(begin, end)
+    assert torch.equal(found["fc.lora_a"], end["fc.lora_a"])
+    assert set(found["fc.lora_b"].flatten().tolist()) == {1.5}
+    assert set(found["h.weight"].flatten().tolist()) == {2.0}
+    assert found.keys() == end.keys()
+
+
+def test_the_middle_changes_a_layer_half_as_much():
+    """B begins with zeros, so the pair's product is halved."""
+    a, b = torch.randn(2, 4), torch.randn(4, 2)
+    found = middle({"l.lora_a": a * 0.9, "l.lora_b": b * 0}, {"l.lora_a": a, "l.lora_b": b})
+    torch.testing.assert_close(found["l.lora_b"] @ found["l.lora_a"] * SCALE, b @ a * SCALE / 2)
+
+
+def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
+    taken = []
+
+    def noted(run):
+        taken.append((run.recipe.max_steps, len(run.examples)))
+        return adapt(run)
+
+    monkeypatch.setattr(module, "adapt", noted)
+    finished(cross_answers(given(model, separated(12), FEW_STEPS, 0.0)))
+    finished(cross_answers(given(model, separated(12), replace(FEW_STEPS, max_steps=1), 0.0)))
+    assert taken == [(3, 6), (3, 6), (1, 6), (1, 6)]
+
+
+def test_all_are_judged_by_the_least_share_of_wrong_labels_that_a_learned_one_finds(
+    found, answered, monkeypatch
+):
+    shares = {BASE: 0.9, CLOSED: 0.5, GRADIENTS: 0.3, MIDDLE: 0.4}
+    none = torch.zeros(3, dtype=torch.float64)
+    monkeypatch.setattr(
+        Answered, "calibration", lambda _self, _given, name: Calibration(1.0, none, shares[name])
+    )
+    for name, judged in answered.candidates(found).items():
+        plain = candidate_of(found, answered.outputs[name], answered.chosen, 0.0)
+        assert judged.wrong == 0.3
+        assert judged.score == pytest.approx((plain.score - 0.1) / 0.7)

@@ -1,0 +1,96 @@
+"""A stacked replica gives each row what its own adapter's module gives."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from cog_adapt.runner.config import Precision
+from cog_adapt.runner.inference.served_adapters import ServedAdapters
+from cog_adapt.runner.inference.stacked import StackedHead, Structure, stacked_replica, structure_of
+from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.modules.batch_rows import holding
+from cog_adapt.runner.modules.replicas import freeze, make_template
+from tests.cog_adapt.mixed import Encoder, adapter, loaded
+from tests.cog_adapt.models import TinyTransformer, seeded_module
+
+HEAD = r"head\..*"
+PAIRS = (("attention.query", 2, 2.0), ("attention.value", 2, 2.0))
+
+
+@pytest.fixture
+def model():
+    return loaded(device="cpu")
+
+
+def serve(model, *adapters):
+    served = ServedAdapters(model.template, Precision(torch.device("cpu")), 9, 2**40)
+    return [served.get(made.id, partial(lambda one: one, made)) for made in adapters]
+
+
+def test_the_structure_names_pairs_and_head(model):
+    (lora, head) = serve(model, adapter(model, 1), adapter(model, 2, rank=0))
+    assert structure_of(model.template, lora, HEAD) == Structure(PAIRS, "head")
+    assert structure_of(model.template, head, HEAD) == Structure((), "head")
+
+
+def test_rows_without_pairs_join_any_structure():
+    with_pairs, without = Structure(PAIRS, "head"), Structure((), "head")
+    assert with_pairs.joined(without) is with_pairs
+    assert without.joined(with_pairs) is with_pairs
+    assert with_pairs.joined(with_pairs) is with_pairs
+    assert with_pairs.joined(Structure(PAIRS[:1], "head")) is None
+    assert with_pairs.joined(Structure(PAIRS, "")) is None
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [{"norm.weight": torch.ones(8)}, {"embedding.weight": torch.ones(128, 8)}],
+    ids=["norm", "embedding"],
+)
+def test_what_an_adapter_replaces_beside_has_no_structure(model, tensors):
+    (served,) = serve(model, adapter(model, 1, tensors=tensors))
+    assert structure_of(model.template, served, HEAD) is None
+
+
+def test_a_head_that_is_tied_to_another_layer_has_no_structure():
+    base = seeded_module(TinyTransformer)
+    freeze(base)
+    tied = Adapter({"output.weight": torch.ones(32, 8)}, (), "head", "0" * 16)
+    (served,) = serve(type("Model", (), {"template": make_template(base)}), tied)
+    assert structure_of(make_template(base), served, r"output\..*") is None
+
+
+def test_each_row_has_its_own_pair_and_head(model):
+    holders = serve(model, *(adapter(model, n, labels=n + 2) for n in range(3)))
+    structure = structure_of(model.template, holders[0], HEAD)
+    assert structure is not None
+    replica = stacked_replica(model.template, structure)
+    batch = model.task.encode(["abc", "de", "fghij", "k", "lm", "abcdefgh"])
+    rows = [holders[number] for number in (0, 1, 2, 1, 0, 2)]
+    with torch.no_grad(), holding(rows):
+        outputs = replica(batch)
+    for row, served in enumerate(rows):
+        with torch.no_grad():
+            alone = served.module({name: tensor[[row]] for name, tensor in batch.items()})
+        width = alone.shape[1]
+        torch.testing.assert_close(outputs[row, :width], alone[0], rtol=1e-5, atol=1e-5)
+        assert outputs[row, width:].tolist() == [0.0] * (4 - width)
+
+
+def test_a_head_notes_the_widths(model):
+    two = serve(model, adapter(model, 1, labels=2), adapter(model, 2, labels=5))
+    head = StackedHead("head")
+    with holding([two[1], two[0], two[1]]):
+        assert head(torch.ones(3, 8)).shape == (3, 5)
+    assert head.widths == {id(two[0]): 2, id(two[1]): 5}
+
+
+def test_the_replica_shares_the_bases_storage_and_trains_nothing(model):
+    replica = stacked_replica(model.template, Structure(PAIRS, "head"))
+    assert isinstance(replica.get_submodule("head"), StackedHead)
+    own, base = dict(replica.named_parameters()), dict(model.base.named_parameters())
+    assert all(own[name].data_ptr() == base[name].data_ptr() for name in own)
+    assert not any(p.requires_grad for p in own.values())
+    assert isinstance(model.template, Encoder)
+    assert type(model.template.get_submodule("head")) is torch.nn.Linear

@@ -1,0 +1,93 @@
+"""Features of recent examples: by owner, by bytes, gone with what brought them."""
+
+import pytest
+import torch
+
+from cog_adapt.runner.known.feature_cache import FeatureCache
+
+ROW = torch.zeros(4)  # 16 bytes
+
+
+@pytest.fixture
+def cache():
+    return FeatureCache(128)
+
+
+def test_what_is_kept_is_found_for_its_owner_alone(cache):
+    cache.put("ann", ["a", "b"], [ROW, {"ids": ROW}])
+    one, other, missing = cache.get("ann", ["a", "b", "c"])
+    assert one is ROW
+    assert other["ids"] is ROW
+    assert missing is None
+    assert cache.get("bob", ["a"]) == [None]
+    assert cache.gauges() == {
+        "feature_cache_bytes": 32.0,
+        "feature_cache_entries": 2.0,
+        "feature_cache_hits": 2.0,
+        "feature_cache_misses": 2.0,
+    }
+
+
+def test_the_longest_unused_goes_first(cache):
+    cache.put("ann", "abcd", [ROW] * 4)  # an owner has half
+    cache.get("ann", ["a"])
+    cache.put("ann", ["e"], [ROW])
+    assert [each is None for each in cache.get("ann", "abcde")] == [False, True, *[False] * 3]
+
+
+def test_an_owner_has_half_and_all_together_the_whole(cache):
+    for owner in ("ann", "bob", "eve"):
+        cache.put(owner, "abcdef", [ROW] * 6)
+    assert cache.bytes == 128
+    assert cache.get("ann", "cdef") == [None] * 4
+    assert None not in cache.get("eve", "cdef")
+
+
+def test_what_is_too_big_is_not_kept(cache):
+    cache.put("ann", ["a"], [torch.zeros(17)])
+    assert (len(cache), cache.bytes) == (0, 0)
+
+
+def test_the_same_again_is_counted_once(cache):
+    cache.put("ann", ["a"], [ROW])
+    cache.put("ann", ["a"], [torch.zeros(2)])
+    assert (len(cache), cache.bytes) == (1, 8)
+
+
+def test_they_go_with_what_brought_them_unless_another_did_too(cache):
+    cache.put("ann", "ab", [ROW] * 2)
+    cache.bring("ann", "ab", "one")
+    cache.bring("ann", "bc", "two")
+    cache.put("bob", "a", [ROW])
+    cache.bring("bob", "a", "one")
+    cache.forget("ann", "one")
+    assert cache.get("ann", "a") == [None]
+    assert cache.get("ann", "b")[0] is ROW
+    assert cache.get("bob", "a")[0] is ROW
+    cache.forget("ann", "two")
+    assert cache.get("ann", "b") == [None]
+    assert cache.bytes == 16
+
+
+def test_what_nothing_brought_can_be_discarded(cache):
+    cache.put("ann", ["a", "b", None], [ROW] * 3)
+    cache.bring("ann", ["a", None], "one")
+    cache.discard("ann", ["a", "b", "c", None])
+    assert cache.get("ann", ["b", None]) == [None, None]
+    assert cache.get("ann", ["a"])[0] is ROW
+
+
+def test_all_of_an_owner_can_be_forgotten(cache):
+    cache.put("ann", "ab", [ROW] * 2)
+    cache.put("bob", "a", [ROW])
+    cache.forget("ann")
+    assert (len(cache), cache.bytes) == (1, 16)
+
+
+def test_a_discard_while_the_lock_is_held_waits_for_the_next_put(cache):
+    cache.put("ann", ["a", "b"], [ROW, ROW])
+    with cache._lock:  # as where a collection of garbage comes while this thread has it
+        cache.discard("ann", ["a"])
+    assert len(cache) == 2
+    cache.put("ann", ["c"], [ROW])
+    assert [each is None for each in cache.get("ann", "abc")] == [True, False, False]

@@ -1,0 +1,143 @@
+"""What was read before is not parsed again, while its decision is there."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cog_adapt.runner import few_shot
+from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.known import recent_requests
+from cog_adapt.runner.known.recent_requests import Recent, RecentRequests, request_digest
+from cog_adapt.runner.request import Request, read_request_examples
+from tests.cog_adapt.models import Letters
+from tests.cog_adapt.runner.asking import EXAMPLES, Asker
+
+ROWS = [{"text": "a", "label": "b"}]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"examples": [{"text": "a", "label": "c"}]},
+        {"examples": json.dumps(ROWS)},
+        {"labels": ["b", "c"]},
+        {"recipe": Recipe(seed=1)},
+        {"fresh": True},
+    ],
+)
+def test_all_that_an_adaptation_depends_on_is_in_the_digest(other):
+    values: dict[str, Any] = {"examples": ROWS}
+    one = request_digest(Request(["x"], **values))
+    assert one == request_digest(Request(["y"], strict=True, **values))
+    assert one != request_digest(Request(["x"], **(values | other)))
+
+
+def test_parts_that_lie_elsewhere_have_no_digest(tmp_path):
+    lying: list[dict[str, Any]] = [
+        {},
+        {"examples": ROWS, "adapter": "a"},
+        {"examples": ROWS, "weights": tmp_path},
+        {"examples_file": tmp_path},
+        {"examples": [{"text": {1}}]},
+    ]
+    for values in lying:
+        assert request_digest(Request(["x"], **values)) is None
+
+
+def test_they_are_bounded_and_an_owners_own(monkeypatch):
+    monkeypatch.setattr(recent_requests, "_MOST", 2)
+    known = RecentRequests()
+    for number in range(3):
+        known.put("ann", str(number), Recent(f"k{number}", (), ()))
+    known.put("ann", None, Recent("k", (), ()))
+    assert len(known) == 2
+    assert known.get("ann", "0") is None
+    assert known.get("bob", "2") is None
+    assert known.get("ann", None) is None
+    known.forget("bob", "k2")
+    assert known.get("ann", "2")
+    known.forget("ann", "k2")
+    assert known.get("ann", "2") is None
+
+
+def test_the_same_request_is_not_parsed_again_and_says_the_same(make_runner, monkeypatch):
+    class Cutting(Letters):
+        def shortened(self, inputs):
+            return [i for i, text in enumerate(inputs) if len(text) > 3]
+
+    runner = make_runner(Cutting())
+    sent = [{"text": text, "label": label} for text, label in (("aaaa", "low"), ("y", "high"))]
+    first = Asker(runner).now(sent)
+    parsed: list[int] = []
+
+    def read(*args):
+        parsed.append(1)
+        return read_request_examples(*args)
+
+    monkeypatch.setattr(few_shot, "read_request_examples", read)
+    again = Asker(runner).now(sent)
+    assert parsed == []
+    assert (again.adapter, again.report) == (first.adapter, first.report | {"known": True})
+    assert again.report["warnings"] == ["examples longer than the model reads were cut: 1"]
+    with pytest.raises(InputError, match="examples longer than"):
+        Asker(runner).now(sent, strict=True)
+    runner.adapters.remove("", first.adapter)
+    assert len(runner.knowledge.recent) == 0
+    assert Asker(runner).now(sent).report["known"] is False
+    assert parsed == [1]
+
+
+class Forwards(Letters):
+    """Counts the batches that were answered."""
+
+    def __init__(self):
+        self.answered: list[int] = []
+
+    def predict(self, *args):
+        self.answered.append(1)
+        return super().predict(*args)
+
+
+def test_a_known_request_has_what_its_inputs_were_answered_before_without_a_forward(make_runner):
+    runner = make_runner(Forwards())
+    first = Asker(runner).now()
+    runner.task.answered.clear()
+    again = Asker(runner).now()
+    assert again.before == first.before != first.predictions
+    assert runner.task.answered == [1]
+    again.before.clear()
+    assert Asker(runner).now().before == first.before
+
+
+@pytest.mark.parametrize(
+    "other", [{"inputs": ["zz"]}, {"deterministic": True}, {"inputs": ["ab"] * 33}]
+)
+def test_what_other_inputs_were_answered_before_nobody_remembers(make_runner, other):
+    runner = make_runner(Letters())
+    first = Asker(runner).now()
+    assert Asker(runner).now(**other).before is None
+    assert Asker(runner).now().before == first.before
+    many = {"inputs": ["ab"] * 33, "recipe": Recipe(max_steps=1)}
+    assert len(Asker(runner).now(**many).before) == 33
+    assert Asker(runner).now(**many).before is None
+
+
+def test_an_owner_has_no_share_in_what_another_was_answered_before(make_runner):
+    runner = make_runner(Letters())
+    runner.read_owner_from("owner")
+    known = runner.knowledge.recent
+    request = Request(["x"], examples=ROWS)
+    known.put("ann", request_digest(request), Recent("k", (), ()))
+    known.note_before("bob", request, ["y"])
+    known.note_before("ann", request, ["z"])
+    assert known.get("bob", request_digest(request)) is None
+    assert known.get("ann", request_digest(request)).before_of(request) == ["z"]
+
+
+def test_another_owner_is_parsed_and_runs(make_runner):
+    runner = make_runner(Letters())
+    runner.read_owner_from("owner")
+    Asker(runner, "ann").now(EXAMPLES)
+    assert Asker(runner, "bob").now(EXAMPLES).report["known"] is False

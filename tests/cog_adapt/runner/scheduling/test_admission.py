@@ -1,0 +1,195 @@
+"""Adaptations that do not fit wait in their order, or are refused; nothing is left of them."""
+
+import threading
+from queue import SimpleQueue
+
+import pytest
+
+from cog_adapt.runner.adaptation.memory_estimate import Needed, Waiting
+from cog_adapt.runner.errors import InputError, UnavailableError
+from cog_adapt.runner.scheduling.admission import Admission
+from cog_adapt.runner.scheduling.scheduler import Scheduler, once
+
+SECONDS = 30.0
+
+
+class Adaptations:
+    """Work of stated bytes that runs until a test lets it end."""
+
+    def __init__(self, limit: int = 100) -> None:
+        self.limit = limit
+        self.asked = lambda: self.limit
+        self.scheduler = Scheduler()
+        self.admission = Admission(self.scheduler, lambda: self.asked())
+        self.began: SimpleQueue[str] = SimpleQueue()
+        self.closed: SimpleQueue[str] = SimpleQueue()
+        self.gates: dict[str, threading.Event] = {}
+
+    def submit(self, name: str, size: int, error: Exception | None = None):
+        self.gates[name] = threading.Event()
+        return self.admission.submit(self._work(name, size, error))
+
+    def _work(self, name, size, error):
+        try:
+            yield Needed(size, 0, 0, 0, 1)
+            self.began.put(name)
+            while not self.gates[name].is_set():
+                yield None
+            if error:
+                raise error
+            return name
+        finally:
+            self.closed.put(name)
+
+    def next_began(self) -> str:
+        return self.began.get(timeout=SECONDS)
+
+    def next_closed(self) -> str:
+        return self.closed.get(timeout=SECONDS)
+
+    def settle(self) -> None:
+        """Wait until all that was submitted before has had a tick."""
+        for _ in range(3):
+            self.scheduler.submit_long(once(int)).wait()
+
+    def left(self) -> tuple[float, ...]:
+        self.settle()
+        return tuple(self.admission.gauges().values())
+
+
+@pytest.fixture
+def adaptations():
+    made = Adaptations()
+    yield made
+    made.scheduler.close()
+
+
+def waiting(ticket) -> Waiting:
+    """The next progress of a ticket that has to wait."""
+    while True:
+        message = ticket.outbox.get(timeout=SECONDS)
+        if message is not None:
+            assert isinstance(message, Waiting)
+            return message
+
+
+def test_what_fits_goes_on_and_gives_its_memory_back(adaptations):
+    one, two = adaptations.submit("a", 60), adaptations.submit("b", 40)
+    assert {adaptations.next_began(), adaptations.next_began()} == {"a", "b"}
+    assert adaptations.left() == (100, 0)
+    for gate in adaptations.gates.values():
+        gate.set()
+    assert (one.wait(), two.wait()) == ("a", "b")
+    assert adaptations.left() == (0, 0)
+
+
+def test_what_could_not_fit_alone_is_refused_in_words(adaptations):
+    adaptations.limit = 2**30
+    with pytest.raises(
+        InputError, match=r"need about 3 GB .* at most 1 GB .*ADAPTATION_MEMORY_BYTES.*batch_size"
+    ):
+        adaptations.submit("a", 3 * 2**30).wait()
+    assert adaptations.next_closed() == "a"
+    assert adaptations.left() == (0, 0)
+
+
+def test_two_that_do_not_fit_together_run_in_turn_and_a_small_one_after_them(adaptations, caplog):
+    caplog.set_level("INFO")
+    tickets = [adaptations.submit(name, size) for name, size in (("a", 70), ("b", 90), ("c", 20))]
+    assert adaptations.next_began() == "a"
+    assert "needs about" in waiting(tickets[1]).words
+    assert "waits for memory" in waiting(tickets[2]).words
+    assert caplog.text.count("an adaptation waits for memory") == 2
+    assert adaptations.left() == (70, 2)
+    adaptations.gates["a"].set()
+    assert adaptations.next_began() == "b"  # first come, first served: c would fit beside a
+    assert adaptations.left() == (90, 1)
+    adaptations.gates["b"].set()
+    assert adaptations.next_began() == "c"
+    adaptations.gates["c"].set()
+    assert [ticket.wait() for ticket in tickets] == ["a", "b", "c"]
+    assert adaptations.left() == (0, 0)
+
+
+def test_to_wait_costs_no_tick(adaptations):
+    first, second = adaptations.submit("a", 70), adaptations.submit("b", 70)
+    waiting(second)
+    adaptations.settle()
+    assert adaptations.scheduler.submit_long(once(len, adaptations.scheduler)).wait() == 1
+    for gate in adaptations.gates.values():
+        gate.set()
+    assert (first.wait(), second.wait()) == ("a", "b")
+
+
+@pytest.mark.parametrize("how", ["left", "dropped"])
+def test_a_caller_who_goes_while_it_waits_leaves_nothing_at_once(adaptations, how):
+    first, second, third = (adaptations.submit(name, 70) for name in "abc")
+    waiting(second)
+    waiting(third)
+    if how == "left":
+        second.left = True
+    del second
+    assert adaptations.next_closed() == "b"  # while the first still runs
+    assert adaptations.left() == (70, 1)
+    adaptations.gates["a"].set()
+    adaptations.gates["c"].set()
+    assert (first.wait(), third.wait()) == ("a", "c")
+    assert [adaptations.next_began(), adaptations.next_began()] == ["a", "c"]
+    assert adaptations.left() == (0, 0)
+
+
+def test_a_failure_gives_the_memory_back(adaptations):
+    first = adaptations.submit("a", 70, RuntimeError("a step failed"))
+    second = adaptations.submit("b", 70)
+    waiting(second)
+    for gate in adaptations.gates.values():
+        gate.set()
+    with pytest.raises(RuntimeError, match="a step failed"):
+        first.wait()
+    assert second.wait() == "b"
+    assert adaptations.left() == (0, 0)
+
+
+def test_a_caller_who_goes_while_it_runs_gives_the_memory_back(adaptations):
+    first, second = adaptations.submit("a", 70), adaptations.submit("b", 70)
+    waiting(second)
+    first.left = True
+    adaptations.gates["b"].set()
+    assert second.wait() == "b"
+    assert adaptations.left() == (0, 0)
+
+
+def test_a_caller_who_goes_when_its_turn_comes_gives_the_memory_back(adaptations):
+    first, second, third = (adaptations.submit(name, 70) for name in "abc")
+    waiting(second)
+    waiting(third)
+
+    def asked():
+        second.left = True
+        return 100
+
+    adaptations.asked = asked  # as the second's turn comes
+    adaptations.gates["a"].set()
+    adaptations.gates["c"].set()
+    assert (first.wait(), third.wait()) == ("a", "c")
+    assert adaptations.left() == (0, 0)
+
+
+def test_one_that_waited_is_refused_where_the_memory_has_become_less(adaptations):
+    first, second = adaptations.submit("a", 70), adaptations.submit("b", 70)
+    waiting(second)
+    adaptations.limit = 60
+    adaptations.gates["a"].set()
+    assert first.wait() == "a"
+    with pytest.raises(InputError, match="would need"):
+        second.wait()
+    assert adaptations.left() == (0, 0)
+
+
+def test_those_who_wait_are_told_that_the_runner_was_closed(adaptations):
+    tickets = [adaptations.submit(name, 70) for name in "abc"]
+    waiting(tickets[2])
+    adaptations.scheduler.close()
+    for ticket in tickets:
+        with pytest.raises(UnavailableError):
+            ticket.wait()

@@ -1,0 +1,59 @@
+"""The whole self-test takes at most 2.2 times the weights, and keeps nothing."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bench.live_bytes import LiveBytes
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.selftest.run import run_self_test
+from tests.cog_adapt.models import Images
+
+WIDTH, BLOCKS = 320, 8
+MOST = 2.2
+
+
+class Blocks(nn.Module):
+    """Equal blocks, whose activations are small beside them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = (nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(BLOCKS))
+        self.blocks = nn.Sequential(*layers)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        rows = x.flatten(1)
+        hidden = self.blocks(F.pad(rows, (0, WIDTH - rows.shape[1])))
+        return self.head(hidden.reshape(len(x), 8, -1).sum(2))
+
+
+class Blocked(Images):
+    """Every parameter is trained."""
+
+    method = "all"
+
+    def module(self) -> nn.Module:
+        return Blocks()
+
+
+class WithLora(Blocked):
+    method = "lora"
+    lora_targets = r"blocks\..*"
+
+
+@pytest.mark.parametrize("task", [Blocked, WithLora])
+def test_the_whole_test_takes_at_most_2_2_times_the_weights_and_keeps_nothing(task):
+    model = LoadedModel(task(), RunnerSettings(device="cpu"))
+    weights = sum(p.nbytes for p in model.base.parameters())
+    assert weights > 3e6
+    with LiveBytes(model.base) as live:
+        report = run_self_test(model)
+    assert report.passed, str(report)
+    assert live.peak <= MOST * weights, f"{live.peak / weights:.2f}"
+    del report
+    assert live.now() <= 0.01 * weights
