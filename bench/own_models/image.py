@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bench.own_models import pictures
 from bench.own_models.contest import Kind, Outcome, Way, accuracy, asked, by_hand, runner_of
-from cog_adapt import Recipe
+from cog_adapt import Recipe, Request
 
 _PER_LABEL, _TESTED, _BATCH = 8, 20, 32
 
@@ -33,7 +33,7 @@ def ways(scratch: Path) -> Iterator[tuple[Way, Way]]:
             drawn = pictures.clothes("train", _PER_LABEL, seed)
             rows = [{"input": base64.b64encode(p).decode(), "label": n} for p, n in drawn]
             recipe = Recipe(method="auto", max_steps=20, seed=seed)
-            return asked(runner, files, rows, recipe, score)
+            return asked(runner, Request(files, examples=rows, recipe=recipe), score)
 
         def hand(seed: int) -> Outcome:
             drawn = [*pictures.clothes("train", _PER_LABEL, seed)]

@@ -12,7 +12,7 @@ import torch
 from bench.own_models.contest import Kind, Outcome, Way, accuracy, asked, by_hand, runner_of
 from bench.own_models.tiny_bert.folder import write_folder
 from bench.rivals import Base, all_logits, labels_of, plain_model
-from cog_adapt import Recipe
+from cog_adapt import Recipe, Request
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate
 from cog_adapt.runner.config import Precision
 from task import TextClassification
@@ -46,7 +46,7 @@ def _ways(task: TextClassification, scratch: Path) -> Iterator[tuple[Way, Way]]:
 
         def ours(seed: int) -> Outcome:
             recipe = Recipe(method="auto", max_steps=_STEPS, seed=seed)
-            return asked(runner, texts, _drawn(seed), recipe, score)
+            return asked(runner, Request(texts, examples=_drawn(seed), recipe=recipe), score)
 
         def hand(seed: int) -> Outcome:
             examples = [task.example(row) for row in _drawn(seed)]

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import struct
 import wave
 from pathlib import Path
 
@@ -92,3 +93,10 @@ def test_a_sound_becomes_one_channel_at_the_models_rate(width, channels):
     content = sound(0.5, width, 8000, channels)
     assert file_of(base64.b64encode(content).decode()) == content
     assert len(wave_of(content)) == HERTZ // 2
+
+
+def test_a_sound_that_came_through_a_pipe_is_as_long_as_what_it_holds():
+    content = sound(0.25)
+    endless = content.replace(struct.pack("<I", len(content) - 44), struct.pack("<I", 0x7FFFF000))
+    assert endless != content
+    assert HERTZ // 4 <= len(wave_of(endless)) <= HERTZ // 4 + 44

@@ -18,8 +18,9 @@ from tests.cog_adapt.command.test_new import environment, mirror, run
 
 KINDS = kinds.kinds()
 OTHERS = KINDS[1:]
+README = (ROOT / "README.md").read_text()
 PREDICTOR = "predict.py:Predictor"
-OF_TEXT = {"text": "Where is it?", "examples_file": "@examples/tickets.jsonl", "steps": 2}
+OF_TEXT = {"text": "Where is my parcel?", "examples_file": "@examples/tickets.jsonl", "steps": 2}
 SETUP_SECONDS = 300  # a self-test of a large model, on a busy machine
 TESTS_SECONDS = 1000  # of a project: a language model takes steps in them
 DOOR_NAMES = ("examples", "examples_file", "adapter", "weights", "steps", "seed")
@@ -80,7 +81,9 @@ def test_its_tests_pass_its_self_test_among_them(project):
 
 def test_it_adapts_and_answers_under_the_mirror(project, inputs):
     with mirror(project, SETUP_SECONDS) as client:
-        answered(client.post("/predictions", json={"input": inputs}, timeout=300).json())
+        output = answered(client.post("/predictions", json={"input": inputs}, timeout=300).json())
+    if project.name in SHOWN:
+        assert SHOWN[project.name](output["predictions"][0]) in README
 
 
 def test_it_adapts_and_answers_under_cogs_server(project, inputs):
@@ -95,12 +98,27 @@ def test_it_adapts_and_answers_under_cogs_server(project, inputs):
         answered(server.post("/predictions", {"input": inputs}).json())
 
 
+def labelled(answer):
+    """A label as the README shows it."""
+    label = answer["label"]
+    return f'`{{"label": "{label}", "scores": {{"{label}": {answer["scores"][label]:.2f}, …}}}}`'
+
+
+SHOWN = {
+    "text": labelled,
+    "image": labelled,
+    "tabular": lambda answer: f"`{answer:.1f}`",
+}
+"""The answers in the README's table: to the requests of `examples/`, or to OF_TEXT."""
+
+
 def answered(body):
     assert body.get("status") == "succeeded", body
     output = body["output"]
     if isinstance(output, dict):
         assert output["predictions"]
         assert output["report"]["examples"] >= 3
+    return output
 
 
 @pytest.mark.parametrize("kind", OTHERS)

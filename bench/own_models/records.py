@@ -1,0 +1,67 @@
+"""Pairs of outcomes as they come, in a JSON file, so that a run that was cut off goes on."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.own_models.contest import Outcome
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What the two ways gave with one seed, and the machine's load in the minute before the end."""
+
+    seed: int
+    ours: Outcome
+    hand: Outcome
+    load: float
+
+
+class Records:
+    """The pairs of each kind by its name.
+
+    Args:
+        path: of the file; None: nothing is written.
+        forget: names of kinds that are to be measured again.
+    """
+
+    def __init__(self, path: Path | None = None, forget: Sequence[str] = ()) -> None:
+        self._path = path
+        text = path.read_text("utf-8") if path and path.exists() else "{}"
+        self._kept = {
+            name: [_pair(each) for each in pairs]
+            for name, pairs in json.loads(text).items()
+            if name not in forget
+        }
+
+    def of(self, name: str) -> list[Pair]:
+        """Return what is known of a kind, in the order of its seeds."""
+        return sorted(self._kept.get(name, []), key=lambda pair: pair.seed)
+
+    def add(self, name: str, pair: Pair) -> None:
+        """Keep a pair, in the file too."""
+        self._kept.setdefault(name, []).append(pair)
+        if self._path:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            kinds = ",\n".join(map(self._line, self._kept))
+            self._path.write_text(f"{{\n{kinds}\n}}\n", "utf-8")
+
+    def _line(self, name: str) -> str:
+        pairs = ",\n  ".join(json.dumps(_plain(pair)) for pair in self.of(name))
+        return f" {json.dumps(name)}: [\n  {pairs}]"
+
+
+def _plain(pair: Pair) -> dict[str, object]:
+    rounded = {side: _rounded(each) for side, each in (("ours", pair.ours), ("hand", pair.hand))}
+    return {"seed": pair.seed, **rounded, "load": round(pair.load, 1)}
+
+
+def _rounded(outcome: Outcome) -> dict[str, float]:
+    known = {name: value for name, value in asdict(outcome).items() if value is not None}
+    return {name: float(f"{value:.5g}") for name, value in known.items()}
+
+
+def _pair(kept: Mapping[str, Any]) -> Pair:
+    return Pair(kept["seed"], Outcome(**kept["ours"]), Outcome(**kept["hand"]), kept["load"])
