@@ -5,6 +5,7 @@ clients send them, or `{"text": …}`, which is read as it is. This module knows
 """
 
 from collections.abc import Mapping, Sequence
+from os.path import commonprefix
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -27,13 +28,16 @@ class Prompts:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, most: int) -> None:
         self._tokenizer = tokenizer
         self._most = most
+        self._longest = max(map(len, tokenizer.get_vocab()), default=1)
 
     def tokens(self, input: Any) -> list[int]:  # noqa: ANN401 - what a caller sent
         """Return the tokens of an input, one at least; refuse another (InputError)."""
         if isinstance(input, Mapping) and isinstance(input.get("text"), str):
+            self._refuse_hopeless(len(input["text"]))
             found = self._tokenizer(input["text"])["input_ids"]
             return self._bounded([*found] or [self._start()])
         messages = _messages(input)
+        self._refuse_hopeless(sum(sum(map(len, message.values())) + 1 for message in messages))
         if not self._tokenizer.chat_template:
             texts = [str(message["content"]) for message in messages]
             return self._bounded(self._tokenizer("\n".join(texts))["input_ids"])
@@ -42,10 +46,15 @@ class Prompts:
         )
         return self._bounded([*found["input_ids"]])
 
+    def common(self) -> list[int]:
+        """Return the tokens that all texts begin with: what the chat template says first."""
+        return [*commonprefix([self.tokens(text) for text in ("a", "b")])]
+
     def answer(self, target: Any) -> list[int]:  # noqa: ANN401 - what a caller sent
         """Return the tokens of an answer, with the token that ends it."""
         if not isinstance(target, str) or not target:
             raise InputError(f"the target {brief(target)} is no text, or empty. Send a text.")
+        self._refuse_hopeless(len(target))
         found = self._tokenizer(target, add_special_tokens=False)["input_ids"]
         return self._bounded([*found, self._tokenizer.eos_token_id])
 
@@ -53,6 +62,15 @@ class Prompts:
         """Return what an empty text begins with: a model needs something to read."""
         bos = self._tokenizer.bos_token_id
         return int(self._tokenizer.eos_token_id if bos is None else bos)
+
+    def _refuse_hopeless(self, characters: int) -> None:
+        """Refuse a text that is too long whatever its tokens are: to make them takes seconds."""
+        most = self._most * self._longest
+        if characters > most:
+            raise InputError(
+                f"a text has {characters} characters; more than {most} are never the {self._most} "
+                "tokens that fit. Send a shorter one."
+            )
 
     def _bounded(self, tokens: list[int]) -> list[int]:
         if len(tokens) > self._most:

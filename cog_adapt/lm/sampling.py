@@ -18,7 +18,9 @@ from cog_adapt.runner.errors import InputError
 
 _MOST_STOPS, _MOST_STOP_CHARACTERS = 16, 200
 _LARGEST_SEED = 2**63
-_NUMBERS = ("max_tokens", "temperature", "top_p", "top_k", "repetition_penalty")
+_LEAST_TEMPERATURE = 1e-3  # logits divided by less overflow, and so cold is the likeliest anyway
+_WHOLE = ("max_tokens", "top_k", "seed")
+_NUMBERS = (*_WHOLE, "temperature", "top_p", "repetition_penalty")
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,15 @@ class TextOptions:
         object.__setattr__(self, "stop", stop)
         for name in _NUMBERS:
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise InputError(f"`{name}` is {brief(value)}; it must be a number.")
+            if not _is_number(value, whole=name in _WHOLE) and (name, value) != ("seed", None):
+                kind = "whole number" if name in _WHOLE else "number"
+                raise InputError(f"`{name}` is {brief(value)}; it must be a {kind}.")
         allowed = {
             "max_tokens": (self.max_tokens >= 1, "a whole number from 1"),
             "temperature": (0 <= self.temperature < math.inf, "a number from 0"),
             "top_p": (0 < self.top_p <= 1, "above 0, at most 1"),
             "top_k": (self.top_k >= 0, "a whole number from 0"),
-            "repetition_penalty": (self.repetition_penalty > 0, "above 0"),
+            "repetition_penalty": (0 < self.repetition_penalty < math.inf, "above 0"),
             "stop": (_are_stops(self.stop), "at most 16 texts of 1 to 200 characters"),
             "seed": (0 <= (self.seed or 0) < _LARGEST_SEED, "from 0 to 2^63 - 1"),
         }
@@ -95,12 +98,16 @@ def _processors(options: TextOptions) -> LogitsProcessorList:
     if options.repetition_penalty != 1:
         found.append(RepetitionPenaltyLogitsProcessor(float(options.repetition_penalty)))
     if options.temperature > 0:
-        found.append(TemperatureLogitsWarper(float(options.temperature)))
+        found.append(TemperatureLogitsWarper(max(options.temperature, _LEAST_TEMPERATURE)))
         if options.top_k:
             found.append(TopKLogitsWarper(options.top_k))
         if options.top_p < 1:
             found.append(TopPLogitsWarper(float(options.top_p)))
     return found
+
+
+def _is_number(value: object, *, whole: bool) -> bool:
+    return isinstance(value, int if whole else int | float) and not isinstance(value, bool)
 
 
 def _are_stops(stops: tuple[str, ...]) -> bool:

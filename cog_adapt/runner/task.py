@@ -16,6 +16,18 @@ Batch = dict[str, Tensor]
 """Tensors by name, each with one row per input: (N, ...)."""
 
 
+class PartTokens:
+    """Counts the tokens of a part of a step, of rows that are padded to the longest."""
+
+    def of(self, row: Batch, target: Tensor, device: torch.device) -> int:
+        """Count those of an encoded example; 0: those of its `attention_mask`."""
+        return 0
+
+    def all(self, tokens: Sequence[int], device: torch.device) -> int:
+        """Count those of a part with examples of so many."""
+        return len(tokens) * max(tokens, default=0)
+
+
 class Task(ABC):
     """A model and what it is asked to do.
 
@@ -33,8 +45,7 @@ class Task(ABC):
             in this order, each once, on what the one before it returned (`encoder[.]layers[.].`);
             `Recipe.blocks` trains the last of them. Those before the first that is trained run once
             for each example instead of at each step. By default no block has a name.
-        unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
-            self-test asks no gradient of them.
+        unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say).
         stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
             of the line that stops the gradient; the self-test excuses these alone.
         max_labels: how many names a label set may have.
@@ -48,9 +59,9 @@ class Task(ABC):
             not change an answer.
         rows_are_independent: False where the loss compares examples of a batch, which then is
             never cut into parts (docs/predictions.md).
-        part_tokens: of such a part; 0: 192 on a CPU, 16,384 on a GPU.
-        options: a frozen dataclass with the defaults of a request's own parameters (a temperature,
-            a number of tokens); `predict` and `generate` get it, or the request's, of its class.
+        part_tokens: of such a part; 0: 192 on a CPU, 16,384 on a GPU. `counts` counts them.
+        options: a frozen dataclass with the defaults of a request's own parameters (a
+            temperature); `predict` and `generate` get it, or the request's, of its class.
     """
 
     method: str = "lora"
@@ -66,6 +77,7 @@ class Task(ABC):
     shares_forwards: bool = False
     rows_are_independent: bool = True
     part_tokens: int = 0
+    counts: PartTokens = PartTokens()
     options: Any = None
 
     @abstractmethod

@@ -41,12 +41,12 @@ class EncodedExamples:
             relief: how many times less than in a full step a token costs.
         """
         costs = [self._cost(position) for position in chosen]
-        parts = cut(costs, self.start.limit.of(relief))
+        parts = cut(costs, self.start.limit.of(relief), self._size)
         return [[chosen[row] for row in part] for part in parts]
 
     def largest(self, groups: Sequence[Sequence[int]]) -> int:
         """Return the tokens, with padding, of the largest of these parts."""
-        return max(len(group) * max(map(self._cost, group)) for group in groups)
+        return max(self._size([*map(self._cost, group)]) for group in groups)
 
     def parts(self, groups: Sequence[Sequence[int]]) -> list[Part]:
         """Return the parts of a batch, by the positions of each."""
@@ -60,11 +60,15 @@ class EncodedExamples:
             for group in groups
         ]
 
+    def _size(self, costs: Sequence[int]) -> int:
+        return self.start.task.counts.all(costs, self.device)
+
     def _cost(self, position: int) -> int:
         if position not in self._costs:
             row = dict(self.store.row(position))
-            row.pop(_TARGETS)
-            self._costs[position] = cost_of(row)
+            target = row.pop(_TARGETS)
+            tokens = self.start.task.counts.of(row, target, self.device)
+            self._costs[position] = tokens or cost_of(row)
         return self._costs[position]
 
     def _weights(self, chosen: Sequence[int]) -> Tensor | None:

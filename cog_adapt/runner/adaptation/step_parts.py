@@ -5,7 +5,7 @@ the same bits. Rows of like length go together, which saves their padding. MiniL
 blocks: a step of 32 glosses is four parts, each of 0.11 s of CPU time, on loaded cores.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -82,16 +82,17 @@ def cost_of(row: Batch) -> int:
     return -(-sum(tensor.numel() for tensor in row.values()) // _NUMBERS_A_TOKEN) or 1
 
 
-def cut(costs: Sequence[int], limit: int) -> list[list[int]]:
-    """Cut rows into parts of at most `limit` tokens with padding; what is longer is alone.
+def cut(costs: Sequence[int], limit: int, size: Callable[[Sequence[int]], int]) -> list[list[int]]:
+    """Cut rows into parts whose size is at most the limit; what is longer is alone.
 
     A batch that fits is one part in its own order; else parts go from short rows to long ones.
     """
-    if len(costs) * max(costs, default=0) <= limit:
+    if size(costs) <= limit:
         return [[*range(len(costs))]]
     parts: list[list[int]] = []
     for row in sorted(range(len(costs)), key=costs.__getitem__):
-        if parts and (len(parts[-1]) + 1) * costs[row] <= limit:
+        joined = [*(parts[-1] if parts else ()), row]
+        if parts and size([costs[each] for each in joined]) <= limit:
             parts[-1].append(row)
         else:
             parts.append([row])

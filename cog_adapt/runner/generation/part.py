@@ -195,6 +195,8 @@ def _fitting(
     assert own is not None
     structure, parts = first.ticks.shared.structure(own), [first]
     for other in others:
+        if len(parts) == first.ticks.batch_size:
+            break  # a thousand may wait
         served = other.served
         its = first.ticks.shared.structure(served) if served is not None else None
         joined = structure.joined(its) if structure and its else None

@@ -21,7 +21,13 @@ from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.inference.answers import Phase
 from cog_adapt.runner.inference.served_adapters import Served
 from cog_adapt.runner.inference.sharing import Sharing
-from cog_adapt.runner.inference.stacked import StackedHead, Structure, stacked_replica, structure_of
+from cog_adapt.runner.inference.stacked import (
+    PairStacks,
+    StackedHead,
+    Structure,
+    stacked_replica,
+    structure_of,
+)
 from cog_adapt.runner.modes import put_in_eval, run_inference
 from cog_adapt.runner.modules.batch_rows import holding
 from cog_adapt.runner.task import Batch, on_device
@@ -53,6 +59,7 @@ class SharedForwards:
         self._replicas: OrderedDict[Structure, nn.Module] = OrderedDict()
         self._proven: set[Structure] = set()
         self._sharing = Sharing()
+        self._stacks = PairStacks()
 
     def structure(self, served: Served) -> Structure | None:
         """Return what may join it in a forward; None where it has to run alone."""
@@ -72,6 +79,7 @@ class SharedForwards:
         """
         head = structure.head
         self._replicas.clear()
+        self._stacks.clear()
         self._proven = {proven for proven in self._proven if proven.head != head}
         if isinstance(error, ModeError):
             self._sharing.never(head)
@@ -132,7 +140,8 @@ class SharedForwards:
             for place, holder in enumerate(holders)
             if structure not in self._proven
         ]
-        rows = run_inference(_held_forward, replica, *how, forward, holders)
+        with self._stacks.keeping(holders):
+            rows = run_inference(_held_forward, replica, *how, forward, holders)
         if alone:
             _compare(rows, torch.cat(alone))
         self._proven.add(structure)
@@ -143,7 +152,7 @@ class SharedForwards:
         if structure not in self._replicas:
             while len(self._replicas) >= _MOST_REPLICAS:
                 self._replicas.popitem(last=False)
-            self._replicas[structure] = stacked_replica(self._template, structure)
+            self._replicas[structure] = stacked_replica(self._template, structure, self._stacks)
         self._replicas.move_to_end(structure)
         return self._replicas[structure]
 

@@ -20,6 +20,7 @@ from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.task import Task
 
 _PLAIN = (str, int, float, bool, type(None))
+_CODE = ("options", "counts")  # attributes of a task that follow from its source
 _DIGITS, _ROW_DIGITS = 32, 16
 
 
@@ -88,7 +89,7 @@ def origin_of(task: Task, *others: str) -> str | None:
     if source is None:
         return None
     own = {name: value for name, value in vars(task).items() if isinstance(value, _PLAIN)}
-    named = {name: getattr(task, name) for name in Task.__annotations__ if name != "options"}
+    named = {name: getattr(task, name) for name in Task.__annotations__ if name not in _CODE}
     return _digest([type(task).__qualname__, source, own, named, list(others)])
 
 

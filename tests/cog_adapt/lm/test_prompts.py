@@ -49,6 +49,20 @@ def test_a_text_that_is_too_long_is_refused_with_the_limit():
         Prompts(PLAIN, 8).tokens({"text": "<|end|>" * 9})
 
 
+def test_a_text_that_no_tokens_could_hold_is_refused_before_any_are_made(monkeypatch):
+    prompts = Prompts(CHAT, 8)
+    huge = "x" * 10**6
+    monkeypatch.setattr(type(CHAT), "__call__", None)  # to make tokens would fail
+    monkeypatch.setattr(type(CHAT), "apply_chat_template", None)
+    many = [{"role": "user", "content": ""}] * 10**4
+    talk = [[{"role": "user", "content": huge}], [{"role": huge, "content": "x"}], many]
+    for long in ({"text": huge}, huge, *talk):
+        with pytest.raises(InputError, match="characters; more than .* Send a shorter one"):
+            prompts.tokens(long)
+    with pytest.raises(InputError, match="1000000 characters"):
+        prompts.answer(huge)
+
+
 @pytest.mark.parametrize(
     ("row", "expected"),
     [

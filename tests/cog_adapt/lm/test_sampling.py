@@ -73,8 +73,13 @@ def test_the_processors_are_those_of_transformers_generate():
     ("name", "value", "words"),
     [
         ("temperature", "hot", "`temperature` is 'hot'; it must be a number."),
-        ("max_tokens", None, "`max_tokens` is None; it must be a number."),
-        ("top_k", True, "`top_k` is True; it must be a number."),
+        ("max_tokens", None, "`max_tokens` is None; it must be a whole number."),
+        ("top_k", True, "`top_k` is True; it must be a whole number."),
+        ("max_tokens", 2.5, "`max_tokens` is 2.5; it must be a whole number."),
+        ("top_k", 0.5, "`top_k` is 0.5; it must be a whole number."),
+        ("seed", "x", "`seed` is 'x'; it must be a whole number."),
+        ("top_p", float("nan"), "`top_p` is nan; allowed: above 0, at most 1."),
+        ("repetition_penalty", float("inf"), "`repetition_penalty` is inf; allowed: above 0."),
         ("temperature", float("inf"), "`temperature` is inf; allowed: a number from 0."),
     ],
 )
@@ -82,6 +87,18 @@ def test_what_is_no_usable_number_is_refused_by_name(name, value, words):
     with pytest.raises(InputError) as refused:
         TextOptions(**{name: value})
     assert str(refused.value) == words
+
+
+@pytest.mark.parametrize("temperature", [1e-320, 1e-30, 1e-5, 2.0])
+@pytest.mark.parametrize("penalty", [1e-3, 1.0, 10.0])
+def test_extreme_values_draw_a_token_all_the_same(temperature, penalty):
+    options = TextOptions(
+        temperature=temperature, top_k=10**12, top_p=1e-9, repetition_penalty=penalty, seed=1
+    )
+    drawn = {Sampler(options).choose([2], LOGITS * 100) for _ in range(5)}
+    assert len(drawn) == 1
+    cold = Sampler(TextOptions(temperature=1e-300, seed=1))
+    assert {cold.choose([], LOGITS * 100) for _ in range(50)} == {1}
 
 
 def test_one_text_that_ends_an_answer_is_not_taken_for_its_letters():

@@ -12,28 +12,37 @@ from cog_adapt.runner.adaptation.step_parts import PartLimit, cost_of, cut, limi
 from tests.cog_adapt.models import Images, seeded_module
 
 
+def padded(costs):
+    return len(costs) * max(costs, default=0)
+
+
 def test_a_batch_that_fits_is_one_part_in_its_own_order():
-    assert cut([5, 3, 4], 15) == [[0, 1, 2]]
-    assert cut([5, 3, 4], 14) == [[1, 2], [0]]
-    assert cut([], 4) == [[]]
+    assert cut([5, 3, 4], 15, padded) == [[0, 1, 2]]
+    assert cut([5, 3, 4], 14, padded) == [[1, 2], [0]]
+    assert cut([], 4, padded) == [[]]
 
 
 def test_rows_of_like_length_go_together_and_equal_ones_in_their_order():
-    assert cut([9, 2, 8, 2, 2, 9], 18) == [[1, 3, 4], [2, 0], [5]]
+    assert cut([9, 2, 8, 2, 2, 9], 18, padded) == [[1, 3, 4], [2, 0], [5]]
+
+
+def test_the_size_of_a_part_is_the_callers_to_say():
+    assert cut([9, 2, 8, 2, 2, 9], 18, sum) == [[1, 3, 4, 2], [0, 5]]
+    assert cut([5, 3, 4], 12, sum) == [[0, 1, 2]]
 
 
 def test_what_is_longer_than_a_part_is_alone():
-    assert cut([40, 2, 50], 18) == [[1], [0], [2]]
+    assert cut([40, 2, 50], 18, padded) == [[1], [0], [2]]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_row_is_in_one_part_and_no_part_is_too_large(seed):
     draw = random.Random(seed)
     costs = [draw.randint(1, 30) for _ in range(draw.randint(2, 40))]
-    parts = cut(costs, 60)
+    parts = cut(costs, 60, padded)
     assert sorted(row for part in parts for row in part) == [*range(len(costs))]
     assert all(len(part) * max(costs[row] for row in part) <= 60 for part in parts)
-    assert parts == cut(costs, 60)
+    assert parts == cut(costs, 60, padded)
 
 
 def test_a_row_costs_the_tokens_of_its_mask_or_else_a_share_of_its_numbers():

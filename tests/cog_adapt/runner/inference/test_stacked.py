@@ -1,5 +1,6 @@
 """A stacked replica gives each row what its own adapter's module gives."""
 
+import gc
 from functools import partial
 
 import pytest
@@ -7,9 +8,15 @@ import torch
 
 from cog_adapt.runner.config import Precision
 from cog_adapt.runner.inference.served_adapters import ServedAdapters
-from cog_adapt.runner.inference.stacked import StackedHead, Structure, stacked_replica, structure_of
+from cog_adapt.runner.inference.stacked import (
+    PairStacks,
+    StackedHead,
+    Structure,
+    stacked_replica,
+    structure_of,
+)
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.modules.batch_rows import holding
+from cog_adapt.runner.modules.batch_rows import batch_rows, holding
 from cog_adapt.runner.modules.replicas import freeze, make_template
 from tests.cog_adapt.mixed import Encoder, adapter, loaded
 from tests.cog_adapt.models import TinyTransformer, seeded_module
@@ -94,3 +101,105 @@ def test_the_replica_shares_the_bases_storage_and_trains_nothing(model):
     assert not any(p.requires_grad for p in own.values())
     assert isinstance(model.template, Encoder)
     assert type(model.template.get_submodule("head")) is torch.nn.Linear
+
+
+class Crowd:
+    """Rows of several adapters, and a replica that keeps stacks."""
+
+    def __init__(self, model, count=3, most_bytes=2**20):
+        made = [adapter(model, number) for number in range(count)]
+        self.served = ServedAdapters(model.template, Precision(torch.device("cpu")), 9, 2**40)
+        self.ids = [one.id for one in made]
+        for one in made:
+            self.served.get(one.id, partial(lambda one: one, one))
+        self.stacks = PairStacks(most_bytes)
+        structure = structure_of(model.template, self.rows([0])[0], HEAD)
+        assert structure is not None
+        self.replica = stacked_replica(model.template, structure, self.stacks)
+        self.batch = model.task.encode(["abc", "de", "fghij"])
+
+    def rows(self, numbers):
+        return [self.served.find(self.ids[number]) for number in numbers]
+
+    def outputs(self, numbers):
+        """The rows of one forward, each by the adapter of that number."""
+        rows = self.rows(numbers)
+        batch = {name: tensor[: len(rows)] for name, tensor in self.batch.items()}
+        with torch.no_grad(), self.stacks.keeping(rows), holding(rows):
+            return self.replica(batch)
+
+    def alone(self, numbers):
+        with torch.no_grad():
+            return torch.cat(
+                [
+                    served.module({name: tensor[[row]] for name, tensor in self.batch.items()})
+                    for row, served in enumerate(self.rows(numbers))
+                ]
+            )
+
+
+def test_stacks_of_rows_that_come_again_are_kept_and_give_the_same(model):
+    crowd = Crowd(model)
+    expected = crowd.outputs([0, 1, 2])
+    assert crowd.stacks.bytes == 0  # once may be all
+    for _ in range(2):
+        assert torch.equal(crowd.outputs([0, 1, 2]), expected)
+    sizes = [
+        tensor.nbytes for served in crowd.rows([0, 1, 2]) for tensor in served.module.parameters()
+    ]
+    assert 0 < crowd.stacks.bytes < sum(sizes)
+    torch.testing.assert_close(expected, crowd.alone([0, 1, 2]), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_in_another_order_never_meet_the_kept_stacks_of_others(model):
+    crowd = Crowd(model)
+    for numbers in ([0, 1, 2], [0, 1, 2], [2, 1, 0], [0, 1, 2], [2, 1, 0], [1, 1, 0], [0, 1]):
+        own = crowd.alone(numbers)
+        torch.testing.assert_close(crowd.outputs(numbers), own, rtol=1e-5, atol=1e-5)
+
+
+def test_an_adapter_that_goes_takes_the_stacks_with_it(model):
+    crowd = Crowd(model)
+    for _ in range(2):
+        crowd.outputs([0, 1])
+    kept = crowd.stacks.bytes
+    for _ in range(2):
+        crowd.outputs([1, 2])
+    assert crowd.stacks.bytes == 2 * kept
+    crowd.served.forget(crowd.ids[0])
+    gc.collect()
+    assert crowd.stacks.bytes == kept
+
+
+def test_stacks_that_do_not_fit_are_made_for_each_forward(model):
+    crowd = Crowd(model, most_bytes=100)
+    for _ in range(3):
+        own = crowd.alone([0, 1, 2])
+        torch.testing.assert_close(crowd.outputs([0, 1, 2]), own, rtol=1e-5, atol=1e-5)
+    assert crowd.stacks.bytes <= 100
+
+
+def test_the_stacks_of_few_groups_are_kept_and_all_go_when_told(model):
+    crowd = Crowd(model)
+    groups = [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]]
+    for numbers in groups * 3:
+        crowd.outputs(numbers)
+    assert crowd.stacks.bytes == 0  # six take turns, and each has gone before it comes again
+    for numbers in groups[:4] * 2:
+        crowd.outputs(numbers)
+    assert crowd.stacks.bytes > 0
+    crowd.stacks.clear()
+    assert crowd.stacks.bytes == 0
+
+
+def test_rows_that_a_model_picks_do_not_get_the_stacks_of_all(model):
+    crowd = Crowd(model)
+    rows, picked = crowd.rows([0, 1, 2]), torch.tensor([2, 0, 1])
+    batch = {name: tensor[picked] for name, tensor in crowd.batch.items()}
+    for _ in range(3):
+        with torch.no_grad(), crowd.stacks.keeping(rows), holding(rows):
+            crowd.replica(crowd.batch)
+            with batch_rows(picked):
+                outputs = crowd.replica(batch)
+    expected = crowd.alone([0, 1, 2])[picked]
+    torch.testing.assert_close(outputs, expected, rtol=1e-5, atol=1e-5)

@@ -1,6 +1,7 @@
 """A ticket waits for the last message; leaving or dropping it marks the job as dropped."""
 
 import asyncio
+import threading
 import weakref
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from cog_adapt.runner.scheduling.scheduler import once
 from cog_adapt.runner.scheduling.tickets import Ended, Job, Ticket
+from tests.cog_adapt.waiting import assert_stays_so, wait_until
 
 
 def job_of(ticket):
@@ -41,3 +43,61 @@ def test_a_job_is_dropped_once_its_ticket_is_gone_or_left():
     job = job_of(gone)
     del gone
     assert job.dropped
+
+
+def test_an_event_loop_sleeps_until_a_message_comes_and_gets_all_of_them():
+    ticket: Ticket[str] = Ticket()
+    outbox, seen = ticket.outbox, []
+
+    def tell():
+        for number in range(200):
+            if number % 20 == 0:
+                wait_until(lambda: outbox._wake and outbox.empty())  # the caller has begun to wait
+            outbox.put(number)
+        outbox.put(Ended("done"))
+
+    teller = threading.Thread(target=tell)
+
+    async def told():
+        teller.start()
+        async for message in ticket.stream_async():
+            seen.append(message)
+
+    asyncio.run(asyncio.wait_for(told(), 30))
+    teller.join()
+    assert seen == [*range(200)]
+
+
+def test_who_waits_on_an_event_loop_is_not_run_until_a_message_comes():
+    ticket: Ticket[str] = Ticket()
+    outbox = ticket.outbox
+    looks = []
+    empty = type(outbox).empty
+
+    class Watched(type(outbox)):  # type: ignore[misc]
+        def empty(self):
+            looks.append(1)
+            return empty(self)
+
+    outbox.__class__ = Watched
+
+    async def told():
+        wait = asyncio.create_task(ticket.wait_async())
+        await assert_stays_so(lambda: not wait.done(), 0.3)
+        outbox.put(Ended("done"))
+        return await wait
+
+    assert asyncio.run(told()) == "done"
+    assert len(looks) == 2  # before the wait, and after it
+
+
+def test_a_message_for_a_loop_that_is_closed_is_kept():
+    ticket: Ticket[str] = Ticket()
+    loop = asyncio.new_event_loop()
+    waits = loop.create_task(ticket.wait_async())
+    loop.run_until_complete(asyncio.sleep(0))
+    outbox = ticket.outbox
+    loop.close()
+    outbox.put(Ended("done"))
+    assert outbox.get_nowait().result == "done"
+    del waits

@@ -1,0 +1,131 @@
+"""Several examples in one row, which do not see each other; what they begin with is read once.
+
+A row is what its examples have in common at their beginning (a chat template's system message,
+say), then each example's own tokens. A token attends to the common ones and to those of its own
+example before it, at the places that it would have alone: losses and gradients are those of
+examples apart. This module knows no model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from os.path import commonprefix
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.task import Batch, PartTokens
+
+MOST_TOKENS = 512  # of a row, unless one example has more: attention grows with the square
+_WORTH = 3 / 4  # of the tokens of a padded batch
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a prompt, one at least, and of its answer, one at least."""
+
+    prompt: list[int]
+    answer: list[int]
+
+    @property
+    def read(self) -> list[int]:
+        """The tokens that a model reads: nothing is asked after the last."""
+        return self.prompt + self.answer[:-1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Examples that share a row of T tokens, of whose answers K are learned.
+
+    Attributes:
+        examples: in their order.
+        prefix: tokens that all prompts begin with; each has one of its own after them.
+    """
+
+    examples: tuple[Tokens, ...]
+    prefix: int
+
+    def __len__(self) -> int:
+        """Return the row's tokens."""
+        return self.prefix + sum(self.lengths)
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many tokens each example has of its own."""
+        return [len(example.read) - self.prefix for example in self.examples]
+
+    @property
+    def input_ids(self) -> Tensor:
+        """The tokens, shape (1, T)."""
+        own = (example.read[self.prefix :] for example in self.examples)
+        return torch.tensor([sum(own, self.examples[0].read[: self.prefix])])
+
+    @property
+    def position_ids(self) -> Tensor:
+        """The place of each token in its example, shape (1, T)."""
+        first = self.prefix
+        own = [torch.arange(first, first + length) for length in self.lengths]
+        return torch.cat([torch.arange(first), *own])[None]
+
+    @property
+    def mask(self) -> Tensor:
+        """Whether a token attends to another, shape (1, 1, T, T)."""
+        counts = torch.tensor([self.prefix, *self.lengths])
+        owner = torch.arange(len(counts)).repeat_interleave(counts)  # 0: of all examples
+        seen = (owner[:, None] == owner) | (owner == 0)
+        return (seen & torch.ones_like(seen).tril())[None, None]
+
+    @property
+    def asked(self) -> Tensor:
+        """The places whose logits say the answers' tokens, shape (K,)."""
+        ends = [*accumulate(self.lengths, initial=self.prefix)][1:]
+        return torch.cat(
+            [
+                torch.arange(end - len(example.answer), end)
+                for end, example in zip(ends, self.examples, strict=True)
+            ]
+        )
+
+    @property
+    def answers(self) -> Tensor:
+        """The answers' tokens, shape (K,)."""
+        return torch.tensor([token for example in self.examples for token in example.answer])
+
+
+class PackedTokens(PartTokens):
+    """Counts the tokens of a part that is packed on a CPU.
+
+    Args:
+        common: tokens that most examples begin with, which a part reads once.
+    """
+
+    def __init__(self, common: Sequence[int]) -> None:
+        self.common = [*common]
+
+    def of(self, row: Batch, target: Tensor, device: torch.device) -> int:
+        """Count those that the model reads of an example, the answer's too."""
+        own = row["input_ids"][row["attention_mask"].bool()].tolist()
+        count = len(own) + int((target >= 0).sum()) - 1
+        shares = device.type == "cpu" and own[: len(self.common)] == self.common
+        return count - len(self.common) if shares else count
+
+    def all(self, tokens: Sequence[int], device: torch.device) -> int:
+        """Count those of a part with examples of so many."""
+        return sum(tokens) if device.type == "cpu" else super().all(tokens, device)
+
+
+def pack(examples: Sequence[Tokens], most: int = MOST_TOKENS) -> list[Row]:
+    """Put examples into rows, in their order; no rows where padding costs about as little."""
+    rows = [_joined(None, examples[0])]
+    for example in examples[1:]:
+        joined = _joined(rows[-1], example)
+        rows[-1:] = [joined] if len(joined) <= most else [rows[-1], _joined(None, example)]
+    widest = max(len(e.prompt) for e in examples) + max(len(e.answer) for e in examples)
+    worth = sum(map(len, rows)) <= _WORTH * widest * len(examples)
+    return rows if worth else []
+
+
+def _joined(row: Row | None, example: Tokens) -> Row:
+    before = [row.examples[0].prompt[: row.prefix]] if row else []
+    shared = commonprefix([*before, example.prompt[:-1]])
+    return Row((*(row.examples if row else ()), example), len(shared))
