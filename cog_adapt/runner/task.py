@@ -45,8 +45,7 @@ class Task(ABC):
             in this order, each once, on what the one before it returned (`encoder[.]layers[.].`);
             `Recipe.blocks` trains the last of them. Those before the first that is trained run once
             for each example instead of at each step. By default no block has a name.
-        unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say); the
-            self-test asks no gradient of them.
+        unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say).
         stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
             of the line that stops the gradient; the self-test excuses these alone.
         max_labels: how many names a label set may have.
