@@ -45,7 +45,7 @@ from task import TextClassification
 EXAMPLES_PER_LABEL = 8
 ROUNDS = 10
 PLAIN, TRAINER = "plain loop + peft", "Trainer + peft"
-WARM_STEPS = (10, 15, 20)
+WARM_STEPS = (10, 12, 15, 20)
 COLUMNS: Columns = {
     "contestant": str,
     "adapt, s": seconds,

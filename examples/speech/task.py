@@ -21,6 +21,7 @@ class Transcription(Task):
     """Inputs are WAV files, their bytes, base64 or data URIs; targets are what is said."""
 
     lora_targets = r"model\.decoder\..*(q_proj|v_proj)"
+    blocks = r"model\.encoder\.layers\.\d+"  # frozen: each sound is heard once, not at each step
 
     def __init__(self) -> None:
         self._tokenizer = load_tokenizer()

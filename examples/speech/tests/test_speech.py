@@ -56,6 +56,7 @@ def test_it_writes_down_speech_and_learns_from_three_sentences(runner):
     adaptation = runner.adapt(examples, recipe)
     losses = adaptation.report.to_json()["losses"]
     assert losses[-1] < losses[0]
+    assert adaptation.report.trunk == "4 frozen blocks ran once for each example"
     assert isinstance(runner.predict([sent], adaptation.adapter)[0], str)
 
 
