@@ -7,6 +7,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
+from cog_adapt.runner.inference.pace import Pace
 from cog_adapt.runner.loaded_model import LoadedModel
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Caching, Images, inputs, labels
@@ -16,7 +17,8 @@ def load(task, **settings):
     return LoadedModel(task, RunnerSettings(device=DEVICE, batch_size=4, **settings))
 
 
-def test_inputs_are_answered_in_batches_a_tick_each():
+def test_inputs_are_answered_in_batches_a_tick_each(monkeypatch):
+    monkeypatch.setattr(Pace, "limit", lambda _: None)  # a slow machine would take smaller ticks
     model = load(Caching())
     rows = inputs("caching", 10)
     ticks = model.predicting(Query(rows, None, labels("caching")))
