@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from cog_adapt.runner.config import METHODS, Recipe
-from cog_adapt.runner.errors import AdaptationError, InputError
+from cog_adapt.runner.errors import AdaptationError, InputError, RunnerError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import submitted
 from tests.cog_adapt.conftest import jobs_left, traces
@@ -77,7 +77,7 @@ FAULTS = {
         lambda losses: (torch.autocast("cpu", torch.bfloat16).__enter__(), losses)[1]
     ),
 }
-EXPECTED = (ValueError, Cancelled, SystemExit, KeyboardInterrupt, AdaptationError, RuntimeError)
+EXPECTED = (RunnerError, Cancelled, SystemExit, KeyboardInterrupt)
 
 
 def adapt_with_fault(runner, draw, shape):
