@@ -1,6 +1,6 @@
 """Names the task's function in what it raised: a caller sees the message alone.
 
-What is one of the runner's own errors says enough already.
+What is one of the runner's own errors says enough already, and a device's error is not the task's.
 """
 
 import inspect
@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
 
+import torch
+
 from cog_adapt.runner.errors import RunnerError, TaskError
 from cog_adapt.runner.task import Task
+
+_OTHERS = (RunnerError, torch.AcceleratorError, torch.OutOfMemoryError)
 
 
 def named(task: Task, error: BaseException) -> BaseException:
     """Return the error, or one that names the task's function that raised it."""
-    if isinstance(error, RunnerError) or not isinstance(error, Exception):
+    if isinstance(error, _OTHERS) or not isinstance(error, Exception):
         return error
     hook = _hook_of(task, error)
     if not hook:
