@@ -12,7 +12,8 @@ import '../adapter-compare/adapter-compare';
 export class AdaptersList extends LightElement {
   @property() compared: string | null = null;
   @property({ attribute: false }) inputs: Values = {};
-  @state() private adapters: Adapter[] = [];
+  /** Null while the server has not said. */
+  @state() private adapters: Adapter[] | null = null;
   @state() private name = '';
   @state() private label = '';
   @state() private chosen: string[] = [];
@@ -35,21 +36,20 @@ export class AdaptersList extends LightElement {
         <input id="by-label" .value=${this.label} @change=${(event: Event) => this.filter('label', event)} />
       </div>
       ${problem ? html`<p class="problem" role="alert">${problem}</p>` : nothing}
-      ${this.adapters.length === 0
-        ? html`<p class="quiet">There are none. A prediction with examples makes one.</p>`
-        : this.table()}
+      ${this.adapters === null ? html`<p class="quiet">Loading</p>` : this.table(this.adapters)}
       ${this.chosen.length > 0 ? this.comparison() : nothing}
     `;
   }
 
-  private table(): TemplateResult {
+  private table(adapters: Adapter[]): TemplateResult {
+    if (adapters.length === 0) return html`<p class="quiet">There are none. A prediction with examples makes one.</p>`;
     return html`<div class="scroll" tabindex="0" role="region" aria-label="Adapters">
       <table>
         <thead><tr>
           <th scope="col">compare</th><th scope="col">adapter</th><th scope="col">made</th>
           <th scope="col">examples</th><th scope="col">labels</th><th scope="col">score</th><th scope="col">do</th>
         </tr></thead>
-        <tbody>${this.adapters.map((each) => this.row(each))}</tbody>
+        <tbody>${adapters.map((each) => this.row(each))}</tbody>
       </table>
     </div>`;
   }
@@ -77,7 +77,7 @@ export class AdaptersList extends LightElement {
   }
 
   private comparison(): TemplateResult {
-    const found = this.chosen.map((id) => this.adapters.find((each) => each.id === id));
+    const found = this.chosen.map((id) => this.adapters?.find((each) => each.id === id));
     const chosen = found.filter((each): each is Adapter => each !== undefined);
     return html`<adapter-compare .adapters=${chosen} .inputs=${this.inputs}></adapter-compare>`;
   }

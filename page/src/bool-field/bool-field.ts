@@ -12,6 +12,7 @@ export class BoolField extends FieldElement {
         type="checkbox"
         .checked=${this.value === true}
         aria-describedby=${this.describedBy}
+        aria-invalid=${this.isInvalid}
         @change=${(event: Event) => this.change((event.target as HTMLInputElement).checked)}
       />
     `);

@@ -57,8 +57,13 @@ export class FileField extends FieldElement {
   private async take(files: FileList | null): Promise<void> {
     const file = files?.[0];
     if (!file) return;
-    this.fileName = file.name;
-    this.change(await dataUri(file));
+    try {
+      const value = await dataUri(file);
+      this.fileName = file.name;
+      this.change(value);
+    } catch (error) {
+      this.change(this.value, (error as Error).message); // a folder that is dropped, or a file that has gone
+    }
   }
 
   private clear(): void {

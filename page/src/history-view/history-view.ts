@@ -22,17 +22,21 @@ export class HistoryView extends LightElement {
   @property() runId: string | null = null;
   @property() compared: string | null = null;
   @property({ attribute: false }) inputs: Values = {};
-  @state() private records: RunRecord[] = [];
+  /** Null while the server has not said. */
+  @state() private records: RunRecord[] | null = null;
   @state() private next: string | null = null;
   @state() private status = '';
   @state() private cursors: string[] = [];
   private readonly polling = new Polling(this, () => this.load());
 
   override willUpdate(changed: PropertyValues<this>): void {
-    if (!changed.has('listed') || changed.get('listed') === undefined) return;
-    this.records = [];
-    this.cursors = [];
-    void this.polling.now();
+    const isOther = changed.get('listed') !== undefined;
+    const isBack = Boolean(changed.get('runId')) && this.runId === null; // from one run to the list
+    if (isOther) {
+      this.records = this.next = null;
+      this.cursors = [];
+    }
+    if (isOther || isBack) void this.polling.now();
   }
 
   override render(): TemplateResult {
@@ -63,24 +67,25 @@ export class HistoryView extends LightElement {
         <label for="status">Status</label>
         <select id="status" @change=${this.filter}>
           <option value="">all</option>
-          ${STATUSES.map((each) => html`<option value=${each}>${each}</option>`)}
+          ${STATUSES.map((each) => html`<option value=${each} ?selected=${each === this.status}>${each}</option>`)}
         </select>
         <button type="button" class="small" ?disabled=${this.cursors.length === 0} @click=${this.newer}>Newer</button>
         <button type="button" class="small" ?disabled=${this.next === null} @click=${this.older}>Older</button>
       </div>
       ${this.polling.problem ? html`<p class="problem" role="alert">${this.polling.problem}</p>` : nothing}
-      ${this.records.length === 0 ? html`<p class="quiet">There are none.</p>` : this.table()}
+      ${this.records === null ? html`<p class="quiet">Loading</p>` : this.table(this.records)}
     `;
   }
 
-  private table(): TemplateResult {
+  private table(records: RunRecord[]): TemplateResult {
+    if (records.length === 0) return html`<p class="quiet">There are none.</p>`;
     return html`<div class="scroll" tabindex="0" role="region" aria-label=${NAMES[this.listed]}>
       <table>
         <thead><tr>
           <th scope="col">id</th><th scope="col">status</th><th scope="col">made</th>
           <th scope="col">seconds</th><th scope="col">input</th>
         </tr></thead>
-        <tbody>${this.records.map((each) => this.row(each))}</tbody>
+        <tbody>${records.map((each) => this.row(each))}</tbody>
       </table>
     </div>`;
   }

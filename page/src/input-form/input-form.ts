@@ -52,7 +52,7 @@ export class InputForm extends LightElement {
   async focusProblem(): Promise<void> {
     await this.updateComplete;
     requestAnimationFrame(() => {
-      const wrong = this.querySelector<HTMLElement>('[aria-invalid=true]');
+      const wrong = this.querySelector<HTMLElement>('[aria-invalid=true], [data-invalid=true]');
       wrong?.closest('details')?.setAttribute('open', '');
       wrong?.focus();
     });

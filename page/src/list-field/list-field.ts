@@ -17,7 +17,7 @@ export class ListField extends FieldElement {
           ${this.items.map((item, place) => html`<li>${this.itemRow(item, place)}</li>`)}
         </ol>
         <button type="button" class="small" id=${this.inputId} aria-describedby=${this.describedBy}
-          @click=${this.add}>Add to ${this.field.label}</button>
+          data-invalid=${this.isInvalid} @click=${this.add}>Add to ${this.field.label}</button>
       `,
       { isGroup: true },
     );

@@ -1,5 +1,6 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import { customElement, property, state } from 'lit/decorators.js';
+import { Refused } from '../api/client';
 import type { Kind, RunRecord, Values } from '../api/types';
 import { hashOf } from '../app-shell/route';
 import { LightElement } from '../light/light-element';
@@ -16,6 +17,7 @@ export class RunDetail extends LightElement {
   @property() runId = '';
   @state() private record: RunRecord | null = null;
   @state() private problem = '';
+  @state() private refusal = '';
   private readonly watching = new Watching(this);
 
   override disconnectedCallback(): void {
@@ -40,8 +42,9 @@ export class RunDetail extends LightElement {
         ${record.owner ? `by ${record.owner}` : ''}</p>
       <div class="row">
         <button type="button" @click=${() => this.tell('load-request', { kind: this.kind, input })}>Run again</button>
-        <button type="button" ?disabled=${!run || run.isOver} @click=${() => void run?.cancel()}>Cancel</button>
+        <button type="button" ?disabled=${!run || run.isOver} @click=${this.cancel}>Cancel</button>
       </div>
+      ${this.refusal ? html`<p class="problem" role="alert">${this.refusal}</p>` : nothing}
       <details open><summary>Request</summary>
         <pre class="text" tabindex="0">${shortened(input).text}</pre>
         <copy-as .kind=${this.kind} .values=${input}></copy-as>
@@ -50,10 +53,19 @@ export class RunDetail extends LightElement {
     `;
   }
 
+  private async cancel(): Promise<void> {
+    this.refusal = '';
+    try {
+      await this.watching.run?.cancel();
+    } catch (error) {
+      if (error instanceof Refused) this.refusal = error.message; // a server that is gone says so itself
+    }
+  }
+
   private async open(): Promise<void> {
     const { runId, kind } = this;
     this.record = null;
-    this.problem = '';
+    this.problem = this.refusal = '';
     this.watching.run?.forsake();
     try {
       const record = await recordOf(kind, runId);

@@ -73,3 +73,9 @@ def test_every_dependency_is_pinned():
 def test_each_component_has_a_folder_of_its_own_with_its_elements():
     loose = [path.name for path in (PAGE / "src").glob("*.ts")]
     assert loose == ["main.ts"]
+
+
+def test_each_folder_of_the_sources_has_its_tests():
+    folders = {path.parent for path in (PAGE / "src").rglob("*.ts")} - {PAGE / "src"}
+    untested = {folder.name for folder in folders if not list(folder.glob("*.test.ts"))}
+    assert untested == {"testing"}

@@ -46,6 +46,7 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
         type="checkbox"
         .checked=${this.value===!0}
         aria-describedby=${this.describedBy}
+        aria-invalid=${this.isInvalid}
         @change=${e=>this.change(e.target.checked)}
       />
     `)}};Tt=W([z(`bool-field`)],Tt);var Et=class extends wt{render(){let{choices:e}=this.field,t=e.findIndex(e=>e===this.value);return this.frame(F`
@@ -155,7 +156,7 @@ Where is my parcel?,delivery`}
         ${e.startsWith(`data:`)?_n(e,this.fileName||`file`):I}
         <button type="button" class="small" @click=${this.clear}>Remove the file</button>
       </div>
-    `}drag(e){e.preventDefault(),this.isOver=!0}drop(e){e.preventDefault(),this.isOver=!1,this.take(e.dataTransfer?.files??null)}async take(e){let t=e?.[0];t&&(this.fileName=t.name,this.change(await Tn(t)))}clear(){this.fileName=``;let e=this.querySelector(`input[type=file]`);e&&(e.value=``),this.change(void 0)}};W([V()],wn.prototype,`fileName`,void 0),W([V()],wn.prototype,`isOver`,void 0),wn=W([z(`file-field`)],wn);function Tn(e){return new Promise((t,n)=>{let r=new FileReader;r.onload=()=>{let n=String(r.result);t(e.type?n:n.replace(/^data:[^;,]*/,`data:application/octet-stream`))},r.onerror=()=>n(Error(`${e.name} cannot be read.`)),r.readAsDataURL(e)})}var En=class{constructor(e,t,n=2e3){this.host=e,this.ask=t,this.pause=n,this.problem=``,this.isOn=!1,e.addController(this)}hostConnected(){this.isOn=!0,this.turn()}hostDisconnected(){this.isOn=!1,clearTimeout(this.timer)}async now(){clearTimeout(this.timer),await this.turn()}async turn(){document.hidden||await this.once(),this.host.requestUpdate(),clearTimeout(this.timer),this.isOn&&(this.timer=setTimeout(()=>void this.turn(),this.pause))}async once(){try{await this.ask(),this.problem=``}catch(e){e instanceof Re?await H.untilUp():this.problem=e.message}}},Dn=class extends cn{constructor(...e){super(...e),this.data=[],this.columns=[]}willUpdate(){this.columns=kt(this.data)}render(){return this.rows()}get count(){return this.data.length}head(){return F`<span class="cell place" role="columnheader">#</span>
+    `}drag(e){e.preventDefault(),this.isOver=!0}drop(e){e.preventDefault(),this.isOver=!1,this.take(e.dataTransfer?.files??null)}async take(e){let t=e?.[0];if(t)try{let e=await Tn(t);this.fileName=t.name,this.change(e)}catch(e){this.change(this.value,e.message)}}clear(){this.fileName=``;let e=this.querySelector(`input[type=file]`);e&&(e.value=``),this.change(void 0)}};W([V()],wn.prototype,`fileName`,void 0),W([V()],wn.prototype,`isOver`,void 0),wn=W([z(`file-field`)],wn);function Tn(e){return new Promise((t,n)=>{let r=new FileReader;r.onload=()=>{let n=String(r.result);t(e.type?n:n.replace(/^data:[^;,]*/,`data:application/octet-stream`))},r.onerror=()=>n(Error(`${e.name} cannot be read.`)),r.readAsDataURL(e)})}var En=class{constructor(e,t,n=2e3){this.host=e,this.ask=t,this.pause=n,this.problem=``,this.isOn=!1,e.addController(this)}hostConnected(){this.isOn=!0,this.turn()}hostDisconnected(){this.isOn=!1,clearTimeout(this.timer)}async now(){clearTimeout(this.timer),await this.turn()}async turn(){document.hidden||await this.once(),this.host.requestUpdate(),clearTimeout(this.timer),this.isOn&&(this.timer=setTimeout(()=>void this.turn(),this.pause))}async once(){try{await this.ask(),this.problem=``}catch(e){e instanceof Re?await H.untilUp():this.problem=e.message}}},Dn=class extends cn{constructor(...e){super(...e),this.data=[],this.columns=[]}willUpdate(){this.columns=kt(this.data)}render(){return this.rows()}get count(){return this.data.length}head(){return F`<span class="cell place" role="columnheader">#</span>
       ${this.columns.map(e=>F`<span class="cell" role="columnheader">${e}</span>`)}`}row(e){let t=this.data[e]??{};return F`<span class="cell place" role="cell">${e+1}</span>
       ${this.columns.map(e=>{let n=At(t[e]);return F`<span class="cell" role="cell" title=${n.slice(0,500)}>${n.slice(0,300)}</span>`})}`}};W([B({attribute:!1})],Dn.prototype,`data`,void 0),Dn=W([z(`output-table`)],Dn);var On=5e4,kn=1e4,An=200,jn=200,Mn=class extends U{constructor(...e){super(...e),this.version=0,this.joins=!1,this.isJson=!1}render(){let e=this.joins&&Array.isArray(this.value)?this.value.join(``):this.value,t=typeof e==`object`&&!!e;return F`
       <div class="output">
@@ -222,7 +223,7 @@ Where is my parcel?,delivery`}
             </tr>`})}
         </tbody>
       </table>
-    </div>`}};W([B({attribute:!1})],cr.prototype,`adapters`,void 0),W([B({attribute:!1})],cr.prototype,`inputs`,void 0),W([V()],cr.prototype,`typed`,void 0),W([V()],cr.prototype,`columns`,void 0),W([V()],cr.prototype,`isAsking`,void 0),cr=W([z(`adapter-compare`)],cr);function lr(e){if(Array.isArray(e))return e;let t=e&&typeof e==`object`?e.predictions:void 0;return Array.isArray(t)?t:[e]}var ur=class extends U{constructor(...e){super(...e),this.compared=null,this.inputs={},this.adapters=[],this.name=``,this.label=``,this.chosen=[],this.problem=``,this.removing=null,this.polling=new En(this,()=>this.load(),5e3)}connectedCallback(){super.connectedCallback(),this.compared&&(this.chosen=[this.compared])}render(){let e=this.problem||this.polling.problem;return F`
+    </div>`}};W([B({attribute:!1})],cr.prototype,`adapters`,void 0),W([B({attribute:!1})],cr.prototype,`inputs`,void 0),W([V()],cr.prototype,`typed`,void 0),W([V()],cr.prototype,`columns`,void 0),W([V()],cr.prototype,`isAsking`,void 0),cr=W([z(`adapter-compare`)],cr);function lr(e){if(Array.isArray(e))return e;let t=e&&typeof e==`object`?e.predictions:void 0;return Array.isArray(t)?t:[e]}var ur=class extends U{constructor(...e){super(...e),this.compared=null,this.inputs={},this.adapters=null,this.name=``,this.label=``,this.chosen=[],this.problem=``,this.removing=null,this.polling=new En(this,()=>this.load(),5e3)}connectedCallback(){super.connectedCallback(),this.compared&&(this.chosen=[this.compared])}render(){let e=this.problem||this.polling.problem;return F`
       <div class="row">
         <label for="by-name">Name</label>
         <input id="by-name" .value=${this.name} @change=${e=>this.filter(`name`,e)} />
@@ -230,15 +231,15 @@ Where is my parcel?,delivery`}
         <input id="by-label" .value=${this.label} @change=${e=>this.filter(`label`,e)} />
       </div>
       ${e?F`<p class="problem" role="alert">${e}</p>`:I}
-      ${this.adapters.length===0?F`<p class="quiet">There are none. A prediction with examples makes one.</p>`:this.table()}
+      ${this.adapters===null?F`<p class="quiet">Loading</p>`:this.table(this.adapters)}
       ${this.chosen.length>0?this.comparison():I}
-    `}table(){return F`<div class="scroll" tabindex="0" role="region" aria-label="Adapters">
+    `}table(e){return e.length===0?F`<p class="quiet">There are none. A prediction with examples makes one.</p>`:F`<div class="scroll" tabindex="0" role="region" aria-label="Adapters">
       <table>
         <thead><tr>
           <th scope="col">compare</th><th scope="col">adapter</th><th scope="col">made</th>
           <th scope="col">examples</th><th scope="col">labels</th><th scope="col">score</th><th scope="col">do</th>
         </tr></thead>
-        <tbody>${this.adapters.map(e=>this.row(e))}</tbody>
+        <tbody>${e.map(e=>this.row(e))}</tbody>
       </table>
     </div>`}row(e){let{id:t}=e,n=dr(e);return F`<tr>
       <td><input type="checkbox" aria-label="Compare ${n}" .checked=${this.chosen.includes(t)}
@@ -256,7 +257,7 @@ Where is my parcel?,delivery`}
           ${this.removing===t?`Really remove?`:`Remove`}
         </button>
       </div></td>
-    </tr>`}comparison(){return F`<adapter-compare .adapters=${this.chosen.map(e=>this.adapters.find(t=>t.id===e)).filter(e=>e!==void 0)} .inputs=${this.inputs}></adapter-compare>`}choose(e){this.chosen=this.chosen.includes(e)?this.chosen.filter(t=>t!==e):[...this.chosen,e]}filter(e,t){this[e]=t.target.value.trim(),this.polling.now()}async removeAdapter(e){this.removing===e?(this.removing=null,await this.attempt(()=>Ue(`DELETE`,`adapters/${encodeURIComponent(e)}`)),this.chosen=this.chosen.filter(t=>t!==e),await this.polling.now()):this.removing=e}async load(){let e=new URLSearchParams({limit:`100`});this.name&&e.set(`name`,this.name),this.label&&e.set(`label`,this.label);try{this.adapters=(await He(`adapters?${e}`)).results}catch(e){if(!(e instanceof Le&&e.status===404))throw e;this.adapters=[]}}async attempt(e){this.problem=``;try{await e()}catch(e){this.problem=e.message}}};W([B()],ur.prototype,`compared`,void 0),W([B({attribute:!1})],ur.prototype,`inputs`,void 0),W([V()],ur.prototype,`adapters`,void 0),W([V()],ur.prototype,`name`,void 0),W([V()],ur.prototype,`label`,void 0),W([V()],ur.prototype,`chosen`,void 0),W([V()],ur.prototype,`problem`,void 0),W([V()],ur.prototype,`removing`,void 0),ur=W([z(`adapters-list`)],ur);function dr(e){return e.name?`${e.name}@v${e.version??1}`:e.id}function fr({score_before:e,score_after:t}){let n=e=>typeof e==`number`?e.toFixed(2):`–`;return typeof t==`number`?`${n(e)} → ${n(t)}`:``}var pr=2e3,mr=`**********`;function hr(e,t){let n=(e,n)=>t.includes(e)?mr:n;return Object.fromEntries(Object.entries(e).map(([e,t])=>[e,n(e,t)]))}function gr(e,t){return Object.fromEntries(Object.entries(e).filter(([e,n])=>!(t.includes(e)&&n===mr)))}function _r(e,t=[]){let n=new Map;return{text:JSON.stringify({input:hr(e,t)},(e,t)=>vr(t,n),2),read:r=>yr(r,n,e,t)}}function vr(e,t){if(typeof e!=`string`||e.length<=pr||!e.startsWith(`data:`))return e;let n=`${e.slice(0,40)}… (file ${t.size+1}, ${e.length.toLocaleString(`en`)} characters)`;return t.set(n,e),n}function yr(e,t,n,r){let i=JSON.parse(e,(e,n)=>typeof n==`string`?t.get(n)??n:n)?.input;if(!i||typeof i!=`object`||Array.isArray(i))throw TypeError(`A request is {"input": {…}}.`);let a=r.filter(e=>i[e]===mr);return{...i,...Object.fromEntries(a.map(e=>[e,n[e]??null]))}}var br=class{constructor(e){this.host=e,this.run=null,this.version=0,this.isDue=!1,this.note=()=>{this.isDue||(this.isDue=!0,document.hidden||this.run?.isOver?queueMicrotask(this.show):requestAnimationFrame(this.show))},this.show=()=>{this.isDue=!1,this.version+=1,this.host.requestUpdate()},e.addController(this)}watch(e){this.run?.removeEventListener(`change`,this.note),this.run=e,e?.addEventListener(`change`,this.note),this.show()}hostDisconnected(){this.run?.removeEventListener(`change`,this.note)}};function xr(e,t){return Sr[e](t)}var Sr={curl:({url:e,input:t,needsKey:n})=>[`curl -s ${Cr(e)} \\`,...n?[`  -H "Authorization: Bearer $API_KEY" \\`]:[],`  -H 'Content-Type: application/json' -d @- <<'END'`,JSON.stringify({input:t},null,2),`END`].join(`
+    </tr>`}comparison(){return F`<adapter-compare .adapters=${this.chosen.map(e=>this.adapters?.find(t=>t.id===e)).filter(e=>e!==void 0)} .inputs=${this.inputs}></adapter-compare>`}choose(e){this.chosen=this.chosen.includes(e)?this.chosen.filter(t=>t!==e):[...this.chosen,e]}filter(e,t){this[e]=t.target.value.trim(),this.polling.now()}async removeAdapter(e){this.removing===e?(this.removing=null,await this.attempt(()=>Ue(`DELETE`,`adapters/${encodeURIComponent(e)}`)),this.chosen=this.chosen.filter(t=>t!==e),await this.polling.now()):this.removing=e}async load(){let e=new URLSearchParams({limit:`100`});this.name&&e.set(`name`,this.name),this.label&&e.set(`label`,this.label);try{this.adapters=(await He(`adapters?${e}`)).results}catch(e){if(!(e instanceof Le&&e.status===404))throw e;this.adapters=[]}}async attempt(e){this.problem=``;try{await e()}catch(e){this.problem=e.message}}};W([B()],ur.prototype,`compared`,void 0),W([B({attribute:!1})],ur.prototype,`inputs`,void 0),W([V()],ur.prototype,`adapters`,void 0),W([V()],ur.prototype,`name`,void 0),W([V()],ur.prototype,`label`,void 0),W([V()],ur.prototype,`chosen`,void 0),W([V()],ur.prototype,`problem`,void 0),W([V()],ur.prototype,`removing`,void 0),ur=W([z(`adapters-list`)],ur);function dr(e){return e.name?`${e.name}@v${e.version??1}`:e.id}function fr({score_before:e,score_after:t}){let n=e=>typeof e==`number`?e.toFixed(2):`–`;return typeof t==`number`?`${n(e)} → ${n(t)}`:``}var pr=2e3,mr=`**********`;function hr(e,t){let n=(e,n)=>t.includes(e)?mr:n;return Object.fromEntries(Object.entries(e).map(([e,t])=>[e,n(e,t)]))}function gr(e,t){return Object.fromEntries(Object.entries(e).filter(([e,n])=>!(t.includes(e)&&n===mr)))}function _r(e,t=[]){let n=new Map;return{text:JSON.stringify({input:hr(e,t)},(e,t)=>vr(t,n),2),read:r=>yr(r,n,e,t)}}function vr(e,t){if(typeof e!=`string`||e.length<=pr||!e.startsWith(`data:`))return e;let n=`${e.slice(0,40)}… (file ${t.size+1}, ${e.length.toLocaleString(`en`)} characters)`;return t.set(n,e),n}function yr(e,t,n,r){let i=JSON.parse(e,(e,n)=>typeof n==`string`?t.get(n)??n:n)?.input;if(!i||typeof i!=`object`||Array.isArray(i))throw TypeError(`A request is {"input": {…}}.`);let a=r.filter(e=>i[e]===mr);return{...i,...Object.fromEntries(a.map(e=>[e,n[e]??null]))}}var br=class{constructor(e){this.host=e,this.run=null,this.version=0,this.isDue=!1,this.note=()=>{this.isDue||(this.isDue=!0,document.hidden||this.run?.isOver?queueMicrotask(this.show):requestAnimationFrame(this.show))},this.show=()=>{this.isDue=!1,this.version+=1,this.host.requestUpdate()},e.addController(this)}watch(e){this.run?.removeEventListener(`change`,this.note),this.run=e,e?.addEventListener(`change`,this.note),this.show()}hostDisconnected(){this.run?.removeEventListener(`change`,this.note)}};function xr(e,t){return Sr[e](t)}var Sr={curl:({url:e,input:t,needsKey:n})=>[`curl -s ${Cr(e)} \\`,...n?[`  -H "Authorization: Bearer $API_KEY" \\`]:[],`  -H 'Content-Type: application/json' -d @- <<'END'`,JSON.stringify({input:t},null,2),`END`].join(`
 `),Python:({url:e,input:t,needsKey:n})=>[`import json`,...n?[`import os`]:[],`from urllib.request import Request, urlopen`,``,`body = {"input": ${Tr(t,0)}}`,`headers = {"Content-Type": "application/json"${n?`, "Authorization": f"Bearer {os.environ['API_KEY']}"`:``}}`,`request = Request(${JSON.stringify(e)}, json.dumps(body).encode(), headers)`,`with urlopen(request) as answer:`,`    print(json.dumps(json.load(answer), indent=2))`].join(`
 `),JavaScript:({url:e,input:t,needsKey:n})=>[`const answer = await fetch(${JSON.stringify(e)}, {`,`  method: "POST",`,`  headers: { "Content-Type": "application/json"${n?", Authorization: `Bearer ${process.env.API_KEY}`":``} },`,`  body: JSON.stringify(${wr(JSON.stringify({input:t},null,2))}),`,`});`,`console.log(JSON.stringify(await answer.json(), null, 2));`].join(`
 `)};function Cr(e){return`'${e.replace(/'/g,`'\\''`)}'`}function wr(e){return e.replace(/\n/g,`
@@ -340,21 +341,22 @@ Where is my parcel?,delivery`}
     </section>`}logs(){return F`<details class="logs" ?open=${this.run.phase===`failed`}>
       <summary>Logs</summary>
       <log-view .text=${this.run.logs}></log-view>
-    </details>`}};W([B({attribute:!1})],Yc.prototype,`run`,void 0),W([B({type:Number})],Yc.prototype,`version`,void 0),W([B({type:Boolean})],Yc.prototype,`joins`,void 0),Yc=W([z(`result-panel`)],Yc);var Xc=class extends U{constructor(...e){super(...e),this.kind=`predictions`,this.runId=``,this.record=null,this.problem=``,this.watching=new br(this)}disconnectedCallback(){super.disconnectedCallback(),this.watching.run?.forsake()}willUpdate(e){(e.has(`runId`)||e.has(`kind`))&&this.open()}render(){if(this.problem)return F`<p class="problem" role="alert">${this.problem}</p>`;let{record:e}=this;if(!e)return F`<p class="quiet" role="status">Loading</p>`;let t=e.input??{},{run:n}=this.watching;return F`
+    </details>`}};W([B({attribute:!1})],Yc.prototype,`run`,void 0),W([B({type:Number})],Yc.prototype,`version`,void 0),W([B({type:Boolean})],Yc.prototype,`joins`,void 0),Yc=W([z(`result-panel`)],Yc);var Xc=class extends U{constructor(...e){super(...e),this.kind=`predictions`,this.runId=``,this.record=null,this.problem=``,this.refusal=``,this.watching=new br(this)}disconnectedCallback(){super.disconnectedCallback(),this.watching.run?.forsake()}willUpdate(e){(e.has(`runId`)||e.has(`kind`))&&this.open()}render(){if(this.problem)return F`<p class="problem" role="alert">${this.problem}</p>`;let{record:e}=this;if(!e)return F`<p class="quiet" role="status">Loading</p>`;let t=e.input??{},{run:n}=this.watching;return F`
       <p><a href=${pt(this.kind)}>All ${this.kind}</a></p>
       <h2><code>${e.id}</code></h2>
       <p class="quiet">${e.created_at?`made ${new Date(e.created_at).toLocaleString()}`:``}
         ${e.owner?`by ${e.owner}`:``}</p>
       <div class="row">
         <button type="button" @click=${()=>this.tell(`load-request`,{kind:this.kind,input:t})}>Run again</button>
-        <button type="button" ?disabled=${!n||n.isOver} @click=${()=>void n?.cancel()}>Cancel</button>
+        <button type="button" ?disabled=${!n||n.isOver} @click=${this.cancel}>Cancel</button>
       </div>
+      ${this.refusal?F`<p class="problem" role="alert">${this.refusal}</p>`:I}
       <details open><summary>Request</summary>
         <pre class="text" tabindex="0">${_r(t).text}</pre>
         <copy-as .kind=${this.kind} .values=${t}></copy-as>
       </details>
       ${n?F`<result-panel .run=${n} .version=${this.watching.version}></result-panel>`:I}
-    `}async open(){let{runId:e,kind:t}=this;this.record=null,this.problem=``,this.watching.run?.forsake();try{let n=await nr(t,e);if(e!==this.runId||!this.isConnected)return;this.record=n;let r=new Qn(t,n.input??{},e);r.phase=n.status===`starting`?`queued`:`running`,this.watching.watch(r),await r.follow()}catch(t){this.isConnected&&e===this.runId&&(this.problem=t.message)}}};W([B()],Xc.prototype,`kind`,void 0),W([B()],Xc.prototype,`runId`,void 0),W([V()],Xc.prototype,`record`,void 0),W([V()],Xc.prototype,`problem`,void 0),Xc=W([z(`run-detail`)],Xc);var Zc=[`starting`,`processing`,`succeeded`,`failed`,`canceled`],Qc={predictions:`Predictions`,trainings:`Trainings`,adapters:`Adapters`},$c=class extends U{constructor(...e){super(...e),this.listed=`predictions`,this.runId=null,this.compared=null,this.inputs={},this.records=[],this.next=null,this.status=``,this.cursors=[],this.polling=new En(this,()=>this.load())}willUpdate(e){e.has(`listed`)&&e.get(`listed`)!==void 0&&(this.records=[],this.cursors=[],this.polling.now())}render(){return F`
+    `}async cancel(){this.refusal=``;try{await this.watching.run?.cancel()}catch(e){e instanceof Le&&(this.refusal=e.message)}}async open(){let{runId:e,kind:t}=this;this.record=null,this.problem=this.refusal=``,this.watching.run?.forsake();try{let n=await nr(t,e);if(e!==this.runId||!this.isConnected)return;this.record=n;let r=new Qn(t,n.input??{},e);r.phase=n.status===`starting`?`queued`:`running`,this.watching.watch(r),await r.follow()}catch(t){this.isConnected&&e===this.runId&&(this.problem=t.message)}}};W([B()],Xc.prototype,`kind`,void 0),W([B()],Xc.prototype,`runId`,void 0),W([V()],Xc.prototype,`record`,void 0),W([V()],Xc.prototype,`problem`,void 0),W([V()],Xc.prototype,`refusal`,void 0),Xc=W([z(`run-detail`)],Xc);var Zc=[`starting`,`processing`,`succeeded`,`failed`,`canceled`],Qc={predictions:`Predictions`,trainings:`Trainings`,adapters:`Adapters`},$c=class extends U{constructor(...e){super(...e),this.listed=`predictions`,this.runId=null,this.compared=null,this.inputs={},this.records=null,this.next=null,this.status=``,this.cursors=[],this.polling=new En(this,()=>this.load())}willUpdate(e){let t=e.get(`listed`)!==void 0,n=!!e.get(`runId`)&&this.runId===null;t&&(this.records=this.next=null,this.cursors=[]),(t||n)&&this.polling.now()}render(){return F`
       <section class="panel" aria-label="History">
         <div class="row" role="group" aria-label="What is listed">
           ${Object.keys(Qc).map(e=>F`<a class="button small" href=${pt(e)}
@@ -367,20 +369,20 @@ Where is my parcel?,delivery`}
         <label for="status">Status</label>
         <select id="status" @change=${this.filter}>
           <option value="">all</option>
-          ${Zc.map(e=>F`<option value=${e}>${e}</option>`)}
+          ${Zc.map(e=>F`<option value=${e} ?selected=${e===this.status}>${e}</option>`)}
         </select>
         <button type="button" class="small" ?disabled=${this.cursors.length===0} @click=${this.newer}>Newer</button>
         <button type="button" class="small" ?disabled=${this.next===null} @click=${this.older}>Older</button>
       </div>
       ${this.polling.problem?F`<p class="problem" role="alert">${this.polling.problem}</p>`:I}
-      ${this.records.length===0?F`<p class="quiet">There are none.</p>`:this.table()}
-    `}table(){return F`<div class="scroll" tabindex="0" role="region" aria-label=${Qc[this.listed]}>
+      ${this.records===null?F`<p class="quiet">Loading</p>`:this.table(this.records)}
+    `}table(e){return e.length===0?F`<p class="quiet">There are none.</p>`:F`<div class="scroll" tabindex="0" role="region" aria-label=${Qc[this.listed]}>
       <table>
         <thead><tr>
           <th scope="col">id</th><th scope="col">status</th><th scope="col">made</th>
           <th scope="col">seconds</th><th scope="col">input</th>
         </tr></thead>
-        <tbody>${this.records.map(e=>this.row(e))}</tbody>
+        <tbody>${e.map(e=>this.row(e))}</tbody>
       </table>
     </div>`}row(e){return F`<tr>
       <th scope="row"><a href=${pt(this.listed,e.id)}>${e.id}</a></th>
@@ -396,7 +398,7 @@ Where is my parcel?,delivery`}
         <summary>${e.length} settings, with defaults</summary>
         ${e.map(e=>this.editor(e))}
       </details>
-    `}editor(e){return tl(e,this.values[e.name],this.problems[e.name]??``)}updated(){let e=this.querySelector(`details.settings`);e&&this.folded.some(e=>this.problems[e.name])&&(e.open=!0)}async focusProblem(){await this.updateComplete,requestAnimationFrame(()=>{let e=this.querySelector(`[aria-invalid=true]`);e?.closest(`details`)?.setAttribute(`open`,``),e?.focus()})}};W([B({attribute:!1})],rl.prototype,`fields`,void 0),W([B({attribute:!1})],rl.prototype,`values`,void 0),W([B({attribute:!1})],rl.prototype,`problems`,void 0),rl=W([z(`input-form`)],rl);function il(e){let t=e.editor===`number`||e.editor===`bool`||e.editor===`choice`;return e.isDeprecated||t&&!e.isRequired}var al=class extends wt{constructor(...e){super(...e),this.text=``}willUpdate(e){e.has(`value`)&&this.value!==this.written&&(this.text=this.value===void 0?``:JSON.stringify(this.value,null,1))}render(){return this.frame(F`
+    `}editor(e){return tl(e,this.values[e.name],this.problems[e.name]??``)}updated(){let e=this.querySelector(`details.settings`);e&&this.folded.some(e=>this.problems[e.name])&&(e.open=!0)}async focusProblem(){await this.updateComplete,requestAnimationFrame(()=>{let e=this.querySelector(`[aria-invalid=true], [data-invalid=true]`);e?.closest(`details`)?.setAttribute(`open`,``),e?.focus()})}};W([B({attribute:!1})],rl.prototype,`fields`,void 0),W([B({attribute:!1})],rl.prototype,`values`,void 0),W([B({attribute:!1})],rl.prototype,`problems`,void 0),rl=W([z(`input-form`)],rl);function il(e){let t=e.editor===`number`||e.editor===`bool`||e.editor===`choice`;return e.isDeprecated||t&&!e.isRequired}var al=class extends wt{constructor(...e){super(...e),this.text=``}willUpdate(e){e.has(`value`)&&this.value!==this.written&&(this.text=this.value===void 0?``:JSON.stringify(this.value,null,1))}render(){return this.frame(F`
       <textarea
         id=${this.inputId}
         class="code"
@@ -428,7 +430,7 @@ Where is my parcel?,delivery`}
           ${this.items.map((e,t)=>F`<li>${this.itemRow(e,t)}</li>`)}
         </ol>
         <button type="button" class="small" id=${this.inputId} aria-describedby=${this.describedBy}
-          @click=${this.add}>Add to ${this.field.label}</button>
+          data-invalid=${this.isInvalid} @click=${this.add}>Add to ${this.field.label}</button>
       `,{isGroup:!0})}get items(){return Array.isArray(this.value)?this.value:[]}itemRow(e,t){let n={...this.field.item,name:`${this.field.name}-${t}`,id:`${this.field.id}-${t}`,label:`${this.field.label} ${t+1}`,isItem:!0};return F`
       <div class="item" @value-change=${e=>this.replace(t,e)}
         @paste=${e=>this.paste(t,e)}>

@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import { Refused } from '../api/client';
+import { Run } from '../runs/run';
+import { HOSTILE, button, found, shown, toldBy } from '../testing/shown';
+import type { ResultPanel } from './result-panel';
+import './result-panel';
+
+function panel(given: Partial<Run>): Promise<ResultPanel> {
+  return shown<ResultPanel>('result-panel', { run: Object.assign(new Run('predictions', {}, 'one'), given) });
+}
+
+function said(element: HTMLElement): string {
+  return found(element, '[role=status]').textContent.replace(/\s+/g, ' ').trim();
+}
+
+test.each([
+  [{ phase: 'sending' }, 'Sending'],
+  [{ phase: 'queued', position: 2 }, 'Waiting for a slot , place 2 of the queue'],
+  [{ phase: 'running', position: 2 }, 'Running'],
+  [{ phase: 'succeeded', seconds: 1.25 }, 'Succeeded after 1.3 s'],
+  [{ phase: 'canceled', seconds: 0 }, 'Cancelled after 0.0 s'],
+] as [Partial<Run>, string][])('it says where the run is: %j', async (given, words) => {
+  expect(said(await panel(given))).toBe(words);
+});
+
+test('what has come so far is shown while it runs; then the output', async () => {
+  const element = await panel({ phase: 'running', chunks: ['so far'] });
+  expect(found(element, 'output-value').textContent).toContain('so far');
+  Object.assign(element.run, { phase: 'succeeded', output: 'all of it' });
+  element.version += 1;
+  await element.updateComplete;
+  await Promise.resolve();
+  expect(found(element, 'output-value').textContent).toContain('all of it');
+});
+
+test('a run that failed says why and shows its logs, all as text', async () => {
+  const element = await panel({ phase: 'failed', error: HOSTILE, output: HOSTILE, logs: HOSTILE });
+  expect(found(element, '[role=alert]').textContent.trim()).toBe(HOSTILE);
+  expect(found<HTMLDetailsElement>(element, 'details.logs').open).toBe(true);
+  for (const part of ['log-view', 'output-value']) expect(found(element, part).textContent).toContain(HOSTILE);
+  expect(element.querySelector('img')).toBeNull();
+});
+
+test.each([409, 429, 503])('a server that is full is said, when to come again, and it can be tried: %i', async (status) => {
+  const element = await panel({ phase: 'refused', error: 'queue full', refused: new Refused(status, 'queue full', [], 7) });
+  const again = toldBy(element, 'run-again');
+  expect(found(element, '[role=alert]').textContent).toMatch(/cannot take it now.*queue full.*wait 7 s/s);
+  button(element, 'Try again').click();
+  expect(again).toHaveLength(1);
+  expect(element.querySelector('log-view')).toBeNull();
+});
+
+test('a request that is wrong is not to be tried again', async () => {
+  const element = await panel({ phase: 'refused', error: 'no', refused: new Refused(422, 'no') });
+  expect(said(element)).toBe('Not accepted');
+  expect(element.querySelector('[role=alert] button')).toBeNull();
+});
