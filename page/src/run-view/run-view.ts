@@ -137,6 +137,7 @@ export class RunView extends LightElement {
   }
 
   private note({ detail }: CustomEvent<string>): void {
+    this.isTouched = true;
     this.unsendable = detail ? { '': detail } : {};
   }
 
