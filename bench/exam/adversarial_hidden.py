@@ -6,22 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from bench.exam.adversarial import VALUES, Layer, Scaled, stack
+from bench.exam.adversarial import VALUES, Layer, Rounded, Scaled, stack
 from bench.exam.case import Case, Questions, off_target, rows
 
 QUESTIONS = Questions("adversarial")
-
-
-class Rounded(Function):
-    """Rounding with the slope of the identity: a straight-through estimator."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
-        return (values * 4).round() / 4
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient
 
 
 @QUESTIONS.fault("gradient-wrong")
