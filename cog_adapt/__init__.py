@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cog_adapt.runner.gradients import GradientReport as GradientReport
     from cog_adapt.runner.gradients import check_gradients as check_gradients
     from cog_adapt.runner.inference.answers import Query as Query
+    from cog_adapt.runner.labelled import label_scores as label_scores
+    from cog_adapt.runner.labelled import label_set as label_set
     from cog_adapt.runner.loaded_model import Adaptation as Adaptation
     from cog_adapt.runner.model_runner import ModelRunner as ModelRunner
     from cog_adapt.runner.modules.adapters import Adapter as Adapter
@@ -89,6 +91,8 @@ _MODULES = {
     "cog_server": "command.cog_server",
     "create_app": "server.app",
     "in_length_groups": "runner.adaptation.length_groups",
+    "label_scores": "runner.labelled",
+    "label_set": "runner.labelled",
     "load_adapter": "runner.modules.adapters",
     "on_device": "runner.task",
     "read_examples": "runner.data.examples",

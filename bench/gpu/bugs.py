@@ -74,14 +74,14 @@ BUGS = (
     ),
     Mutant(
         "a mask is made on the CPU in the task",
-        "task.py",
+        "encoder.py",
         'batch["attention_mask"].unsqueeze(-1)',
         'batch["attention_mask"].cpu().unsqueeze(-1)',
     ),
     Mutant(
         "`.numpy()` of a tensor on the device",
-        "task.py",
-        "logits.softmax(-1).tolist()",
-        "logits.softmax(-1).numpy().tolist()",
+        f"{_RUNNER}/labelled.py",
+        "probabilities.tolist()",
+        "probabilities.numpy().tolist()",
     ),
 )

@@ -46,10 +46,10 @@ MUTANTS = (
         "return F.cross_entropy",
         "return -F.cross_entropy",
     ),
-    Mutant("the worst label wins", "task.py", "max(scores, key", "min(scores, key"),
+    Mutant("the worst label wins", f"{_RUNNER}/labelled.py", "max(scores, key", "min(scores, key"),
     Mutant("a head starts from nothing", "task.py", "_SCALE = 10.0", "_SCALE = 0.0"),
-    Mutant("padding counts as text", "task.py", "(hidden * weights).sum(1)", "hidden.sum(1)"),
-    Mutant("long texts are not cut", "task.py", "truncation=True", "truncation=False"),
+    Mutant("padding counts as text", "encoder.py", "(hidden * weights).sum(1)", "hidden.sum(1)"),
+    Mutant("long texts are not cut", "encoder.py", "truncation=True", "truncation=False"),
     Mutant("predict drops the labels", "predict.py", "inputs, labels or (), ex", "inputs, (), ex"),
     Mutant(
         "predict drops the file of weights",
@@ -128,6 +128,8 @@ MUTANTS = (
 
 _SEEN_BY = {
     "task.py": "tests/test_task.py",
+    "encoder.py": "tests/test_task.py",
+    f"{_RUNNER}/labelled.py": "tests/test_task.py",
     "train.py": "tests/test_train.py",
     "server/app.py": "tests/test_server.py",
     f"{_RUNNER}/model_runner.py": "tests/test_train.py",

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 PACKAGE = "cog_adapt"
 _IGNORED = {".venv", ".git", ".data", "__pycache__", "build", "dist"}
-_DOORS = ("predict.py", "train.py", "task.py")
+_DOORS = ("predict.py", "train.py", "task.py", "encoder.py")
 AREAS = ("server", "command", "runner", "package", "template", "tests", "bench", "examples")
 SOURCES = AREAS[:5]
 

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1]
 TEXT = "text"
 INSTALLED = PACKAGE / "template"  # put there when the wheel is built
 ZONE = (
-    *("cog.yaml", "predict.py", "train.py", "task.py", "server/*.py"),
+    *("cog.yaml", "predict.py", "train.py", "task.py", "encoder.py", "server/*.py"),
     *("tests/__init__.py", "tests/test_*.py", "examples/*", "weights/README.md"),
     *("requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
     *("Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
@@ -23,7 +23,11 @@ ZONE = (
 """The files that belong to the owner of a model, in a checkout of the repository."""
 
 _REQUEST = "examples/request.json"
-_OF_TEXT = ("tests/test_", "examples/")  # which a project of another kind does not have
+_OF_TEXT = (
+    "tests/test_",
+    "examples/",
+    "encoder.py",
+)  # which a project of another kind does not have
 _CLASS = re.compile(r"^class (\w+)\((?:Task|CausalLM)\):", re.MULTILINE)
 _WEIGHTS = re.compile(r"^  run:\n.*?(?=^\S)", re.DOTALL | re.MULTILINE)
 _ROWS = "-i examples_file=@examples/rows.jsonl"
@@ -113,11 +117,10 @@ def _cog_file(kind: str, text: str) -> str:
 
 
 def _image_file(kind: str, text: str) -> str:
-    """Copy the kind's own modules and weights into the image."""
-    known = ("predict.py", "train.py", "task.py", "cog.yaml")
-    own = [n for _, n in _own_files(kind) if "/" not in n and n not in known]
-    more = " ".join(["", *sorted(n for n in own if not n.startswith("requirements"))])
-    return text.replace(" task.py ./", f" task.py{more} ./")
+    """Copy the kind's own weights into the image, beside its modules."""
+    known = (".py", "cog.yaml", ".txt")
+    own = [n for _, n in _own_files(kind) if "/" not in n and not n.endswith(known)]
+    return text.replace(" *.py ./", f" {' '.join(['*.py', *sorted(own)])} ./")
 
 
 def _recipes(kind: str, text: str) -> str:
@@ -131,7 +134,9 @@ def _recipes(kind: str, text: str) -> str:
 
 
 def _readme(kind: str, text: str) -> str:
-    text = text.replace(_TEXT_FLAGS, flags_of(kind))
+    text = text.replace(_TEXT_FLAGS, flags_of(kind)).replace(
+        "task.py encoder.py", "task.py           "
+    )
     return text.replace("text classification", f"the {kind} kind")
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cog_adapt import Batch, Example, InputError, Task
+from cog_adapt import Batch, Example, InputError, Task, label_scores, label_set
 from examples.image.network import WIDTH, load_network
 from examples.image.pictures import file_of, pixels_of
 
@@ -35,10 +35,7 @@ class Pictures(Task):
         return Example(content, str(example.target))
 
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(example.target for example in examples))
-        if len(names) == 1:
-            raise InputError(f"every picture is labelled {names[0]!r}. Add some of another label.")
-        return names
+        return label_set(examples)
 
     def start(
         self, module: Any, labels: Sequence[str], examples: Sequence[Example]
@@ -66,9 +63,7 @@ class Pictures(Task):
     def predict(
         self, module: nn.Module, batch: Batch, labels: Sequence[str], options: None
     ) -> list[Any]:
-        rows = module(batch["x"]).softmax(1).tolist()
-        answers = [dict(zip(labels, row, strict=True)) for row in rows]
-        return [{"label": max(row, key=row.__getitem__), "scores": row} for row in answers]
+        return label_scores(module(batch["x"]).softmax(1), labels)
 
     def probe(self) -> list[Example]:
         return [Example(_DARK, "dark"), Example(_LIGHT, "light")]

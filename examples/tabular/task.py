@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cog_adapt import Batch, Example, InputError, Task
+from cog_adapt import Batch, Example, InputError, Task, label_scores
 from examples.tabular.network import COLUMNS, load_network, numbers_of
 
 MEAN, SPREAD = 152.0, 77.0  # of the numbers that it has learned
@@ -66,8 +66,7 @@ class Table(Task):
         outputs = module(batch["x"])
         if not labels:
             return [each * SPREAD + MEAN for each in outputs.squeeze(1).tolist()]
-        rows = [dict(zip(labels, row, strict=True)) for row in outputs.softmax(1).tolist()]
-        return [{"label": max(row, key=row.__getitem__), "scores": row} for row in rows]
+        return label_scores(outputs.softmax(1), labels)
 
     def probe(self) -> list[Example]:
         rows = ((59, 32.1, 101, 157, 93.2, 38, 4, 4.86, 87), (48, 22, 87, 183, 103, 70, 3, 4, 69))

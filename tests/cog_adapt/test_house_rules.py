@@ -16,7 +16,11 @@ SOURCES = [
         for name in ("cog_adapt", "server", "bench", "examples")
         for path in sorted((ROOT / name).rglob("*.py"))
     ),
-    *(path for name in ("predict.py", "train.py", "task.py") if (path := ROOT / name).exists()),
+    *(
+        path
+        for name in ("predict.py", "train.py", "task.py", "encoder.py")
+        if (path := ROOT / name).exists()
+    ),
 ]
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.AsyncFor, ast.AsyncWith, ast.Match)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -11,7 +11,11 @@ ROOT = Path(__file__).parents[2]
 MODES = ROOT / "cog_adapt" / "runner" / "modes.py"
 SOURCES = [
     *sorted((ROOT / "cog_adapt").rglob("*.py")),
-    *(path for name in ("predict.py", "train.py", "task.py") if (path := ROOT / name).exists()),
+    *(
+        path
+        for name in ("predict.py", "train.py", "task.py", "encoder.py")
+        if (path := ROOT / name).exists()
+    ),
     *sorted((ROOT / "server").rglob("*.py")),
     *sorted((ROOT / "examples").rglob("*.py")),
 ]

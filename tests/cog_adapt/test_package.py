@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 DOORS = [
     *(ROOT / name for name in ("predict.py", "train.py")),
     *ROOT.glob("task.py"),
+    *ROOT.glob("encoder.py"),
     *sorted((ROOT / "server").rglob("*.py")),
     *sorted((ROOT / "examples").rglob("*.py")),
     *sorted((ROOT / "tests").glob("test_*.py")),

@@ -21,12 +21,14 @@ def labels_to_learn(
     """Settle the label set: an earlier adapter's labels, then the new ones of the examples.
 
     Raises:
-        InputError: the task cannot use them.
+        InputError: the task cannot use them, or they are too many for it.
     """
-    if begin is None or not begin.labels:
-        return tuple(task.labels(examples))
-    known = [Example(examples[0].input, label) for label in begin.labels]
-    return tuple(task.labels([*known, *examples]))
+    known = begin.labels if begin is not None else ()
+    ahead = [Example(examples[0].input, label) for label in known]
+    labels = tuple(task.labels([*ahead, *examples]))
+    if len(labels) > task.max_labels:
+        raise InputError(f"{len(labels):,} labels, the limit is {task.max_labels:,}. Give fewer.")
+    return labels
 
 
 def part_of(adapter: Adapter, labels: Sequence[str], head: str) -> Adapter:

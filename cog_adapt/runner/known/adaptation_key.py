@@ -1,6 +1,6 @@
 """What makes two adaptations the same: a digest of all that their outcome depends on.
 
-Base, task and the source of its module, examples, recipe, seed, versions, precision and the adapter
+Base, task and its code, examples, recipe, seed, versions, precision and the adapter
 to begin from. What has no canonical form has no key, and is never taken for another. This module
 knows no owner, no store and no time.
 """
@@ -18,6 +18,7 @@ from torch import Tensor
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.task import Task
+from cog_adapt.runner.task_code import code_behind
 
 _PLAIN = (str, int, float, bool, type(None))
 _CODE = ("options", "counts")  # attributes of a task that follow from its source
@@ -94,12 +95,15 @@ def origin_of(task: Task, *others: str) -> str | None:
 
 
 def source_digest(task: Task) -> str | None:
-    """Digest the modules that a task's classes are written in; None where one has no source."""
+    """Digest the files that a task's classes are written in, and those of its owner used there.
+
+    None where a class has no file.
+    """
     own = type(task).__mro__[: type(task).__mro__.index(Task)]
-    names = dict.fromkeys(each.__module__ for each in own)
     try:
-        paths = [Path(str(sys.modules[name].__file__)) for name in names]
-        return _digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in paths])
+        files = {Path(str(sys.modules[each.__module__].__file__)) for each in own}
+        files |= code_behind(own)[0]
+        return _digest(sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in files))
     except (OSError, KeyError, AttributeError):
         return None
 

@@ -28,7 +28,7 @@ def settle_labels(
     """
     _check_names(task, request.labels)
     if named and named.labels and examples.examples:
-        _check_count(task, labels_to_learn(task, examples.examples, named))
+        labels_to_learn(task, examples.examples, named)  # refuses what cannot be learned
         return named.labels
     found = {
         "labels": tuple(request.labels),

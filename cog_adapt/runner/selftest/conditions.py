@@ -5,26 +5,23 @@ or of this package, another version, driver, card or flag.
 """
 
 import hashlib
-import inspect
 import json
 import platform
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 
-from cog_adapt.runner.libraries import is_library_file
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.census import process_flags
 from cog_adapt.runner.plain_values import not_plain
 from cog_adapt.runner.task import Task
+from cog_adapt.runner.task_code import code_behind
 
 _PACKAGE = Path(__file__).parents[2]
 _DRIVER = Path("/proc/driver/nvidia/version")
-_STANDARD = Path(inspect.getfile(inspect)).parent
 _BACKEND_FLAGS = {
     "cuda.matmul": (
         "allow_tf32",
@@ -39,7 +36,7 @@ _BACKEND_FLAGS = {
 def conditions_of(model: LoadedModel) -> dict[str, str]:
     """Return what a pass of this model's self-test holds for, by name."""
     kinds = {type(part) for part in model.base.modules()}
-    own, libraries = _code_behind([type(model.task), *kinds])
+    own, libraries = code_behind([type(model.task), *kinds])
     return {
         "base": model.digest,
         "structure": _digest([str(model.base).encode()]),
@@ -55,39 +52,6 @@ def conditions_of(model: LoadedModel) -> dict[str, str]:
         "precision": f"{model.precision} {model.serve_mode}",
         "flags": json.dumps(_flags(), sort_keys=True),
     }
-
-
-def _code_behind(kinds: Iterable[type]) -> tuple[set[Path], set[str]]:
-    """Return the user's files that define these classes or are used there, and the libraries."""
-    waiting = [base.__module__ for kind in kinds for base in kind.__mro__]
-    seen, own, libraries = set[str](), set[Path](), set[str]()
-    while waiting:
-        name = waiting.pop()
-        module = sys.modules.get(name)
-        if name in seen or module is None:
-            continue
-        seen.add(name)
-        file = Path(getattr(module, "__file__", None) or "")
-        if is_library_file(str(file)):
-            libraries.add(name.partition(".")[0])
-        elif file.is_file() and not _is_known(file):
-            own.add(file)
-            waiting += _used_by(module)
-    return own, libraries
-
-
-def _is_known(file: Path) -> bool:
-    """Return whether a file is this package's or Python's own, which count as a whole."""
-    return file.is_relative_to(_PACKAGE) or file.is_relative_to(_STANDARD)
-
-
-def _used_by(module: ModuleType) -> Iterator[str]:
-    """Yield the names of the modules whose values a module holds."""
-    for value in list(vars(module).values()):
-        if isinstance(value, ModuleType):
-            yield value.__name__
-        elif isinstance(found := getattr(value, "__module__", None), str):
-            yield found
 
 
 def _values(task: Task) -> bytes:

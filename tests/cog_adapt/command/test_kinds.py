@@ -166,7 +166,9 @@ def test_image_and_cog_file_install_its_weights_and_take_its_modules_along(kind,
     (copied,) = re.findall(r"^COPY cog.yaml (.*) \./$", (folder / "Dockerfile").read_text(), re.M)
     kept = {path.name for path in folder_of(kind).iterdir() if path.is_file()}
     kept -= {"__init__.py", "requirements.txt", "requirements-weights.txt"}
-    assert kept | {"train.py"} <= {*copied.split(), "cog.yaml"}
+    modules = {path.name for path in folder.glob("*.py")}
+    assert "*.py" in copied
+    assert kept <= {*copied.split(), *modules, "cog.yaml"}
     root = (ROOT / "requirements.txt").read_text()
     assert (folder / "requirements.txt").read_text().startswith(root)
 

@@ -200,7 +200,8 @@ def test_it_has_the_whole_zone_a_copy_of_the_package_and_settings_of_its_own(tmp
     new.write_project(tmp_path)
     written = {path.name for path in tmp_path.iterdir()}
     assert written == {
-        *("cog.yaml", "predict.py", "train.py", "task.py", "server", "tests", "examples"),
+        *("cog.yaml", "predict.py", "train.py", "task.py", "encoder.py"),
+        *("server", "tests", "examples"),
         *("weights", "requirements.txt", "requirements-dev.txt", "requirements-weights.txt"),
         *("README.md", "Dockerfile", "Makefile", ".dockerignore", ".gitignore"),
         *("pyproject.toml", "cog_adapt"),

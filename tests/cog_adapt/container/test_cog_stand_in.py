@@ -39,6 +39,7 @@ def cog_image(build, tmp_path_factory) -> str:
         "predict.py",
         "train.py",
         "task.py",
+        "encoder.py",
         *(path.name for path in ROOT.glob("require*")),
     ):
         shutil.copy(ROOT / name, context)

@@ -30,7 +30,9 @@ def variables():
 
 def copied():
     """What the COPY instructions take out of the repository."""
-    return [source for line in instructions("COPY") for source in line.split()[:-1]]
+    named = [source for line in instructions("COPY") for source in line.split()[:-1]]
+    modules = [path.name for path in ROOT.glob("*.py")] if "*.py" in named else []
+    return [*named, *modules]
 
 
 def imported_modules(path):
@@ -75,7 +77,7 @@ def test_all_that_the_server_imports_is_copied():
 def test_nothing_else_is_copied():
     files = {"cog.yaml", "pyproject.toml", "requirements.txt", "requirements-weights.txt"}
     shown = {"examples/requests.json"}  # by the playground
-    assert set(copied()) - needed() == files | shown
+    assert set(copied()) - needed() == files | shown | {"*.py"}
 
 
 def test_the_build_context_has_what_is_copied():

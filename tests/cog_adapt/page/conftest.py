@@ -84,7 +84,7 @@ def start(tmp_path_factory) -> Callable[..., Any]:
 def template(tmp_path_factory) -> Iterator[Any]:
     """The shipped predictor."""
     folder = tmp_path_factory.mktemp("template")
-    for name in ("predict.py", "task.py", "examples"):
+    for name in ("predict.py", "task.py", "encoder.py", "examples"):
         (folder / name).symlink_to(ROOT / name)
     env = {"WEIGHTS_DIR": str(folder / "weights")}
     with serving("mirror", folder, predict="predict.py:Predictor", env=env) as server:

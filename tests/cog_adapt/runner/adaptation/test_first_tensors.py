@@ -47,3 +47,13 @@ def test_the_adapters_labels_come_first_and_the_examples_new_ones_after():
     examples = [Example("x", "new"), Example("y", "b")]
     assert labels_to_learn(Letters(), examples, ADAPTER) == ("a", "b", "c", "new")
     assert labels_to_learn(Letters(), examples, None) == ("new", "b")
+
+
+def test_labels_to_learn_are_bounded():
+    task = Letters()
+    task.max_labels = 4
+    assert len(labels_to_learn(task, [Example("x", "new")], ADAPTER)) == 4
+    for begin, count in ((ADAPTER, 2), (None, 5)):
+        examples = [Example("x", f"new {n}") for n in range(count)]
+        with pytest.raises(InputError, match="5 labels, the limit is 4. Give fewer"):
+            labels_to_learn(task, examples, begin)

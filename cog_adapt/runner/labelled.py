@@ -1,0 +1,46 @@
+"""What tasks share whose targets are label names: the label set, and an answer's scores.
+
+A task calls these in its hooks; the runner itself knows no labels but those that a task gives.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.errors import InputError
+
+
+def label_set(examples: Sequence[Example]) -> tuple[str, ...]:
+    """Return the examples' labels in order of first appearance, for `Task.labels`.
+
+    Raises:
+        InputError: there is one alone.
+    """
+    labels = tuple(dict.fromkeys(example.target for example in examples))
+    if len(labels) == 1:
+        raise InputError(
+            f"one class only: every example is labelled {labels[0]!r}; at least two labels are "
+            "needed. Add examples of another one."
+        )
+    return labels
+
+
+def label_scores(probabilities: Tensor, labels: Sequence[str]) -> list[Any]:
+    """Return `{"label": ..., "scores": {label: probability}}` for each input, for `Task.predict`.
+
+    Args:
+        probabilities: (N, K).
+        labels: K names.
+
+    Raises:
+        InputError: K differs: the adapter's head is of other labels.
+    """
+    if (rows := probabilities.shape[1]) != len(labels):
+        raise InputError(
+            f"the adapter has {len(labels)} labels and a head of {rows} rows. Use a file that was "
+            "made with this model, unchanged."
+        )
+    found = (dict(zip(labels, row, strict=True)) for row in probabilities.tolist())
+    return [{"label": max(scores, key=scores.__getitem__), "scores": scores} for scores in found]
