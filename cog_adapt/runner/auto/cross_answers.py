@@ -13,7 +13,7 @@ from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import Given
-from cog_adapt.runner.heads.calibration import Calibration
+from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, Doubt
 from cog_adapt.runner.heads.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate
 from cog_adapt.runner.modules.lora import LORA_A
 from cog_adapt.runner.modules.replicas import Tensors, serving_replica
@@ -28,36 +28,38 @@ class Answered:
     Attributes:
         chosen: positions of the examples, (M,).
         outputs: by candidate, (M, K) each.
+        doubt: of the examples' labels.
     """
 
     chosen: Tensor
     outputs: Mapping[str, Tensor]
+    doubt: Doubt = NO_DOUBT
 
     def calibration(self, given: Given, name: str) -> Calibration:
         """Fit what calibrates a candidate."""
-        return given.objective.calibration(self.outputs[name], self.chosen)
+        return given.objective.calibration(self.outputs[name], self.chosen, self.doubt)
 
     def candidates(self, given: Given) -> dict[str, Candidate]:
         """Return what the calibrated answers are worth; the base answers as it is.
 
-        All are judged by the same share of wrong labels, the least that a learned one finds: a bad
-        answer must not be excused by its own doubts.
+        All are judged by the same share of wrong labels: a bad answer must not be excused by its
+        own doubts.
         """
         fitted = {name: self.calibration(given, name) for name in self.outputs if name != BASE}
-        wrong = min(each.wrong for each in fitted.values())
         calibrated = {n: fitted[n](o) if n in fitted else o for n, o in self.outputs.items()}
-        return {n: candidate_of(given, o, self.chosen, wrong) for n, o in calibrated.items()}
+        return {n: candidate_of(given, o, self.chosen, self.doubt) for n, o in calibrated.items()}
 
 
-def candidate_of(given: Given, outputs: Tensor, chosen: Tensor, wrong: float) -> Candidate:
-    """Return what outputs for the chosen examples were worth, by a share of wrong labels."""
+def candidate_of(given: Given, outputs: Tensor, chosen: Tensor, doubt: Doubt) -> Candidate:
+    """Return what outputs for the chosen examples were worth, where some labels may be wrong."""
     objective = given.objective
-    losses = objective.losses(outputs, chosen, wrong)
-    scores = objective.right(outputs, chosen, wrong)
-    return Candidate.of(losses, scores, objective.importance(chosen), wrong)
+    losses = objective.losses(outputs, chosen, doubt.wrong)
+    scores = objective.right(outputs, chosen, doubt.wrong)
+    said = 0.0 if doubt.is_open else doubt.wrong
+    return Candidate.of(losses, scores, objective.importance(chosen), said)
 
 
-def cross_answers(given: Given) -> Generator[None, None, Answered]:
+def cross_answers(given: Given, doubt: Doubt) -> Generator[None, None, Answered]:
     """Train on each fold, and answer the other."""
     steps = max(1, int(given.steps * _FOLD_STEPS))
     parts: list[tuple[Tensor, dict[str, Tensor]]] = []
@@ -72,7 +74,7 @@ def cross_answers(given: Given) -> Generator[None, None, Answered]:
         parts.append((others, outputs))
     names = parts[0][1]
     joined = {name: torch.cat([outputs[name] for _, outputs in parts]) for name in names}
-    return Answered(torch.cat([others for others, _ in parts]), joined)
+    return Answered(torch.cat([others for others, _ in parts]), joined, doubt)
 
 
 def _trained(run: Start) -> Generator[None, None, Tensors]:

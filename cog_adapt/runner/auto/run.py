@@ -79,7 +79,7 @@ def adapt_automatically(given: Given) -> Automatic:
         return _without_gradients(given, closed, of_head_alone(first), "fitted")
     if not given.folds:
         return (yield from _unestimated(given, first))
-    answered = yield from cross_answers(given)
+    answered = yield from cross_answers(given, given.objective.doubt(form))
     decision = _decide(given, answered, first)
     if decision.chosen != BASE and given.is_over:
         return _without_gradients(given, closed, first, "budget_seconds")
@@ -162,9 +162,9 @@ def _without_steps(given: Given, form: ClosedForm, everything: Tensor) -> Decisi
     objective = given.objective
     if not given.folds:
         return unknown(objective.name)
-    wrong = objective.calibration(form.left_out, everything).wrong
-    base = candidate_of(given, objective.prior(given.features), everything, wrong)
-    closed = candidate_of(given, form.left_out, everything, wrong)
+    doubt = objective.doubt(form)
+    base = candidate_of(given, objective.prior(given.features), everything, doubt)
+    closed = candidate_of(given, form.left_out, everything, doubt)
     return decide({BASE: base, CLOSED: closed}, objective.name)
 
 

@@ -3,12 +3,13 @@
 The scale is Guo et al.'s temperature (2017, arXiv 1706.04599). The offsets mend what few examples
 of a rare label do to a head. Both are held near 1 and 0 by a prior, so that a few examples choose
 nothing extreme. Wrong labels would make logits look less sure than they should be: so a share of
-the labels may be any label by chance, where the examples say so. This module knows no head.
+the labels may be any label by chance, as likely as the examples say. This module knows no head.
 """
 
 import copy
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,12 +18,32 @@ from torch.nn import functional as F
 _SCALE_DOUBT = 6.0  # of the logarithm of the scale: examples that stand for 1 before any
 _OFFSET_DOUBT = 1.0
 _MOST_STEPS, _MOST_HALVINGS, _LEAST_GAIN = 50, 20, 1e-9
-_FIRST_WRONG = 0.1  # the share of wrong labels that the search begins with
-_RIGHT_BEFORE = 3.0  # examples with right labels, before any
+_SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)  # of wrong labels, beside none
+_NONE_BEFORE = 0.15  # how likely no label is wrong, before any example
 _FEWEST_TO_DOUBT = 4  # examples of a label: where there are fewer, an odd one is no error
-_LEAST_EVIDENCE = 1.0  # of wrong labels: how much likelier the labels are by it, a logarithm
-_MOST_ROUNDS, _LEAST_MOVE = 100, 1e-3
-_LEAST_LIKELY = 1e-300
+_MOST_ROUNDS, _LEAST_MOVE = 20, 1e-2
+_LEAST_LIKELY, _LEAST_SHARE = 1e-300, 1e-3
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """How likely each share of wrong labels is, (1 + len(_SHARES),): none of them first."""
+
+    likely: Tensor
+
+    @property
+    def wrong(self) -> float:
+        """The share that is expected."""
+        return float(self.likely[1:] @ torch.tensor(_SHARES, dtype=torch.float64))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there may well be none: the examples speak for some by less than a factor e."""
+        none = float(self.likely[0])
+        return none * (1 - _NONE_BEFORE) * math.e > (1 - none) * _NONE_BEFORE
+
+
+NO_DOUBT = Doubt(torch.tensor([1.0, *[0.0] * len(_SHARES)], dtype=torch.float64))
 
 
 @dataclass(frozen=True)
@@ -32,12 +53,10 @@ class Calibration:
     Attributes:
         scale: what logits (N, K) are multiplied by.
         offsets: what is added, (K,).
-        wrong: the share of labels that are believed to be wrong.
     """
 
     scale: float
     offsets: Tensor
-    wrong: float = 0.0
 
     def __call__(self, logits: Tensor) -> Tensor:
         """Return the calibrated logits."""
@@ -72,33 +91,36 @@ def doubted_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
     return -torch.log((1 - doubts) * (-losses).exp().clamp_min(_LEAST_LIKELY) + chance)
 
 
-def calibrate(logits: Tensor, targets: Tensor, weights: Tensor) -> Calibration:
-    """Fit scale and offsets to logits (N, K) of class numbers (N,).
+def doubt_of(logits: Tensor, targets: Tensor, weights: Tensor) -> Doubt:
+    """Return how likely which share of the class numbers (N,) is wrong, by logits (N, K).
 
-    Labels with one example each say nothing of the offsets, which are 0 then.
+    A label that is wrong may be any by chance. Labels with few examples are not doubted.
     """
     fit = _Fit(logits.detach().to(torch.float64), targets, weights)
-    trusting = fit.calibration()
-    if fit.gain_of_doubt(trusting) <= 0:
-        return trusting
-    doubting = _doubting(fit, trusting)
-    gain = fit.doubted_loss(trusting) - fit.doubted_loss(doubting)
-    return doubting if gain >= _LEAST_EVIDENCE else trusting
+    return fit.doubt([*fit.by_share()]) if bool(fit.may_be_wrong.any()) else NO_DOUBT
 
 
-def _doubting(fit: "_Fit", found: Calibration) -> Calibration:
-    """Fit the share of wrong labels too, by expectation and maximisation."""
-    found = replace(found, wrong=_FIRST_WRONG)
-    for _ in range(_MOST_ROUNDS):
-        right = fit.right(found)
-        count = float((fit.shares * fit.may_be_wrong).sum()) + _RIGHT_BEFORE
-        wrong = float((fit.shares * (1 - right)).sum()) / count
-        moved = replace(fit.trusting(right).calibration(found), wrong=wrong)
-        near = abs(moved.wrong - found.wrong) < _LEAST_MOVE
-        found = moved
-        if near:
-            break
-    return found
+def calibrate(
+    logits: Tensor, targets: Tensor, weights: Tensor, doubt: Doubt | None = None
+) -> Calibration:
+    """Fit scale and offsets to logits (N, K) of class numbers (N,).
+
+    They are averaged over the shares of labels that may be wrong, each by how likely it is: few
+    examples seldom decide, and the likeliest share is off by much where it is not the right one.
+
+    Args:
+        logits: by a head that has not seen the examples.
+        targets: with one example of each label they say nothing of the offsets, which are 0 then.
+        weights: of the examples, (N,).
+        doubt: of the labels; by default what these logits say.
+    """
+    fit = _Fit(logits.detach().to(torch.float64), targets, weights)
+    if doubt is None and not bool(fit.may_be_wrong.any()):
+        doubt = NO_DOUBT
+    found = [*fit.by_share(None if doubt is None else doubt.likely)]
+    likely = (doubt or fit.doubt(found)).likely[: len(found)]
+    point = likely @ torch.stack([fit.point(each) for _, each in found]) / likely.sum()
+    return Calibration(float(point[0].exp()), point[1:])
 
 
 class _Fit:
@@ -116,7 +138,7 @@ class _Fit:
         """Minimise the loss by Newton's method."""
         point = torch.zeros(self.logits.shape[1] + 1, dtype=torch.float64)
         if begin is not None:
-            point = torch.cat([torch.tensor([math.log(begin.scale)]), begin.offsets])
+            point = self.point(begin)
         loss = self.loss(point)
         for _ in range(_MOST_STEPS):
             moved = self.better(point, loss)
@@ -125,36 +147,55 @@ class _Fit:
             point, loss = moved
         return Calibration(float(point[0].exp()), point[1:])
 
+    def by_share(self, likely: Tensor | None = None) -> Iterator[tuple[float, Calibration]]:
+        """Yield the calibration for each share of wrong labels, up to the last that is likely."""
+        found = self.calibration()
+        yield 0.0, found
+        most = None if likely is None else int((likely > _LEAST_SHARE).nonzero()[-1])
+        for wrong in _SHARES[:most]:
+            found = self._doubting(found, wrong)
+            yield wrong, found
+
+    def doubt(self, by_share: Sequence[tuple[float, Calibration]]) -> Doubt:
+        """Return how likely each share is, by its loss and by what is believed before."""
+        losses = [self.doubted_loss(found, wrong) for wrong, found in by_share]
+        before = torch.full((len(losses),), (1 - _NONE_BEFORE) / len(_SHARES), dtype=torch.float64)
+        before[0] = _NONE_BEFORE
+        return Doubt((before.log() - torch.tensor(losses, dtype=torch.float64)).softmax(0))
+
+    def _doubting(self, found: Calibration, wrong: float) -> Calibration:
+        """Fit with a share of wrong labels, by expectation and maximisation."""
+        for _ in range(_MOST_ROUNDS):
+            moved = self.trusting(self.right(found, wrong)).calibration(found)
+            is_near = abs(math.log(moved.scale / found.scale)) < _LEAST_MOVE
+            found = moved
+            if is_near:
+                break
+        return found
+
     def trusting(self, right: Tensor) -> "_Fit":
         """Return the fit in which each example counts as its label is likely to be right."""
         other = copy.copy(self)
         other.shares = self.shares * right
         return other
 
-    def right(self, found: Calibration) -> Tensor:
+    def right(self, found: Calibration, wrong: float) -> Tensor:
         """Return how likely each label is to be right, (N,)."""
-        own, chance = self._likely(found)
-        return own / (own + chance)
+        likely = found(self.logits).softmax(1).gather(1, self.targets[:, None])[:, 0]
+        doubts = wrong * self.may_be_wrong
+        own = likely.clamp_min(_LEAST_LIKELY) * (1 - doubts)
+        return own / (own + doubts / self.logits.shape[1])
 
-    def gain_of_doubt(self, found: Calibration) -> float:
-        """Return how fast the loss falls, at first, with the share of labels that may be wrong."""
-        own, _ = self._likely(found)
-        gains = 1 / (own * self.logits.shape[1]) - 1
-        return float((self.shares * self.may_be_wrong * gains).sum()) - _RIGHT_BEFORE
-
-    def doubted_loss(self, found: Calibration) -> float:
+    def doubted_loss(self, found: Calibration, wrong: float) -> float:
         """Return the loss of a calibration, with what is believed before any example."""
-        losses = doubted_losses(found(self.logits), self.targets, found.wrong)
-        point = torch.cat([torch.tensor([math.log(found.scale)]), found.offsets])
-        before = (self.doubts * point.square()).sum() / 2 - _RIGHT_BEFORE * math.log1p(-found.wrong)
+        losses = doubted_losses(found(self.logits), self.targets, wrong)
+        before = (self.doubts * self.point(found).square()).sum() / 2
         return float(before + (self.shares * losses).sum())
 
-    def _likely(self, found: Calibration) -> tuple[Tensor, Tensor]:
-        """Return how likely each label is by its example, and by chance."""
-        likely = found(self.logits).softmax(1).gather(1, self.targets[:, None])[:, 0]
-        wrong = found.wrong * self.may_be_wrong
-        chance = wrong / self.logits.shape[1]
-        return likely.clamp_min(_LEAST_LIKELY) * (1 - wrong), chance
+    @staticmethod
+    def point(found: Calibration) -> Tensor:
+        """Return the logarithm of the scale, then the offsets, (1 + K,)."""
+        return torch.cat([torch.tensor([math.log(found.scale)]).double(), found.offsets])
 
     def loss(self, point: Tensor) -> float:
         losses = F.cross_entropy(self._outputs(point), self.targets, reduction="none")

@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.heads.calibration import (
+    NO_DOUBT,
     Calibration,
+    Doubt,
     balanced_weights,
     calibrate,
+    doubt_of,
     doubted_losses,
 )
 from cog_adapt.runner.heads.closed_form import (
@@ -113,9 +116,17 @@ class Labels:
         agrees = (outputs.argmax(1) == self.targets[chosen]).double()
         return (agrees - wrong / outputs.shape[1]) / (1 - wrong)
 
-    def calibration(self, outputs: Tensor, chosen: Tensor) -> Calibration:
+    def doubt(self, form: ClosedForm) -> Doubt:
+        """Return which share of the labels looks wrong, by a closed form of all examples.
+
+        Its leave-one-out answers have seen more examples than those of a fold, and tell more.
+        """
+        everything = torch.arange(len(self.targets))
+        return doubt_of(form.left_out, self.targets, self.importance(everything))
+
+    def calibration(self, outputs: Tensor, chosen: Tensor, doubt: Doubt) -> Calibration:
         """Fit what calibrates logits that their examples had no part in."""
-        return calibrate(outputs, self.targets[chosen], self.importance(chosen))
+        return calibrate(outputs, self.targets[chosen], self.importance(chosen), doubt)
 
     def usual_calibration(self) -> Calibration:
         """Return what is used where too few examples are there to fit anything."""
@@ -177,7 +188,11 @@ class Numbers:
         """Return what of the variance is explained, (N,); its mean is R²."""
         return 1 - self.losses(outputs, chosen)
 
-    def calibration(self, outputs: Tensor, chosen: Tensor) -> Calibration:
+    def doubt(self, form: ClosedForm) -> Doubt:
+        """Return that no number is doubted."""
+        return NO_DOUBT
+
+    def calibration(self, outputs: Tensor, chosen: Tensor, doubt: Doubt) -> Calibration:
         """Return what changes nothing: numbers are not calibrated."""
         return self.usual_calibration()
 

@@ -9,7 +9,7 @@ from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.auto import cross_answers as module
 from cog_adapt.runner.auto.cross_answers import Answered, candidate_of, cross_answers, middle
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.heads.calibration import Calibration
+from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, Doubt
 from cog_adapt.runner.heads.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.modules.loaded_base import moved
@@ -32,7 +32,7 @@ def found(model):
 
 @pytest.fixture(scope="module")
 def answered(found):
-    return finished(cross_answers(found))
+    return finished(cross_answers(found, NO_DOUBT))
 
 
 def test_each_example_is_answered_once_by_each_candidate(found, answered):
@@ -71,7 +71,7 @@ def test_what_an_example_says_does_not_reach_its_own_answer(model, found, answer
     changed[position] = Example(changed[position].input, label)
     again = given(model, changed, FEW_STEPS, 0.0)
     vars(again)["folds"] = found.folds
-    other = finished(cross_answers(again))
+    other = finished(cross_answers(again, NO_DOUBT))
     for name in answered.outputs:
         one, two = (each.outputs[name][: len(others)] for each in (answered, other))
         assert torch.equal(one, two), name
@@ -79,7 +79,7 @@ def test_what_an_example_says_does_not_reach_its_own_answer(model, found, answer
 
 
 def test_the_scheduler_gets_its_turns_and_no_step_is_shown(found):
-    ticks = list(cross_answers(found))
+    ticks = list(cross_answers(found, NO_DOUBT))
     assert len(ticks) >= 2 * 3
     assert set(ticks) == {None}
 
@@ -91,7 +91,7 @@ def test_the_base_is_judged_as_it_is_and_others_calibrated(found):
     calibration = answered.calibration(found, CLOSED)
     assert isinstance(calibration, Calibration)
     plain, calibrated = (
-        candidate_of(found, each, torch.arange(12), calibration.wrong)
+        candidate_of(found, each, torch.arange(12), NO_DOUBT)
         for each in (outputs, calibration(outputs))
     )
     assert answered.candidates(found) == {BASE: plain, CLOSED: calibrated}
@@ -103,7 +103,7 @@ def test_a_candidate_counts_labels_the_same(model):
     found = given(model, uneven, FEW_STEPS, 0.0)
     everything = torch.arange(len(uneven))
     always_low = torch.tensor([[5.0, 0.0, 0.0]]).expand(len(uneven), 3)
-    candidate = candidate_of(found, always_low, everything, 0.0)
+    candidate = candidate_of(found, always_low, everything, NO_DOUBT)
     assert isinstance(candidate, Candidate)
     assert candidate.score == pytest.approx(1 / 3)
 
@@ -137,20 +137,25 @@ def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
         return adapt(run)
 
     monkeypatch.setattr(module, "adapt", noted)
-    finished(cross_answers(given(model, separated(12), FEW_STEPS, 0.0)))
-    finished(cross_answers(given(model, separated(12), replace(FEW_STEPS, max_steps=1), 0.0)))
+    finished(cross_answers(given(model, separated(12), FEW_STEPS, 0.0), NO_DOUBT))
+    finished(
+        cross_answers(given(model, separated(12), replace(FEW_STEPS, max_steps=1), 0.0), NO_DOUBT)
+    )
     assert taken == [(3, 6), (3, 6), (1, 6), (1, 6)]
 
 
-def test_all_are_judged_by_the_least_share_of_wrong_labels_that_a_learned_one_finds(
-    found, answered, monkeypatch
-):
-    shares = {BASE: 0.9, CLOSED: 0.5, GRADIENTS: 0.3, MIDDLE: 0.4}
-    none = torch.zeros(3, dtype=torch.float64)
-    monkeypatch.setattr(
-        Answered, "calibration", lambda _self, _given, name: Calibration(1.0, none, shares[name])
-    )
-    for name, judged in answered.candidates(found).items():
-        plain = candidate_of(found, answered.outputs[name], answered.chosen, 0.0)
-        assert judged.wrong == 0.3
-        assert judged.score == pytest.approx((plain.score - 0.1) / 0.7)
+@pytest.mark.parametrize(("likely", "said"), [((0.0, 1.0), 0.3), ((0.5, 0.5), 0.0)])
+def test_all_are_judged_by_the_same_share_of_wrong_labels(found, answered, likely, said):
+    believed = torch.zeros(7, dtype=torch.float64)
+    believed[0], believed[5] = likely
+    doubt = Doubt(believed)
+    assert doubt.wrong == pytest.approx(0.3 * likely[1])
+    doubting = replace(answered, doubt=doubt)
+    calibrations = {n: doubting.calibration(found, n) for n in answered.outputs if n != BASE}
+    for name, judged in doubting.candidates(found).items():
+        outputs = answered.outputs[name]
+        outputs = calibrations[name](outputs) if name != BASE else outputs
+        plain = candidate_of(found, outputs, answered.chosen, NO_DOUBT)
+        assert judged.wrong == pytest.approx(said)  # nothing is said while it is open
+        expected = (plain.score - doubt.wrong / 3) / (1 - doubt.wrong)
+        assert judged.score == pytest.approx(expected)

@@ -7,11 +7,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from cog_adapt.runner.heads import calibration
 from cog_adapt.runner.heads.calibration import (
+    NO_DOUBT,
     Calibration,
+    Doubt,
     balanced_weights,
     calibrate,
+    doubt_of,
     doubted_losses,
     effective_count,
     weighted_loss,
@@ -39,7 +41,7 @@ def penalized(logits, targets, shares, log_scale, offset):
 def test_no_scale_and_no_offset_of_a_fine_grid_have_less_loss(strength):
     logits, targets = answers(30, strength)
     weights = torch.linspace(0.2, 3.0, 30, dtype=torch.float64)
-    fitted = calibrate(logits, targets, weights)
+    fitted = calibrate(logits, targets, weights, NO_DOUBT)
     shares = weights * effective_count(weights) / weights.sum()
     log_scale = float(torch.tensor(fitted.scale, dtype=torch.float64).log())
     least = penalized(logits, targets, shares, log_scale, float(fitted.offsets[0]))
@@ -53,7 +55,7 @@ def test_no_scale_and_no_offset_of_a_fine_grid_have_less_loss(strength):
 def test_logits_that_are_too_sure_are_made_less_so():
     logits, targets = answers(60, 3.0)
     weights = torch.ones(60, dtype=torch.float64)
-    fitted = calibrate(logits, targets, weights)
+    fitted = calibrate(logits, targets, weights, NO_DOUBT)
     assert fitted.scale < 0.6
     before = weighted_loss(logits, targets, weights)
     assert weighted_loss(fitted(logits), targets, weights) < before
@@ -122,14 +124,13 @@ def ten_labels(count, wrong=0.0, seed=0):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_wrong_labels_are_found_and_do_not_make_logits_less_sure(monkeypatch, seed):
+def test_wrong_labels_are_found_and_do_not_make_logits_less_sure(seed):
     logits, targets, right = ten_labels(150, 0.25, seed)
     weights = torch.ones(150, dtype=torch.float64)
-    fitted = calibrate(logits, targets, weights)
-    assert 0.1 < fitted.wrong < 0.35
-    monkeypatch.setattr(calibration, "_LEAST_EVIDENCE", math.inf)
-    trusting = calibrate(logits, targets, weights)
-    assert trusting.wrong == 0
+    doubt = doubt_of(logits, targets, weights)
+    assert not doubt.is_open
+    assert 0.1 < doubt.wrong < 0.35
+    fitted, trusting = (calibrate(logits, targets, weights, each) for each in (None, NO_DOUBT))
     assert fitted.scale > 1.2 * trusting.scale
     losses = [float(weighted_loss(each(logits), right, weights)) for each in (fitted, trusting)]
     assert losses[0] < losses[1]
@@ -138,7 +139,25 @@ def test_wrong_labels_are_found_and_do_not_make_logits_less_sure(monkeypatch, se
 @pytest.mark.parametrize("seed", range(5))
 def test_where_labels_are_right_none_is_doubted(seed):
     logits, targets, _ = ten_labels(150, 0.0, seed)
-    assert calibrate(logits, targets, torch.ones(150, dtype=torch.float64)).wrong == 0
+    doubt = doubt_of(logits, targets, torch.ones(150, dtype=torch.float64))
+    assert doubt.is_open
+    assert doubt.wrong < 0.03
+
+
+def test_a_calibration_lies_between_those_of_the_shares_that_are_likely():
+    """Few examples leave it open how many labels are wrong."""
+    logits, targets, _ = ten_labels(40, 0.25, 1)
+    weights = torch.ones(40, dtype=torch.float64)
+    believed = torch.zeros(7, dtype=torch.float64)
+    scales = []
+    for place in (0, 4):
+        believed = torch.zeros(7, dtype=torch.float64)
+        believed[place] = 1
+        scales.append(calibrate(logits, targets, weights, Doubt(believed)).scale)
+    believed[0] = believed[4] = 0.5
+    half = calibrate(logits, targets, weights, Doubt(believed)).scale
+    assert scales[0] < half < scales[1]
+    assert half == pytest.approx(math.sqrt(scales[0] * scales[1]), rel=1e-3)
 
 
 def test_labels_of_few_examples_are_never_doubted():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from cog_adapt.runner.heads.calibration import Calibration, balanced_weights, calibrate
+from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, balanced_weights, calibrate
 from cog_adapt.runner.heads.closed_form import ClosedForm, fit_classes, fit_numbers
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.heads.objective import Labels, Numbers
@@ -100,8 +100,9 @@ def test_labels_are_judged_by_cross_entropy_and_by_the_best_label():
 
 
 def test_labels_are_calibrated_with_the_same_weight_each():
-    found = LABELS.calibration(OUTPUTS[SOME], SOME)
-    expected = calibrate(OUTPUTS[SOME], TARGETS[SOME], balanced_weights(TARGETS[SOME], 3))
+    found = LABELS.calibration(OUTPUTS[SOME], SOME, NO_DOUBT)
+    weights = balanced_weights(TARGETS[SOME], 3)
+    expected = calibrate(OUTPUTS[SOME], TARGETS[SOME], weights, NO_DOUBT)
     assert found.scale == expected.scale
     assert torch.equal(found.offsets, expected.offsets)
 
@@ -137,7 +138,7 @@ def test_the_score_of_numbers_is_what_is_explained_of_the_variance_in_any_unit()
 
 
 def test_numbers_are_not_calibrated():
-    calibration = NUMBERS.calibration(NUMBERS.targets, torch.arange(8))
+    calibration = NUMBERS.calibration(NUMBERS.targets, torch.arange(8), NO_DOUBT)
     assert torch.equal(calibration(NUMBERS.targets), NUMBERS.targets)
 
 
@@ -152,7 +153,7 @@ def test_a_share_of_wrong_labels_lifts_the_score_and_bounds_the_losses():
 
 
 def test_the_model_of_all_examples_is_calibrated_to_be_less_sure():
-    of_folds = Calibration(2.0, torch.tensor([0.0, 1.0, 2.0]), 0.1)
+    of_folds = Calibration(2.0, torch.tensor([0.0, 1.0, 2.0]))
     of_all = LABELS.calibration_of_all(of_folds)
     assert of_all.scale == pytest.approx(1.8)
     assert torch.equal(of_all.offsets, of_folds.offsets)
