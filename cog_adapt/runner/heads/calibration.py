@@ -203,15 +203,17 @@ class _Fit:
 
     def better(self, point: Tensor, loss: float) -> tuple[Tensor, float] | None:
         """Return a better point and its loss, halving the step; None where there is none."""
-        step = self.step(point)
+        slope, step = self.step(point)
+        if float(slope @ step) < _LEAST_GAIN:  # twice what it would gain
+            return None
         for _ in range(_MOST_HALVINGS):
             if (found := self.loss(point - step)) < loss - _LEAST_GAIN:
                 return point - step, found
             step = step / 2
         return None
 
-    def step(self, point: Tensor) -> Tensor:
-        """Return Newton's step, to be subtracted."""
+    def step(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the slope, and Newton's step, to be subtracted."""
         likely = self._outputs(point).softmax(1)
         errors = likely.clone()
         errors[torch.arange(len(errors)), self.targets] -= 1
@@ -226,9 +228,8 @@ class _Fit:
         curve[1:, 1:] += torch.diag((likely * shares).sum(0)) - (likely * shares).T @ likely
         slope = slope + self.doubts * point
         if not self.has_offsets:
-            return torch.cat([(slope[0] / curve[0, 0])[None], torch.zeros_like(slope[1:])])
-        step: Tensor = torch.linalg.solve(curve, slope)
-        return step
+            return slope, torch.cat([(slope[0] / curve[0, 0])[None], torch.zeros_like(slope[1:])])
+        return slope, torch.linalg.solve(curve, slope)
 
     def _outputs(self, point: Tensor) -> Tensor:
         return self.logits * point[0].exp() + point[1:]
