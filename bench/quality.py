@@ -3,8 +3,9 @@
     python -m bench.quality --rows 'tickets:*' --splits 5 --contestants zero-shot,lora,centroid
 
 Contestants take turns on the same splits. Each result is kept at once in a file of JSON lines
-(`--records`), so a run that was cut off goes on, and a contestant that is added later is measured
-on the same splits; `--again` measures a contestant anew whose code has changed.
+(`--records`), which is committed, since all of them take hours: a run that was cut off goes on, and
+a contestant that is added later is measured on the same splits. `--again` measures a contestant
+anew whose code has changed.
 """
 
 import argparse
@@ -34,7 +35,7 @@ from task import TextClassification
 SPLITS = 20
 QUICK = Recipe(max_steps=2)
 QUICK_ROWS = "tickets:1,tickets:4"
-RECORDS = Path(__file__).parent.parent / ".data" / "quality.jsonl"
+RECORDS = Path(__file__).parent.parent / "docs" / "results" / "quality.jsonl"
 
 
 COLUMNS: Columns = {
