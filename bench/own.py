@@ -49,7 +49,8 @@ _COLUMNS = (
 def main() -> None:
     """Measure what is installed and not known yet, and write the table of all kinds."""
     chosen = _arguments()
-    torch.set_num_threads(chosen.threads)
+    os.environ["OMP_NUM_THREADS"] = str(chosen.threads)  # of the model thread, where both ways run
+    torch.set_num_threads(1)
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     kept = chosen.output.with_suffix(".json") if chosen.output else None

@@ -8,14 +8,20 @@ import asyncio
 import contextlib
 import importlib.util
 import io
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
 
 from cog_adapt import ModelRunner, Request, RunnerSettings, Task, answer
+from cog_adapt.runner.scheduling.scheduler import once
+
+_MOST_SECONDS = 3600.0  # of a twin's adaptation
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class Outcome:
     cpu: float | None = None
 
 
+T = TypeVar("T")
 Way = Callable[[int], Outcome]
 """Adapts to what a seed draws."""
 
@@ -79,9 +86,21 @@ def _is_there(place: str) -> bool:
 def runner_of(task: Task, scratch: Path) -> ModelRunner:
     """Load a task's model on the CPU; keep no features, so that each seed pays for its own."""
     settings = RunnerSettings(device="cpu", weights_dir=scratch, feature_bytes=1)
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))  # the model thread keeps it
     runner = ModelRunner(task, settings)
     runner.self_test().raise_if_failed()
+    torch.set_num_threads(1)
     return runner
+
+
+def on_model_thread(runner: ModelRunner, work: Callable[[int], T]) -> Callable[[int], T]:
+    """Return what does the work on the runner's model thread.
+
+    Where two threads compute in parallel, threads that wait soon sleep, and both are slower
+    (`devices/waiting_threads.py`).
+    """
+    submit = runner._scheduler.submit_long
+    return lambda number: submit(once(work, number), _MOST_SECONDS).wait()
 
 
 def asked(runner: ModelRunner, request: Request, score: Score) -> Outcome:

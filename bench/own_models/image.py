@@ -13,7 +13,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bench.own_models import pictures
-from bench.own_models.contest import Kind, Outcome, Way, accuracy, asked, by_hand, runner_of
+from bench.own_models.contest import (
+    Kind,
+    Outcome,
+    Way,
+    accuracy,
+    asked,
+    by_hand,
+    on_model_thread,
+    runner_of,
+)
 from cog_adapt import Recipe, Request
 
 _PER_LABEL, _TESTED, _BATCH = 8, 20, 32
@@ -46,7 +55,7 @@ def ways(scratch: Path) -> Iterator[tuple[Way, Way]]:
 
             return by_hand([pictures.LABELS[0]] * len(files), adapt, score)
 
-        yield ours, hand
+        yield ours, on_model_thread(runner, hand)
 
 
 def _features(task: Any, module: Any, files: list[bytes]) -> Any:

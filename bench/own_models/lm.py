@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.generation_twin import teach_by_hand
-from bench.own_models.contest import Kind, Outcome, Way, asked, runner_of
+from bench.own_models.contest import Kind, Outcome, Way, asked, on_model_thread, runner_of
 from cog_adapt import Recipe, Request, TextOptions
 from examples.lm.task import Chat
 
@@ -34,7 +34,7 @@ def ways(scratch: Path) -> Iterator[tuple[Way, Way]]:
             seconds, answers = teach_by_hand(known, texts, _recipe(seed), seed)
             return Outcome(0.0, _formed(answers), seconds)
 
-        yield ours, hand
+        yield ours, on_model_thread(runner, hand)
 
 
 def _recipe(seed: int) -> Recipe:

@@ -13,7 +13,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from bench.own_models import sentences
-from bench.own_models.contest import Kind, Outcome, Way, asked, by_hand, runner_of
+from bench.own_models.contest import Kind, Outcome, Way, asked, by_hand, on_model_thread, runner_of
 from cog_adapt import Recipe, Request
 
 _STEPS, _BATCH, _RATE, _RANK = 10, 4, 3e-3, 8
@@ -44,7 +44,7 @@ def ways(scratch: Path) -> Iterator[tuple[Way, Way]]:
 
             return by_hand(base, adapt, _right)
 
-        yield ours, hand
+        yield ours, on_model_thread(runner, hand)
 
 
 def _trained(task: Any, module: Any, known: Sequence[tuple[bytes, str]], seed: int) -> Any:

@@ -12,7 +12,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bench.own_models import patients
-from bench.own_models.contest import Kind, Outcome, Score, Way, accuracy, asked, by_hand, runner_of
+from bench.own_models.contest import (
+    Kind,
+    Outcome,
+    Score,
+    Way,
+    accuracy,
+    asked,
+    by_hand,
+    on_model_thread,
+    runner_of,
+)
 from cog_adapt import ModelRunner, Recipe, Request
 from examples.tabular.network import COLUMNS
 from examples.tabular.task import Table
@@ -69,7 +79,7 @@ def _ways(
             usual = [statistics.fmean(targets)] * len(held_out)
         return by_hand(usual, adapt, score)
 
-    return ours, hand
+    return ours, on_model_thread(runner, hand)
 
 
 def _columns(rows: Rows) -> list[list[float]]:

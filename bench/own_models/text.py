@@ -9,7 +9,16 @@ from typing import Any
 
 import torch
 
-from bench.own_models.contest import Kind, Outcome, Way, accuracy, asked, by_hand, runner_of
+from bench.own_models.contest import (
+    Kind,
+    Outcome,
+    Way,
+    accuracy,
+    asked,
+    by_hand,
+    on_model_thread,
+    runner_of,
+)
 from bench.own_models.tiny_bert.folder import write_folder
 from bench.rivals import Base, all_logits, labels_of, plain_model
 from cog_adapt import Recipe, Request
@@ -61,7 +70,7 @@ def _ways(task: TextClassification, scratch: Path) -> Iterator[tuple[Way, Way]]:
                 start = base.with_lora(labels, recipe).eval()
             return by_hand(_labelled(all_logits(base, start, texts), labels), adapt, score)
 
-        yield ours, hand
+        yield ours, on_model_thread(runner, hand)
 
 
 def _labelled(logits: torch.Tensor, labels: list[str]) -> list[str]:

@@ -17,6 +17,8 @@ which imports only those below it:
 
 import os
 
-# Read when torch is first imported, which only modules below do: threads that wait sleep, because
-# threads that spin take the cores of the next process (`devices/threads.py`).
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Read when torch is first imported, which only modules below do: threads that wait spin for a
+# moment, because waking them takes longer, and then sleep (`devices/waiting_threads.py`).
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.threads import share_cores
+from cog_adapt.runner.devices.waiting_threads import watch_cores
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
@@ -37,7 +38,7 @@ def load(
     function of the task raised.
     """
     try:
-        scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait()
+        watch_cores(scheduler.submit_long(once(share_cores), _LOAD_SECONDS).wait())
         model = scheduler.submit_long(once(LoadedModel, task, settings), _LOAD_SECONDS).wait()
     except BaseException:
         scheduler.close()

@@ -1,9 +1,7 @@
 """Chooses with how many threads torch computes: the cores, divided among the runners of this host.
 
 Each process that holds a model locks a file of its own for as long as it lives; one that starts
-counts those that are held, and keeps its number, because the order of sums depends on it. Waiting
-threads sleep (`OMP_WAIT_POLICY` in `cog_adapt.runner`): by default they spin, and two processes
-then take each other's cores. Beside other load of 14 on 2 cores a step took 0.4 s instead of 3.2 s.
+counts those that are held, and keeps its number, because the order of sums depends on it.
 """
 
 import fcntl

@@ -51,7 +51,8 @@ class FirstStep:
         """
         modes = ThreadModes.current()
         options = {"precision": precision, **self.options}
-        self.report = _with_modes(check_gradients(module, batch, loss, **options), modes)
+        report = _of_one_thread(check_gradients(module, batch, loss, **options))
+        self.report = _with_modes(report, modes)
         if self.on_failure == "raise":
             self.report.raise_if_failed()
         if any(finding.level != "NOTE" for finding in self.report.findings):
@@ -60,6 +61,20 @@ class FirstStep:
 
 def _is_trained(_: str, parameter: nn.Parameter) -> bool:
     return parameter.requires_grad
+
+
+def _of_one_thread(report: GradientReport) -> GradientReport:
+    """Turn the warning that two inferences disturb each other into a note.
+
+    A training run has one thread, and a metric inside a module warns or not by chance.
+    """
+    findings = (
+        dataclasses.replace(finding, level="NOTE")
+        if (finding.code, finding.level) == ("race", "WARN")
+        else finding
+        for finding in report.findings
+    )
+    return dataclasses.replace(report, findings=tuple(findings))
 
 
 def _with_modes(report: GradientReport, modes: ThreadModes) -> GradientReport:

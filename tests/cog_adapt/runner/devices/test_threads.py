@@ -91,10 +91,15 @@ def test_a_containers_quota_bounds_the_cores(tmp_path, text, expected):
     assert cores(tmp_path / "absent") == allowed
 
 
-def test_threads_that_wait_sleep_unless_the_operator_says_otherwise():
-    code = "import os, cog_adapt.runner; print(os.environ['OMP_WAIT_POLICY'])"
-    own = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    for given, expected in (({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")):
+def test_threads_that_wait_spin_for_a_moment_unless_the_operator_says_otherwise():
+    code = "import os, cog_adapt.runner as _; print(*map(os.environ.get, "
+    code += "('OMP_WAIT_POLICY', 'GOMP_SPINCOUNT')))"
+    own = {n: v for n, v in os.environ.items() if n not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    for given, expected in (
+        ({}, "PASSIVE 10000"),
+        ({"GOMP_SPINCOUNT": "5"}, "PASSIVE 5"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"),
+    ):
         command = [sys.executable, "-c", code]
         found = subprocess.run(command, env=own | given, capture_output=True, text=True, check=True)
         assert found.stdout.strip() == expected

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from cog_adapt.runner.errors import ConfigError, GradientFlowError
+from cog_adapt.runner.gradients.concurrency import Concurrency
 from cog_adapt.runner.gradients.first_step import FirstStep, GradientFlowWarning
 
 
@@ -68,6 +69,14 @@ def test_a_warning_of_the_report_is_a_warning(on_failure):
     module = nn.Linear(4, 2)
     with pytest.warns(GradientFlowWarning, match="exploding"):
         assert check(module, on_failure, batch=torch.randn(3, 4) * 1e4).passed
+
+
+def test_inferences_that_disturb_each_other_are_a_note_in_a_training_run(monkeypatch):
+    monkeypatch.setattr(
+        Concurrency, "_trouble_of", lambda _, threads: "2 differ" if threads == 2 else ""
+    )
+    (finding,) = check(nn.Linear(4, 2)).findings  # without a warning, which fails a test here
+    assert (finding.code, finding.level) == ("race", "NOTE")
 
 
 def test_another_word_for_a_failure_is_refused():

@@ -1,0 +1,111 @@
+"""Lets torch's threads that wait spin while cores are free, and sleep while others need them.
+
+A step has hundreds of parallel parts, and waking a thread takes longer than many of them: on two
+cores that nobody else needs, threads that sleep make a step half as long again. Beside another busy
+process, threads that spin make it four times as long (`bench/neighbours.py`).
+
+GNU's OpenMP spins for `GOMP_SPINCOUNT` turns (`cog_adapt.runner`), and for a hundred in a process
+with more OpenMP threads than cores (libgomp's `config/linux/wait.h`). Threads that do nothing
+but keep a pool of their own make it such a process for as long as they live. Other OpenMPs ignore
+them. Sums are the same either way.
+"""
+
+import functools
+import os
+import threading
+import time
+from pathlib import Path
+
+import torch
+
+_STAT = Path("/proc/stat")
+_PAUSE = 0.5  # seconds between two looks
+_SLACK = 0.25  # cores that others may need before threads sleep: this process's front needs some
+_PARALLEL = 1 << 18  # entries that torch adds to with all threads
+_USER, _SYSTEM, _INTERRUPTS = 1, 3, slice(6, 8)  # columns of /proc/stat; work at low priority waits
+
+
+class WaitingThreads:
+    """Holds pools while cores are scarce."""
+
+    def __init__(self, threads: int) -> None:
+        self._count = -(-len(os.sched_getaffinity(0)) // (threads - 1))
+        self._end: threading.Event | None = None
+        self._holders: list[threading.Thread] = []
+
+    @property
+    def sleep(self) -> bool:
+        """Whether threads that wait sleep."""
+        return self._end is not None
+
+    def let(self, *, sleep: bool) -> None:
+        """Let threads that wait sleep, or spin."""
+        if sleep == self.sleep:
+            return
+        if self._end is not None:
+            self._end.set()
+            for holder in self._holders:
+                holder.join()
+            self._end = None
+            return
+        self._end = threading.Event()
+        self._holders = [
+            threading.Thread(target=_hold, args=(self._end,), name="pool", daemon=True)
+            for _ in range(self._count)
+        ]
+        for holder in self._holders:
+            holder.start()
+
+
+def _hold(end: threading.Event) -> None:
+    torch.zeros(_PARALLEL).add_(1)
+    end.wait()
+
+
+class OthersLoad:
+    """Measures how many cores others keep busy, of those that this process may use."""
+
+    def __init__(self, stat: Path = _STAT) -> None:
+        self._stat = stat
+        self._last = self._read()
+
+    def measure(self) -> float:
+        """Return the cores that others kept busy since the last call."""
+        (began, busy, own), self._last = self._last, self._read()
+        now, busy_now, own_now = self._last
+        return ((busy_now - busy) - (own_now - own)) / max(now - began, 1e-6)
+
+    def _read(self) -> tuple[float, float, float]:
+        """Return seconds: of the clock, of all work on these cores, and of this process's."""
+        names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        ticks = 0
+        for line in self._stat.read_text("ascii").splitlines():
+            name, *counts = line.split()
+            if name in names:
+                columns = [0, *map(int, counts)]
+                ticks += columns[_USER] + columns[_SYSTEM] + sum(columns[_INTERRUPTS])
+        return time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), time.process_time()
+
+
+@functools.cache  # once a process, however many runners it has
+def watch_cores(threads: int) -> None:
+    """Let torch's threads that wait sleep or spin from now on, by what others need.
+
+    Args:
+        threads: how many torch computes with; where it is one, none waits.
+    """
+    if threads < 2 or not _STAT.exists():
+        return
+    waiting, load = WaitingThreads(threads), OthersLoad()
+
+    def watch() -> None:
+        while True:
+            time.sleep(_PAUSE)
+            waiting.let(sleep=are_scarce(threads, load.measure()))
+
+    threading.Thread(target=watch, name="cores", daemon=True).start()
+
+
+def are_scarce(threads: int, others: float) -> bool:
+    """Return whether these threads and what others keep busy need more cores than there are."""
+    return threads + others > len(os.sched_getaffinity(0)) + _SLACK
