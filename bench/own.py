@@ -130,7 +130,8 @@ def document(records: Records) -> str:
     table = [_COLUMNS, ("---",) * len(_COLUMNS), *rows]
     lines = ["| " + " | ".join(cells) + " |" for cells in table]
     facts = environment(choose_precision(RunnerSettings.from_environment()))
-    where = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "load_1min")
+    apart = ("load_1min", "threads")  # of this process; rows may come from several runs
+    where = ", ".join(f"{name} {value}" for name, value in facts.items() if name not in apart)
     return "\n".join(["# Models of one's own", "", *_ABOUT, "", *lines, "", where, ""])
 
 
