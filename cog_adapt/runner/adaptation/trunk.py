@@ -29,7 +29,6 @@ from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.devices.randomness import random_state, seeded
 
 MOST_BYTES = 256 * 2**20  # of kept outputs
-_CHECKED = 8  # examples whose losses are compared
 _BATCHES_IN_A_BUDGET = 8  # a run that a time ends must not spend it on the trunk
 _EXACT = 1e-4  # how far a loss may be off, in float32
 _ROUGH = 3e-2  # in 16 bits, whose rounding follows the padding
@@ -91,11 +90,12 @@ def keep_trunk(
         return TrunkKept(None, "")
     yield from _encoded(examples, chosen)
     try:
-        rows = examples.rows(chosen[:_CHECKED])
+        order = _by_length(examples, chosen)
+        rows = examples.rows([order[0], order[-1]][: len(order)])  # padded as nothing that is kept
         with _watched(blocks[-1], KeptOutputs(), None, spare):
             expected = spare.losses(rows, _SEED)
         yield None
-        kept = yield from _filled(spare, blocks[-1], examples, chosen, most_bytes)
+        kept = yield from _filled(spare, blocks[-1], examples, order, most_bytes)
         recall(blocks, kept)
         _compare(expected, _recalled_losses(spare, rows), spare.precision.compute)
     except UnfitTrunkError as error:
@@ -112,18 +112,23 @@ def _encoded(examples: EncodedExamples, chosen: Sequence[int]) -> Generator[None
     examples.store.compare_lengths(chosen)
 
 
+def _by_length(examples: EncodedExamples, chosen: Sequence[int]) -> list[int]:
+    """Return the positions, texts of similar length together; the order is always the same."""
+    lengths = examples.store.lengths(chosen) or [0] * len(chosen)
+    return [position for _, position in sorted(zip(lengths, chosen, strict=True))]
+
+
 def _filled(
     spare: GradientStep,
     block: nn.Module,
     examples: EncodedExamples,
-    chosen: Sequence[int],
+    order: Sequence[int],
     most_bytes: int,
 ) -> Generator[None, None, KeptOutputs]:
-    """Keep the block's outputs, texts of similar length at a time; the order is always the same."""
+    """Keep the block's outputs, a batch at a time."""
     kept = KeptOutputs(left=examples.store.pads_left)
-    lengths = examples.store.lengths(chosen)
-    own = None if lengths is None else dict(zip(chosen, lengths, strict=True))
-    order = sorted(chosen, key=lambda position: (own[position] if own else 0, position))
+    lengths = examples.store.lengths(order)
+    own = None if lengths is None else dict(zip(order, lengths, strict=True))
     size = examples.start.recipe.batch_size
     batches = [order[first : first + size] for first in range(0, len(order), size)]
     for group in [group for batch in batches for group in examples.groups(batch, _FORWARD_ALONE)]:
