@@ -14,6 +14,8 @@ import functools
 import os
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -23,6 +25,7 @@ _PAUSE = 0.5  # seconds between two looks
 _SLACK = 0.25  # cores that others may need before threads sleep: this process's front needs some
 _PARALLEL = 1 << 18  # entries that torch adds to with all threads
 _USER, _SYSTEM, _INTERRUPTS = 1, 3, slice(6, 8)  # columns of /proc/stat; work at low priority waits
+Clocks = Callable[[], tuple[float, float]]
 
 
 class WaitingThreads:
@@ -62,11 +65,20 @@ def _hold(end: threading.Event) -> None:
     end.wait()
 
 
-class OthersLoad:
-    """Measures how many cores others keep busy, of those that this process may use."""
+def _clocks() -> tuple[float, float]:
+    return time.monotonic(), time.process_time()
 
-    def __init__(self, stat: Path = _STAT) -> None:
-        self._stat = stat
+
+class OthersLoad:
+    """Measures how many cores others keep busy, of those that this process may use.
+
+    Args:
+        stat: the kernel's counts of what each core has done.
+        clocks: seconds, and those in which this process worked.
+    """
+
+    def __init__(self, stat: Path = _STAT, clocks: Clocks = _clocks) -> None:
+        self._stat, self._clocks = stat, clocks
         self._last = self._read()
 
     def measure(self) -> float:
@@ -84,7 +96,8 @@ class OthersLoad:
             if name in names:
                 columns = [0, *map(int, counts)]
                 ticks += columns[_USER] + columns[_SYSTEM] + sum(columns[_INTERRUPTS])
-        return time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), time.process_time()
+        now, own = self._clocks()
+        return now, ticks / os.sysconf("SC_CLK_TCK"), own
 
 
 @functools.cache  # once a process, however many runners it has
@@ -101,7 +114,8 @@ def watch_cores(threads: int) -> None:
     def watch() -> None:
         while True:
             time.sleep(_PAUSE)
-            waiting.let(sleep=are_scarce(threads, load.measure()))
+            with suppress(OSError):  # too many open files: look again
+                waiting.let(sleep=are_scarce(threads, load.measure()))
 
     threading.Thread(target=watch, name="cores", daemon=True).start()
 

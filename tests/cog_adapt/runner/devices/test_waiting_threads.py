@@ -62,22 +62,20 @@ def test_threads_sleep_far_more_often_while_pools_are_held():
     assert asleep > 2 * spinning
 
 
-def test_the_load_of_others_is_what_this_process_did_not_do(tmp_path, monkeypatch):
-    stat, clock = tmp_path / "stat", [10.0, 3.0]
+def test_the_load_of_others_is_what_this_process_did_not_do(tmp_path):
+    stat, clocks = tmp_path / "stat", [10.0, 3.0]
     core = min(os.sched_getaffinity(0))
 
     def write(user, nice, system, interrupts):
         counts = f"{user * TICK} {nice * TICK} {system * TICK} 9 9 {interrupts * TICK} 0 7 0 0"
         stat.write_text(f"cpu 1 2 3 4\ncpu{core} {counts}\ncpu999 900000 0 0 0 0 0 0\nctxt 5\n")
 
-    monkeypatch.setattr(waiting_threads.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(waiting_threads.time, "process_time", lambda: clock[1])
     write(100, 5, 10, 2)
-    load = OthersLoad(stat)
-    clock[:] = [14.0, 5.0]  # 4 seconds, of which this process worked 2
+    load = OthersLoad(stat, lambda: (clocks[0], clocks[1]))
+    clocks[:] = [14.0, 5.0]  # 4 seconds, of which this process worked 2
     write(104, 50, 13, 3)  # work at low priority is polite, and counts for nothing
     assert load.measure() == pytest.approx((4 + 3 + 1 - 2) / 4)
-    clock[:] = [15.0, 6.0]
+    clocks[:] = [15.0, 6.0]
     write(105, 50, 13, 3)
     assert load.measure() == pytest.approx(0.0)
 
@@ -101,9 +99,9 @@ def test_a_watcher_lets_threads_sleep_while_others_work_and_spin_after(monkeypat
     wait_until(lambda: "cores" not in {thread.name for thread in threading.enumerate()})
 
 
-def test_one_thread_waits_for_none(monkeypatch):
-    monkeypatch.setattr(waiting_threads.threading, "Thread", None)
+def test_one_thread_waits_for_none():
     watch_cores.__wrapped__(1)
+    assert "cores" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_each_process_has_one_watcher():
