@@ -17,10 +17,7 @@ from cog_adapt.runner.gradients.selection import group_by_block
 from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
-_MOST_BLOCKS, _MOST_OF_LARGE = (
-    16,
-    8,
-)  # each costs two forwards at least, of a large module long ones
+_MOST_BLOCKS, _MOST_OF_LARGE = 16, 8  # each costs two forwards, long ones in a large module
 _SECONDS = 0.3  # the longest that testing each parameter on its own may take
 _POINTS = 2
 _LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights at once are mostly rounded off
