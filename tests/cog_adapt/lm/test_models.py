@@ -1,6 +1,9 @@
 """Models are read from a folder, offline."""
 
+import os
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -30,6 +33,27 @@ def test_the_layers_of_gpt2_become_linear_and_give_the_same(gpt2, capfd):
     ids = torch.tensor([[1, 2, 3]])
     theirs = AutoModelForCausalLM.from_pretrained(gpt2)(ids).logits
     torch.testing.assert_close(module(ids).logits, theirs, rtol=0, atol=1e-5)
+
+
+READ = """
+from cog_adapt.lm.models import model_name, read_model, read_tokenizer
+print(type(read_model(model_name())).__name__, read_tokenizer(model_name()).is_fast)
+"""
+
+
+def test_an_id_of_hugging_face_is_read_from_its_cache_where_nothing_may_be_fetched(gpt2, tmp_path):
+    kept = tmp_path / "hub" / "models--someone--model"
+    shutil.copytree(gpt2, kept / "snapshots" / "0a1b")
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text("0a1b")
+    env = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "MODEL": "someone/model"}
+    command = [sys.executable, "-c", READ]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["GPT2LMHeadModel", "True"]
+    lacking = subprocess.run(
+        command, env=env | {"MODEL": "someone/else"}, capture_output=True, text=True, check=False
+    )
+    assert "WeightsError: MODEL is 'someone/else'" in lacking.stderr
 
 
 def test_what_cannot_be_read_is_named_with_the_remedy(tmp_path):
