@@ -118,7 +118,8 @@ class Model:
         """Return a head's outputs (N, K); None where more than a head was trained."""
         head = re.compile(self._task.head)
         own = {n: t for n, t in self.module.named_parameters() if head.fullmatch(n)}
-        tensors = adapter.tensors if adapter else own
+        begun = self._task.start(self.module, self._labels, ()) if self._labels else own
+        tensors = adapter.tensors if adapter else begun
         if not all(head.fullmatch(name) for name in tensors):
             return None
         rows = torch.from_numpy(self._tested(split))
