@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.gradients.differences import SIXTEEN_BIT
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.noise import real
@@ -164,18 +165,24 @@ class Update:
         )
 
     def _judge_still(self, step: "_Step") -> None:
-        """Report an unchanged loss: a stale forward or a flat loss, if not too small a step."""
+        """Report an unchanged loss: a stale forward or a flat loss, if not too small a step.
+
+        Weights of 16 bits round many steps away, however much the loss should have moved.
+        """
         limits, spread = self.flow.limits, self.flow.spread
-        if abs(step.descent) > 4 * limits.noise * abs(step.before) + spread:
+        is_large = abs(step.descent) > 4 * limits.noise * abs(step.before) + spread
+        if not is_large or limits is SIXTEEN_BIT:
+            shaking = Shaking(self.subject, step.before, limits, spread)
+            if shaking.dependent(self.subject.names):
+                return
+        if is_large:
             self.exam.fail(
                 "stale-forward",
                 f"the loss is {step.before:.6g} before and after a step that changed the weights "
                 f"and should have moved it by {step.descent:.2g}: the forward computes with copies "
                 "of them. Keep nothing computed from weights.",
             )
-            return
-        shaking = Shaking(self.subject, step.before, limits, spread)
-        if not shaking.dependent(self.subject.names):
+        else:
             self.exam.fail(
                 "flat",
                 f"the loss is {step.before:.6g} whatever the trained parameters are, and the "

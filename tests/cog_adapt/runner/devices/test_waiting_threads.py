@@ -27,10 +27,10 @@ from cog_adapt.runner.devices.waiting_threads import WaitingThreads
 torch.set_num_threads(2)
 a, b, waiting = torch.randn(64, 384), torch.randn(384, 384), WaitingThreads(2)
 slept = {False: [], True: []}
-for turn in range(12):
+for turn in range(6):
     waiting.let(sleep=bool(turn % 2))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-    for _ in range(400):
+    for _ in range(60):
         (a @ b).tanh_()
     slept[waiting.sleep].append(resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before)
 print(*(statistics.median(counts) for counts in slept.values()))
@@ -54,12 +54,13 @@ def test_pools_are_held_for_as_long_as_threads_shall_sleep():
 
 @pytest.mark.skipif(CORES < 2, reason="needs two cores")
 def test_threads_sleep_far_more_often_while_pools_are_held():
-    free = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    free = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
     own = {name: value for name, value in os.environ.items() if name not in free}
+    own["GOMP_SPINCOUNT"] = "1000000000"  # longer than a busy machine lets a thread wait
     command = [sys.executable, "-c", BURSTS]
     done = subprocess.run(command, env=own, capture_output=True, text=True, check=True)
     spinning, asleep = map(float, done.stdout.split())
-    assert asleep > 2 * spinning
+    assert asleep > 10 * spinning
 
 
 def test_the_load_of_others_is_what_this_process_did_not_do(tmp_path):

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
+from cog_adapt.runner.gradients.check import check_gradients
+from cog_adapt.runner.gradients.differences import FLOAT32, SIXTEEN_BIT
 from cog_adapt.runner.gradients.portions import STEPS
 from cog_adapt.runner.gradients.update import Update, _entries, _largest, _Step
 from tests.cog_adapt.present import present
@@ -115,11 +117,21 @@ class Caching(nn.Module):
         return x @ self.copy + x @ (self.weight - self.weight.detach())
 
 
-def test_a_loss_that_a_step_should_have_moved_is_stale() -> None:
+@pytest.mark.parametrize("limits", [FLOAT32, SIXTEEN_BIT], ids=["32 bits", "16 bits"])
+def test_a_loss_that_a_step_should_have_moved_is_stale(limits) -> None:
     update = update_of(Caching())
+    update.flow.limits = limits
     update.take_step()
     finding = only(update.flow)
     assert (finding.code, finding.level) == ("stale-forward", "FAIL")
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_step_that_16_bits_round_away_is_no_fault(precision: str) -> None:
+    for seed in (19, 33, 39, 48, 52, 53):  # in bf16 each of these steps leaves the loss as it was
+        torch.manual_seed(seed)
+        report = check_gradients(nn.Linear(4, 2), torch.ones(3, 4), squares, precision=precision)
+        assert report.passed, str(report)
 
 
 def test_a_loss_that_no_parameter_moves_is_flat() -> None:
