@@ -21,4 +21,4 @@ import os
 # moment, because waking them takes longer, and then sleep (`devices/waiting_threads.py`).
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
