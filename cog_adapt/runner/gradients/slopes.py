@@ -17,7 +17,7 @@ from cog_adapt.runner.gradients.selection import group_by_block
 from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
-_MOST_BLOCKS, _MOST_OF_LARGE = 16, 8  # each costs two forwards, long ones in a large module
+_MOST_BLOCKS = 16
 _SECONDS = 0.3  # the longest that testing each parameter on its own may take
 _POINTS = 2
 _LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights at once are mostly rounded off
@@ -203,10 +203,9 @@ def grouped(subject: Subject, limits: Limits, forward_seconds: float) -> dict[st
     portions = subject.held_first()
     if limits is differences.FLOAT32 and 2 * len(subject.names) * forward_seconds < _SECONDS:
         return {name: [name] for portion in portions for name in portion}
-    most = _MOST_OF_LARGE if subject.is_large else _MOST_BLOCKS
     groups: dict[str, list[str]] = {}
     for portion in portions:
-        own = _merged(group_by_block(subject.replica, portion), most // len(portions))
+        own = _merged(group_by_block(subject.replica, portion), _MOST_BLOCKS // len(portions))
         for block, names in own.items():
             groups.setdefault(block, []).extend(names)
     return groups

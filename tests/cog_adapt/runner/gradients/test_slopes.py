@@ -164,16 +164,6 @@ def test_at_most_sixteen_groups_of_neighbours_are_tested(count, groups, size) ->
     assert next(iter(merged)) == first
 
 
-@pytest.mark.parametrize(("small_bytes", "most"), [(10**9, 16), (0, 8)])
-def test_a_large_module_is_compared_in_half_as_many_groups(monkeypatch, small_bytes, most) -> None:
-    monkeypatch.setattr("cog_adapt.runner.gradients.subject.SMALL_BYTES", small_bytes)
-    monkeypatch.setattr(module_under_test, "_SECONDS", 0.0)  # else each parameter alone
-    slopes, _ = judged(nn.Sequential(*(nn.Linear(6, 6) for _ in range(32))))
-    assert len(slopes.groups) == most
-    grouped = [name for names in slopes.groups.values() for name in names]
-    assert sorted(grouped) == sorted(slopes.subject.names)
-
-
 def test_complex_gradients_are_compared_as_real_numbers() -> None:
     class Mixing(nn.Module):
         def __init__(self) -> None:
