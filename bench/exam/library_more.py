@@ -75,9 +75,10 @@ add("SwitchTransformers, router logits",
 add("Mamba2, loss", partial(build, "Mamba2ForCausalLM", "Mamba2Config", **MAMBA2),
     {"input_ids": IDS, "labels": IDS}, given)  # fmt: skip
 _recurrent = {"num_hidden_layers": 3, "lru_width": 32, "attention_window_size": 8}
-add("RecurrentGemma, loss", partial(build, "RecurrentGemmaForCausalLM", "RecurrentGemmaConfig",
-                                    **{**GROUPED, **_recurrent}), LABELLED, given,
-    "leak")  # fmt: skip
+if transformers.__version__ >= "5":  # there a second backward raises: its cache leaks
+    add("RecurrentGemma, loss", partial(build, "RecurrentGemmaForCausalLM", "RecurrentGemmaConfig",
+                                        **{**GROUPED, **_recurrent}), LABELLED, given,
+        "leak")  # fmt: skip
 add("LED, loss", partial(build, "LEDForConditionalGeneration", "LEDConfig", **LED_SIZES),
     LABELLED, given, "unused")  # fmt: skip
 for _name, _more in (
