@@ -43,3 +43,13 @@ def test_a_model_that_cannot_be_loaded_leaves_no_thread(settings):
     with pytest.raises(SetupError, match="no weights"):
         load(Nothing(), settings, scheduler, store_of(settings))
     assert not scheduler._thread.is_alive()
+
+
+def test_what_the_threads_that_wait_do_is_watched_from_the_start(settings, monkeypatch):
+    watched: list[int] = []
+    monkeypatch.setattr("cog_adapt.runner.loading.share_cores", lambda: 7)
+    monkeypatch.setattr("cog_adapt.runner.loading.watch_cores", watched.append)
+    scheduler = Scheduler()
+    load(Letters(), settings, scheduler, store_of(settings))
+    scheduler.close()
+    assert watched == [7]

@@ -1,4 +1,4 @@
-"""Runners of one host divide its cores, and their threads sleep while they wait."""
+"""Runners of one host divide its cores; their threads spin for a moment, then sleep."""
 
 import logging
 import os
