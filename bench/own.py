@@ -21,7 +21,7 @@ import torch
 from transformers.utils import logging
 
 from bench.own_models import image, lm, speech, tables, text
-from bench.own_models.contest import Kind, Outcome
+from bench.own_models.contest import Kind, Outcome, threads
 from bench.own_models.lines import code_lines, lines_beside_inputs
 from bench.own_models.records import Pair, Records
 from bench.report import environment
@@ -42,7 +42,7 @@ SEEDS = 5
 MORE_SECONDS, MOST_BELOW = 0.3, 0.015
 _COLUMNS = (
     *("kind", "task, door: lines", "by hand", "scored", "before", "after", "by hand"),
-    *("seconds", "by hand", "CPU", "by hand", "seeds", "load", "goals"),
+    *("seconds", "by hand", "CPU", "by hand", "seeds", "threads", "load", "goals"),
 )
 
 
@@ -86,7 +86,8 @@ def measure(name: str, kind: Kind, seeds: int, records: Records) -> None:
         for seed in wanted:
             sides = (seed % 2, 1 - seed % 2)
             found = {side: ways[side](seed) for side in sides}
-            records.add(name, Pair(seed, found[0], found[1], os.getloadavg()[0]))
+            load = os.getloadavg()[0]
+            records.add(name, Pair(seed, found[0], found[1], load, threads()))
 
 
 def row(name: str, kind: Kind, records: Records) -> tuple[str, ...]:
@@ -96,14 +97,16 @@ def row(name: str, kind: Kind, records: Records) -> tuple[str, ...]:
     about = (kind.title, lines, kind.by_hand, kind.scale)
     pairs = records.of(name)
     if not pairs:
-        return (*about, *[""] * 7, "0", "", _why_not(kind))
+        return (*about, *[""] * 7, "0", "", "", _why_not(kind))
     before = statistics.fmean(pair.ours.before for pair in pairs)
     scores = (f"{score:.3f}" for score in (before, *_scores(pairs)))
     seconds = (f"{each:.2f}" for each in _seconds(pairs))
     cpu = ("" if each is None else f"{each:.2f}" for each in _cpu(pairs))
     loads = [pair.load for pair in pairs]
     load = f"{min(loads):.0f} to {max(loads):.0f}"
-    return (*about, *scores, *seconds, *cpu, str(len(pairs)), load, verdict(kind, pairs))
+    used = "/".join(sorted({str(pair.threads) for pair in pairs}))
+    how = (str(len(pairs)), used, load)
+    return (*about, *scores, *seconds, *cpu, *how, verdict(kind, pairs))
 
 
 def verdict(kind: Kind, pairs: Sequence[Pair]) -> str:
@@ -172,8 +175,9 @@ _ABOUT = (
     "Load is that of the machine: the two ways took turns, so it falls on both, but not evenly.",
     "CPU is seconds of the process, which other load changes little; ours are those of a whole",
     "request with one input, its rows read and its answers before and after included.",
-    f"The tables' seeds begin at {tables.NUMBERS.first_seed}, since the penalties of numbers were",
-    "chosen on draws of the first ones; the 207 men are the same, drawn into other parts.",
+    f"The tables' seeds begin at {tables.NUMBERS.first_seed}, since the penalties of numbers and",
+    "how evenly regressions are averaged were chosen on draws of the first ones; the 207 men are",
+    "the same, drawn into other parts. Both ways compute on the same thread of one process.",
 )
 
 

@@ -83,10 +83,15 @@ def _is_there(place: str) -> bool:
     return Path(place).exists() if "/" in place else importlib.util.find_spec(place) is not None
 
 
+def threads() -> int:
+    """Return how many threads both ways compute with."""
+    return int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads()))
+
+
 def runner_of(task: Task, scratch: Path) -> ModelRunner:
     """Load a task's model on the CPU; keep no features, so that each seed pays for its own."""
     settings = RunnerSettings(device="cpu", weights_dir=scratch, feature_bytes=1)
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))  # the model thread keeps it
+    torch.set_num_threads(threads())  # the model thread keeps it
     runner = ModelRunner(task, settings)
     runner.self_test().raise_if_failed()
     torch.set_num_threads(1)

@@ -11,12 +11,21 @@ from bench.own_models.contest import Outcome
 
 @dataclass(frozen=True)
 class Pair:
-    """What the two ways gave with one seed, and the machine's load in the minute before the end."""
+    """What the two ways gave with one seed.
+
+    Attributes:
+        seed: draws the rows.
+        ours: of this project.
+        hand: of what one would write by hand.
+        load: of the machine in the minute before the end.
+        threads: of each torch operation.
+    """
 
     seed: int
     ours: Outcome
     hand: Outcome
     load: float
+    threads: int
 
 
 class Records:
@@ -55,7 +64,7 @@ class Records:
 
 def _plain(pair: Pair) -> dict[str, object]:
     rounded = {side: _rounded(each) for side, each in (("ours", pair.ours), ("hand", pair.hand))}
-    return {"seed": pair.seed, **rounded, "load": round(pair.load, 1)}
+    return {"seed": pair.seed, **rounded, "load": round(pair.load, 1), "threads": pair.threads}
 
 
 def _rounded(outcome: Outcome) -> dict[str, float]:
@@ -64,4 +73,5 @@ def _rounded(outcome: Outcome) -> dict[str, float]:
 
 
 def _pair(kept: Mapping[str, Any]) -> Pair:
-    return Pair(kept["seed"], Outcome(**kept["ours"]), Outcome(**kept["hand"]), kept["load"])
+    ours, hand = Outcome(**kept["ours"]), Outcome(**kept["hand"])
+    return Pair(kept["seed"], ours, hand, kept["load"], kept["threads"])

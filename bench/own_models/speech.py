@@ -80,7 +80,7 @@ def _right(written: Sequence[str]) -> float:
 
 
 KIND = Kind(
-    "speech: Whisper tiny.en, 12 sentences of jargon",
+    f"speech: Whisper tiny.en, 12 sentences of jargon, {_OWN_STEPS} steps",
     "examples/speech",
     "1 - WER",
     "peft's LoRA, 10 steps of 4",

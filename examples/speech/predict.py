@@ -37,7 +37,7 @@ class Predictor(BaseRunner):
         examples_file: Path | None = Input(description="The same in a file", default=None),
         adapter: str = Input(description="The id of an earlier adapter", default=""),
         weights: Path | None = Input(description="An adapter's file", default=None),
-        steps: int = Input(description="Steps at most", default=10, ge=1, le=2000),
+        steps: int = Input(description="Steps at most", default=20, ge=1, le=2000),
         seed: int = Input(description="Repeats a run bit for bit", default=0, ge=0),
     ) -> Output:
         """Write down speech, after adapting to the examples where there are any."""

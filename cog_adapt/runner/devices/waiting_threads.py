@@ -25,6 +25,7 @@ _PAUSE = 0.5  # seconds between two looks
 _SLACK = 0.25  # cores that others may need before threads sleep: this process's front needs some
 _PARALLEL = 1 << 18  # entries that torch adds to with all threads
 _USER, _SYSTEM, _INTERRUPTS = 1, 3, slice(6, 8)  # columns of /proc/stat; work at low priority waits
+_UNREADABLE = (OSError, ValueError, IndexError)
 Clocks = Callable[[], tuple[float, float]]
 
 
@@ -107,14 +108,17 @@ def watch_cores(threads: int) -> None:
     Args:
         threads: how many torch computes with; where it is one, none waits.
     """
-    if threads < 2 or not _STAT.exists():
+    if threads < 2:
         return
-    waiting, load = WaitingThreads(threads), OthersLoad()
+    try:
+        waiting, load = WaitingThreads(threads), OthersLoad()
+    except _UNREADABLE:  # no Linux, or a sandbox: threads spin for their moment
+        return
 
     def watch() -> None:
         while True:
             time.sleep(_PAUSE)
-            with suppress(OSError):  # too many open files: look again
+            with suppress(*_UNREADABLE):  # too many open files, say: look again
                 waiting.let(sleep=are_scarce(threads, load.measure()))
 
     threading.Thread(target=watch, name="cores", daemon=True).start()

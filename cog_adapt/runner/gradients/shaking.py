@@ -31,7 +31,7 @@ class Shaking:
 
     def dependent(self, names: Sequence[str]) -> list[str]:
         """Return the parameters that the loss depends on."""
-        if not names or not self._moves(names):
+        if not names or not self.depends(names):
             return []
         if len(names) == 1:
             return list(names)
@@ -42,7 +42,8 @@ class Shaking:
         """Return whether a small move of a parameter leaves the loss unchanged."""
         return not self._moves_by([name], _FRACTIONS[0])
 
-    def _moves(self, names: Sequence[str]) -> bool:
+    def depends(self, names: Sequence[str]) -> bool:
+        """Return whether the loss depends on any of these parameters: two forwards at most."""
         return any(self._moves_by(names, fraction) for fraction in _FRACTIONS)
 
     def _moves_by(self, names: Sequence[str], fraction: float) -> bool:

@@ -173,7 +173,7 @@ class Update:
         is_large = abs(step.descent) > 4 * limits.noise * abs(step.before) + spread
         if not is_large or limits is SIXTEEN_BIT:
             shaking = Shaking(self.subject, step.before, limits, spread)
-            if shaking.dependent(self.subject.names):
+            if shaking.depends(self.subject.names):
                 return
         if is_large:
             self.exam.fail(

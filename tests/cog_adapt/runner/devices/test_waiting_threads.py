@@ -105,6 +105,16 @@ def test_one_thread_waits_for_none():
     assert "cores" not in {thread.name for thread in threading.enumerate()}
 
 
+@pytest.mark.parametrize("text", [None, "cpu0 many\n", "cpu0 1\n"])
+def test_what_cannot_be_read_is_not_watched(tmp_path, monkeypatch, text):
+    stat = tmp_path / "stat"
+    if text is not None:
+        stat.write_text(text.replace("cpu0", f"cpu{min(os.sched_getaffinity(0))}"))
+    monkeypatch.setattr(waiting_threads, "OthersLoad", lambda: OthersLoad(stat))
+    watch_cores.__wrapped__(2)
+    assert "cores" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_each_process_has_one_watcher():
     assert watch_cores(1) is watch_cores(1)
     assert watch_cores.cache_info().hits > 0

@@ -134,6 +134,22 @@ def test_a_step_that_16_bits_round_away_is_no_fault(precision: str) -> None:
         assert report.passed, str(report)
 
 
+def test_a_still_loss_in_16_bits_costs_two_forwards_at_most(monkeypatch) -> None:
+    update = update_of(tower())
+    update.flow.limits = SIXTEEN_BIT
+    losses: list[float] = []
+    forward = update.subject.forward
+
+    def noted() -> float:
+        losses.append(forward())
+        return losses[-1]
+
+    monkeypatch.setattr(update.subject, "forward", noted)
+    update._judge_still(_Step(update.flow.loss, update.flow.loss, -1.0, (), 1))
+    assert found(update.flow) == []
+    assert len(losses) <= 2
+
+
 def test_a_loss_that_no_parameter_moves_is_flat() -> None:
     update = update_of(tower(), loss=lambda output: squares(output) * 0 + 1)
     update.flow.gradient_norms = dict.fromkeys(update.subject.names, 1e-12)
