@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.operation import Operation
+from cog_adapt.runner.gradients.optimizer_groups import optimizer_fits
 from cog_adapt.runner.gradients.portions import STEPS
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.shaking import Shaking
@@ -80,7 +80,7 @@ class Update:
         In a large module it takes a step for each portion of the parameters, whose gradients and
         whose state of the optimizer alone are there then.
         """
-        if not self._optimizer_fits():
+        if not optimizer_fits(self.subject, self.exam):
             return {}
         taken: list[_Step] = []
         for names in self.subject.portions(STEPS):
@@ -189,36 +189,6 @@ class Update:
                 "gradient is rounding noise: this loss cannot train them on this probe (the mean "
                 "square of a normalised output is constant, for one). Test with the loss you train "
                 "with.",
-            )
-
-    def _optimizer_fits(self) -> bool:
-        """Return whether the optimizer holds each trained parameter and nothing else."""
-        groups = self.subject.step.optimizer.param_groups
-        held = [id(p) for group in groups for p in group["params"]]
-        own = {n: id(p) for n, p in self.subject.parameters.items()}
-        left_out = [n for n, identity in own.items() if identity not in held]
-        foreign = len(set(held) - set(own.values()))
-        if left_out or foreign:
-            self.exam.fail(
-                "not-optimized",
-                f"the optimizer leaves out {len(left_out)} trained parameters ({some(left_out)}) "
-                f"and holds {foreign} that are not the replica's. Build it on the parameters that "
-                "it is given.",
-                left_out,
-            )
-            return False
-        self._check_rates(groups)
-        return True
-
-    def _check_rates(self, groups: list[dict[str, Any]]) -> None:
-        still = [group for group in groups if float(group["lr"]) == 0]
-        if still:
-            warms_up = all(float(group.get("initial_lr", 0)) > 0 for group in still)
-            note = self.exam.warn if warms_up else self.exam.fail
-            note(
-                "lr-zero",
-                f"the learning rate is 0 in {len(still)} of {len(groups)} groups"
-                + ("; a schedule may raise it." if warms_up else ". Set one above 0."),
             )
 
 
