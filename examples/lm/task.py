@@ -13,6 +13,6 @@ class Chat(CausalLM):
     def probe(self) -> list[Example]:
         """Give two short pairs, read as they are: the self-test takes time by their tokens."""
         return [
-            Example({"text": "My parcel has not come. Team:"}, " delivery."),
-            Example({"text": "I was charged twice. Team:"}, " billing."),
+            Example({"text": "Late parcel:"}, " delivery."),
+            Example({"text": "Charged:"}, " billing."),
         ]

@@ -17,10 +17,10 @@ from cog_adapt.runner.gradients.selection import group_by_block
 from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
-_MOST_BLOCKS = 16
+_MOST_BLOCKS, _MOST_OF_LARGE = 16, 8
 _SECONDS = 0.3  # the longest that testing each parameter on its own may take
 _POINTS = 2
-_LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights at once are mostly rounded off
+_LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights are mostly rounded off, and unseen
 _FAR = 0.5  # of the weights' spread
 _ROUNDING = 1e-6  # of numbers around 1, in float32
 
@@ -166,7 +166,7 @@ class GradientSlopes:
         named = self._with_gradient(names)
         loss = self.flow.loss if loss is None else loss
         noise = self.limits.noise + self.flow.spread / max(abs(loss), 1e-30)
-        tried = _LARGEST_FIRST if self.subject.is_large and not bent else self.limits.tried
+        tried = _LARGEST_FIRST if self.subject.is_large else self.limits.tried
         limits = replace(self.limits, noise=noise, tried=tried)
         tensors = [real(p.detach()) for p in named.values()]
         gradients = [real(g) for g in _gradients_of(self.subject.replica, named)]
@@ -204,8 +204,9 @@ def grouped(subject: Subject, limits: Limits, forward_seconds: float) -> dict[st
     if limits is differences.FLOAT32 and 2 * len(subject.names) * forward_seconds < _SECONDS:
         return {name: [name] for portion in portions for name in portion}
     groups: dict[str, list[str]] = {}
+    most = (_MOST_OF_LARGE if subject.is_large else _MOST_BLOCKS) // len(portions)
     for portion in portions:
-        own = _merged(group_by_block(subject.replica, portion), _MOST_BLOCKS // len(portions))
+        own = _merged(group_by_block(subject.replica, portion), most)
         for block, names in own.items():
             groups.setdefault(block, []).extend(names)
     return groups

@@ -164,6 +164,29 @@ def test_at_most_sixteen_groups_of_neighbours_are_tested(count, groups, size) ->
     assert next(iter(merged)) == first
 
 
+class Step(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.1 * self.linear(x)
+
+
+def test_in_a_large_module_few_groups_move_far_so_that_few_parameters_stay_unverified(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr("cog_adapt.runner.gradients.subject.SMALL_BYTES", 0)
+    monkeypatch.setattr(module_under_test, "_SECONDS", 0.0)
+    torch.manual_seed(0)
+    slopes, numbers = judged(nn.Sequential(*[Step() for _ in range(24)]))
+    assert found(slopes.flow) == []
+    assert len(slopes.groups) == 8
+    assert numbers["unverified"] == 0
+    predicted = [verdict.predicted / slopes.flow.loss for verdict in slopes.verdicts.values()]
+    assert sum(change > 0.015 for change in predicted) > len(predicted) / 2  # 0.002: a small move
+
+
 def test_complex_gradients_are_compared_as_real_numbers() -> None:
     class Mixing(nn.Module):
         def __init__(self) -> None:
