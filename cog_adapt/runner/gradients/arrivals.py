@@ -3,12 +3,10 @@
 import math
 from collections.abc import Collection
 
-import torch
-from torch import Tensor
-
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.gradient_facts import GradientFacts
 from cog_adapt.runner.gradients.kept_graphs import remedy, report_later_backward
 from cog_adapt.runner.gradients.missing_gradients import MissingGradients
 from cog_adapt.runner.gradients.report import count, some
@@ -54,47 +52,20 @@ class GradientArrivals:
         return {"missing": len(self.subject.parameters) - len(norms), "zero": len(zero)}
 
     def _measure(self) -> tuple[list[str], list[str]]:
-        """Note norms, and the grounds for later checks; return what is not finite, and what is 0.
-
-        A norm may overflow although every value is finite, or round to 0 although one is not 0.
-        """
-        self.flow.gradient_norms = {}
-        nonfinite: list[str] = []
-        empty: list[str] = []
+        """Note norms, and grounds for later checks; return what is not finite, and what is 0."""
+        facts: dict[str, GradientFacts] = {}
         for names in self.subject.held_first() if self.flow.has_graph else ():
-            self.subject.hold(names)
-            norms = self._norms_of(names)
-            suspects = [name for name, norm in norms.items() if not math.isfinite(norm)]
-            nonfinite += [name for name in suspects if not self._is_finite(name)]
-            empty += [name for name, norm in norms.items() if norm == 0 and self._is_empty(name)]
-            self.flow.partly_zero |= {name for name in norms if self._has_zeros(name)}
-            self.flow.gradient_norms |= norms
+            found = self.subject.held.facts_of(names)
+            if found is None:
+                self.subject.hold(names)
+                found = self.subject.held.facts_of(names)
+            facts |= found or {}
+        self.subject.give_back()
+        self.flow.gradient_norms = {name: each.norm for name, each in facts.items()}
+        self.flow.partly_zero |= {name for name, each in facts.items() if each.has_zeros}
         self._note_grounds(list(self.flow.gradient_norms.values()))
-        return nonfinite, empty
-
-    def _norms_of(self, names: Collection[str]) -> dict[str, float]:
-        """Return the norms of the gradients that exist."""
-        found = {n: g for n in names if (g := self._gradient_of(n)) is not None}
-        norms = torch._foreach_norm(list(found.values())) if found else []
-        return dict(zip(found, map(float, norms), strict=True))
-
-    def _gradient_of(self, name: str) -> Tensor | None:
-        gradient = self.subject.parameters[name].grad
-        return None if gradient is None else gradient.to_dense()
-
-    def _is_finite(self, name: str) -> bool:
-        gradient = self._gradient_of(name)
-        return gradient is None or bool(torch.isfinite(gradient).all())
-
-    def _has_zeros(self, name: str) -> bool:
-        gradient = self._gradient_of(name)
-        return gradient is not None and int(torch.count_nonzero(gradient)) < gradient.numel()
-
-    def _is_empty(self, name: str) -> bool:
-        gradient = self._gradient_of(name)
-        if gradient is not None and gradient.numel() == 0:
-            return False  # of a parameter without values there is nothing to get
-        return gradient is None or not bool(gradient.any())
+        nonfinite = [name for name, each in facts.items() if not each.is_finite]
+        return nonfinite, [name for name, each in facts.items() if each.is_empty]
 
     def _note_grounds(self, sizes: list[float]) -> None:
         if any(norm > 0 and math.isfinite(norm) for norm in sizes):

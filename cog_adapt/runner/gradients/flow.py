@@ -48,7 +48,8 @@ class GradientFlow:
         """Run a forward and a backward as a step does; judge the forward."""
         subject, exam = self.subject, self.exam
         try:
-            self.loss = subject.gradients(self._observe)
+            with subject.held.noting(subject.step.scaler.is_enabled()):
+                self.loss = subject.gradients(self._observe)
         except LossShapeError as error:
             place = self.diagnosis.forward.escape()
             exam.fail(

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
+from cog_adapt.runner.gradients.gradient_facts import GradientFacts
+
 GRADIENTS, STEPS = 2, 3  # portions: a step keeps two more tensors for each parameter
 
 
@@ -32,12 +34,15 @@ class HeldGradients:
     Attributes:
         kept: the names whose gradients backwards leave; None: all.
         arrived: the names whose gradients arrived in the last backward.
+        facts: of the gradients that went in it, while `noting`.
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
         self.parameters = parameters
         self.kept: Collection[str] | None = None
         self.arrived: set[str] = set()
+        self.facts: dict[str, GradientFacts] = {}
+        self._notes = False
 
     def has(self, names: Collection[str]) -> bool:
         """Return whether these gradients were kept."""
@@ -56,7 +61,7 @@ class HeldGradients:
     @contextmanager
     def dropping(self) -> Iterator[None]:
         """Let gradients that are not kept go as they arrive."""
-        self.arrived = set()
+        self.arrived, self.facts = set(), {}
         others = [] if self.kept is None else [n for n in self.parameters if n not in self.kept]
         hooks = [self._drop_on_arrival(n) for n in others if self.parameters[n].requires_grad]
         try:
@@ -68,11 +73,35 @@ class HeldGradients:
 
     def _drop_on_arrival(self, name: str) -> "_Handle":
         def drop(parameter: Tensor) -> None:
+            if self._notes and name not in self.arrived and parameter.grad is not None:
+                self.facts[name] = GradientFacts.of(parameter.grad)
+            elif name in self.arrived:
+                self.facts.pop(name, None)  # it comes in parts, of which each has other facts
             self.arrived.add(name)
             parameter.grad = None
 
         handle: _Handle = self.parameters[name].register_post_accumulate_grad_hook(drop)  # type: ignore[no-untyped-call]
         return handle
+
+    @contextmanager
+    def noting(self, is_scaled: bool) -> Iterator[None]:
+        """Take the facts of gradients that go, unless they are yet to be scaled."""
+        self._notes = not is_scaled
+        try:
+            yield
+        finally:
+            self._notes = False
+
+    def facts_of(self, names: Collection[str]) -> dict[str, GradientFacts] | None:
+        """Return the facts of these gradients, of those that are there or went; None: unknown."""
+        found = dict(self.facts)
+        for name in names:
+            gradient = self.parameters[name].grad
+            if gradient is not None:
+                found[name] = GradientFacts.of(gradient)
+            elif name in self.arrived and name not in found:
+                return None
+        return {name: found[name] for name in names if name in found}
 
     @contextmanager
     def keeping(self, names: Collection[str]) -> Iterator[None]:

@@ -46,3 +46,39 @@ def test_more_are_kept_for_a_while_and_then_gone(module: nn.Module) -> None:
         assert backward(module, held) == {"0.weight", "0.bias"}
     assert all(p.grad is None for p in module.parameters())
     assert not held.has(["0.weight"])
+
+
+def test_facts_of_gradients_that_go_are_taken_before(module: nn.Module) -> None:
+    held = HeldGradients(dict(module.named_parameters()))
+    backward(module, held)
+    whole = held.facts_of(held.parameters)
+    assert whole is not None
+    held.keep(["0.weight"])
+    backward(module, held)
+    assert held.facts_of(held.parameters) is None
+    assert held.facts_of(["0.weight"]) == {"0.weight": whole["0.weight"]}
+    held.clear()
+    with held.noting(is_scaled=False):
+        backward(module, held)
+    assert held.facts_of(held.parameters) == whole
+    with held.noting(is_scaled=True):
+        backward(module, held)
+    assert held.facts_of(held.parameters) is None
+
+
+def test_of_a_gradient_that_comes_in_parts_nothing_is_known(module: nn.Module) -> None:
+    held = HeldGradients(dict(module.named_parameters()))
+    held.keep(["0.weight"])
+    with held.noting(is_scaled=False), held.dropping():
+        for _ in range(2):
+            module(torch.ones(2, 3)).square().mean().backward()
+    assert held.facts_of(["1.bias"]) is None
+    assert held.facts_of(["0.weight"]) is not None
+
+
+def test_what_did_not_arrive_has_no_facts(module: nn.Module) -> None:
+    held = HeldGradients(dict(module.named_parameters()))
+    module.get_parameter("1.bias").requires_grad_(False)
+    with held.noting(is_scaled=False):
+        backward(module, held)
+    assert held.facts_of(["1.bias"]) == {}
