@@ -10,6 +10,7 @@ from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.differences import Limits, Verdict
 from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.padding import drop_padding
 from cog_adapt.runner.gradients.report import count, some
@@ -61,7 +62,15 @@ class GradientSlopes:
 
         In a large module, of each portion whose gradients are kept at a time.
         """
-        portions = self.subject.held_first()
+        try:
+            self._compare_portions(self.subject.held_first())
+        except RuntimeError as error:  # of the backward that a further portion needs
+            report_later_backward(self.flow, error)
+            self.exam.grounds.discard("gradients")
+            return {}
+        return {"error": max(self.verdicts[name].error for name in self.wholes)}
+
+    def _compare_portions(self, portions: list[list[str]]) -> None:
         for number, names in enumerate(portions, 1):
             name = "(all)" if len(portions) == 1 else f"(all, {number} of {len(portions)})"
             self.wholes[name] = names
@@ -71,7 +80,6 @@ class GradientSlopes:
             if self.subject.is_large:  # while the portion's gradients are there
                 self._compare_blocks(names)
                 self.while_held(names)
-        return {"error": max(self.verdicts[name].error for name in self.wholes)}
 
     def _group(self) -> None:
         """Group what is not grouped yet; move along the values too where that is needed."""

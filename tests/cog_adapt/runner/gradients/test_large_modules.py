@@ -1,9 +1,14 @@
 """What is found in a module does not depend on whether it counts as large."""
 
-import pytest
+from typing import Any
 
-from tests.cog_adapt.runner.gradients.cases import Fault, Healthy
+import pytest
+from torch import Tensor
+
+from cog_adapt.runner.gradients.check import check_gradients
+from tests.cog_adapt.runner.gradients.cases import Fault, Healthy, rows, squares
 from tests.cog_adapt.runner.gradients.faults import FAULTS
+from tests.cog_adapt.runner.gradients.flows import tower
 from tests.cog_adapt.runner.gradients.healthy import HEALTHY
 from tests.cog_adapt.runner.gradients.test_check import (
     test_a_fault_is_named_with_its_place as check_fault,
@@ -32,3 +37,16 @@ def test_a_fault_of_a_large_module_is_named_with_its_place(fault: Fault) -> None
 @pytest.mark.parametrize("model", HEALTHY[::5], ids=lambda model: model.name)
 def test_a_large_healthy_model_passes(model: Healthy) -> None:
     check_healthy(model)
+
+
+def carrying(self: Any, h: Tensor) -> Tensor:
+    """Add what the forward before kept, with its graph; a portion's backward goes through it."""
+    if h.requires_grad:
+        h, self.kept = h + getattr(self, "kept", 0.0), h
+    return h
+
+
+def test_a_graph_that_is_kept_is_told_where_a_further_portion_needs_a_backward() -> None:
+    report = check_gradients(tower(carrying), rows(3, 6), squares)
+    assert "backward" in report.codes
+    assert not [finding for finding in report.findings if "was stopped" in finding.message]
