@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.differences import Limits, Verdict
-from cog_adapt.runner.gradients.examination import Numbers
+from cog_adapt.runner.gradients.examination import Examination, Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.noise import real
@@ -119,12 +119,7 @@ class GradientSlopes:
             else []
         )
         if unseen:
-            self.exam.note(
-                "unverified",
-                f"{count(unseen)} not verified: their effect on this probe's loss is below its "
-                f"rounding noise: {some(unseen)}. The gradient exists; its value was not proved.",
-                unseen,
-            )
+            _note_unverified(self.exam, unseen)
         errors = [verdict.error for verdict in self.verdicts.values()]
         return {"worst error": max(errors, default=0.0), "unverified": len(unseen)}
 
@@ -185,6 +180,15 @@ class GradientSlopes:
 def _gradients_of(replica: nn.Module, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
     grads = {name: parameter.grad for name, parameter in named.items()}
     return [drop_padding(replica, n, g) for n, g in grads.items() if g is not None]
+
+
+def _note_unverified(exam: Examination, names: list[str]) -> None:
+    exam.note(
+        "unverified",
+        f"{count(names)} not verified: their effect on this probe's loss is below its "
+        f"rounding noise: {some(names)}. The gradient exists; its value was not proved.",
+        names,
+    )
 
 
 def _unverified(
