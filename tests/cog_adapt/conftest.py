@@ -46,6 +46,15 @@ def make_runner(tmp_path) -> Iterator[Callable[..., ModelRunner]]:
         runner.close()
 
 
+@pytest.fixture
+def cublas_workspace(monkeypatch) -> Iterator[None]:
+    """A process that was started with what `DETERMINISTIC` needs; its switches are put back."""
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 @pytest.fixture(params=SHAPES)
 def shape(request) -> str:
     """The name of each small model in turn."""

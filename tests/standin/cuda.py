@@ -39,6 +39,10 @@ def _exchange_device(number: int) -> int:
     return before
 
 
+def _maybe_exchange_device(number: int) -> int:
+    return _exchange_device(number)  # dynamo keeps a table of both, which must be two
+
+
 def _properties(device: Device = None) -> SimpleNamespace:
     major, minor = CAPABILITY
     return SimpleNamespace(
@@ -73,7 +77,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "current_device": _ops.current_device,
     "set_device": lambda device: _ops.set_device(_index(device)),
     "_exchange_device": _exchange_device,
-    "_maybe_exchange_device": _exchange_device,
+    "_maybe_exchange_device": _maybe_exchange_device,
     "get_device_name": lambda device=None: NAME,
     "get_device_capability": lambda device=None: CAPABILITY,
     "get_device_properties": _properties,

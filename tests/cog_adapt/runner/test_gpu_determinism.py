@@ -29,14 +29,11 @@ NEEDS_TWO = pytest.mark.skipif(NUMBER == 0, reason="there are no two CUDA device
 
 
 @pytest.fixture
-def process(monkeypatch):
+def process(monkeypatch, cublas_workspace):
     """A process that was started with cuBLAS's workspace; its switches are put back."""
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
     before, current = Float32.current(), torch.cuda.current_device()
     yield monkeypatch
     before.put_back()
-    torch.use_deterministic_algorithms(False)
     torch.cuda.set_device(current)
 
 

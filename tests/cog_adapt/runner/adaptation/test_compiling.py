@@ -22,8 +22,12 @@ from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_at_start
 from tests.cog_adapt.models import ConvNet, Letters, TinyTransformer, examples, seeded_module
 
-# torch's own tracing looks at the gradient of what is no leaf, and warns itself
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+# torch's own tracing looks at the gradient of what is no leaf, and warns itself; what it imports
+# where there is a CUDA device is deprecated by torch itself.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
+    pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated"),
+]
 IDS = torch.tensor([[1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]])
 
 

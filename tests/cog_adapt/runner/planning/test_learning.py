@@ -489,6 +489,7 @@ def test_the_receipt_says_what_was_done(runner, asker):
     assert "signature" not in receipt
 
 
+@pytest.mark.usefixtures("cublas_workspace")
 def test_a_known_request_is_answered_as_it_asks_to_be(make_runner, monkeypatch):
     runner = make_runner(Counting(), deterministic=True)
     asked, predict = [], runner.predict_async
