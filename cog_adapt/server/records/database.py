@@ -1,5 +1,7 @@
 """Opens the database of a URL, with its tables up to date."""
 
+import sqlite3
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from cog_adapt.server.errors import ConfigError
 
 _DRIVERS: Final = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg"}
 _BUSY_SECONDS: Final = 5
+_TRIES_EVERY: Final = 0.02  # seconds
 _MIGRATION_LOCK: Final = 0x636F67  # any number that every server of this project uses
 _WRITES: Final = "writes"
 
@@ -87,8 +90,19 @@ def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA secure_delete=ON")  # what is forgotten is overwritten
-    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        connection.execute("PRAGMA journal_mode=WAL")
+    _write_ahead(connection)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to write-ahead logging, for which SQLite waits for no other server's transaction."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= until:
+                raise
+            time.sleep(_TRIES_EVERY)
 
 
 def _begin_sqlite(connection: Connection) -> None:

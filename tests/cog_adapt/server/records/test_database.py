@@ -1,8 +1,10 @@
 """Opening a database."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,29 @@ def test_servers_may_open_an_empty_database_at_once(home):
     )
     servers = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]
     assert [server.wait(timeout=30) for server in servers] == [0, 0, 0]
+
+
+def test_sqlite_waits_for_the_first_transaction_of_another_server(sqlite_home):
+    sqlite_home.folder.mkdir()
+    file = sqlite_home.folder / "records.db"
+    other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.3, lambda: other.execute("COMMIT"))
+    timer.start()
+    open_database(None, sqlite_home.folder).dispose()
+    timer.join()
+    assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    other.close()
+
+
+def test_sqlite_waits_for_no_transaction_for_ever(sqlite_home, monkeypatch):
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.1)
+    sqlite_home.folder.mkdir()
+    other = sqlite3.connect(sqlite_home.folder / "records.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ConfigError, match="cannot be used: database is locked"):
+        open_database(None, sqlite_home.folder)
+    other.close()
 
 
 def test_sqlite_is_opened_for_many_processes(sqlite_home):
