@@ -100,9 +100,13 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() >= until:
-                raise
-            time.sleep(_TRIES_EVERY)
+            _wait_if_locked(error, until)
+
+
+def _wait_if_locked(error: sqlite3.OperationalError, until: float) -> None:
+    if "locked" not in str(error) or time.monotonic() >= until:
+        raise error
+    time.sleep(_TRIES_EVERY)
 
 
 def _begin_sqlite(connection: Connection) -> None:
