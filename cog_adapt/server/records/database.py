@@ -94,13 +94,18 @@ def _set_up_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - sqlite
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging, for which SQLite waits for no other server's transaction."""
+    """Switch to write-ahead logging, for which SQLite waits for no other server's transaction.
+
+    Where the file system has none, SQLite says so by staying as it is.
+    """
     until = time.monotonic() + _BUSY_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         try:
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
             _wait_if_locked(error, until)
+        else:
+            return
 
 
 def _wait_if_locked(error: sqlite3.OperationalError, until: float) -> None:
