@@ -20,6 +20,7 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.scheduling.scheduler import once
 from cog_adapt.runner.task import Task
 from tests.cog_adapt.devices import DEVICE
+from tests.cog_adapt.mixed import untimed
 from tests.cog_adapt.models import SHAPES
 
 # A server or command that a test starts must leave no pass of the self-test, and no adapter, in the
@@ -33,12 +34,13 @@ torch.set_num_threads(1)  # on tensors this small a second thread only costs
 
 @pytest.fixture
 def make_runner(tmp_path) -> Iterator[Callable[..., ModelRunner]]:
-    """Makes runners that are closed when the test ends."""
+    """Makes runners whose ticks take no time, and closes them when the test ends."""
     made: list[ModelRunner] = []
 
     def make(task: Task, **settings: Any) -> ModelRunner:
         settings = {"device": DEVICE, "weights_dir": tmp_path / "weights", **settings}
         made.append(ModelRunner(task, RunnerSettings(**settings)))
+        untimed(made[-1]._model)
         return made[-1]
 
     yield make

@@ -21,7 +21,7 @@ from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modes import casting
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.devices import LAST, NEEDS_CUDA, PRECISIONS
-from tests.cog_adapt.mixed import Encoder, Mixed, adapter
+from tests.cog_adapt.mixed import Encoder, adapter, loaded
 from tests.cog_adapt.models import SHAPES, Caching, Cancelled, Letters, examples, inputs, labels
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.adaptation.test_memory_estimate import Wide
@@ -238,7 +238,7 @@ CROSSING |= {"aten.to.dtype_layout"}  # the same in inference mode
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_queries_of_several_adapters_share_a_forward_and_are_answered_as_alone(precision):
-    model = LoadedModel(Mixed(), RunnerSettings(device="cuda", precision=precision))
+    model = loaded(device="cuda", precision=precision)
     first, *others = mixed_queries(model)
     assert len(first.run_with(others)) == 4
     limit = TOLERANCE if precision == "fp32" else TOLERANCE_16_BIT
@@ -252,7 +252,7 @@ def test_queries_of_several_adapters_share_a_forward_and_are_answered_as_alone(p
 
 def test_a_shared_forward_computes_on_the_chosen_device_alone():
     device = LAST  # not the current one, where there are several
-    model = LoadedModel(Mixed(), RunnerSettings(device=str(device), precision="fp32"))
+    model = loaded(device=str(device), precision="fp32")
     first, *others = mixed_queries(model)
     first.run_with(others)  # compared; the next one is not
     first, *others = mixed_queries(model)
@@ -274,7 +274,7 @@ def test_a_shared_forward_computes_on_the_chosen_device_alone():
 
 
 def test_what_is_ready_on_the_device_counts_its_bytes_and_goes():
-    model = LoadedModel(Mixed(), RunnerSettings(device="cuda", precision="fp32"))
+    model = loaded(device="cuda", precision="fp32")
     mixed_queries(model)
     served = model.predictions.modules.served
     assert served.bytes > 0
@@ -302,7 +302,7 @@ def test_the_estimate_of_an_adaptation_is_near_what_it_takes_on_the_device():
 
 
 def test_memory_that_runs_out_in_a_shared_forward_halves_its_rows():
-    model = LoadedModel(Mixed(), RunnerSettings(device="cuda", precision="fp32"))
+    model = loaded(device="cuda", precision="fp32")
     first, *others = mixed_queries(model)
     model.predictions.shared._proven.add(
         present(model.predictions.shared.structure(first._served()))
