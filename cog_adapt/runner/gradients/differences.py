@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from cog_adapt.runner.gradients.directions import Direction, bend, dot, move, norm, rows_of, scaling
+from cog_adapt.runner.gradients.directions import Direction, Way, along, dot, move, norm, rows_of
 from cog_adapt.runner.gradients.noise import spread, tiled
 
 Forward = Callable[[], float]
@@ -106,10 +106,9 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
     limits: Limits,
     *,
     loss: float,
-    bent: bool = False,
-    scaled: bool = False,
+    ways: Sequence[Way] = (Way.GRADIENT,),
 ) -> Verdict:
-    """Move `tensors` along their gradients, both ways, and compare the loss's change.
+    """Move `tensors` along each of the ways, forwards and back, and compare the loss's change.
 
     Args:
         forward: computes the loss at the tensors' present values.
@@ -118,24 +117,27 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
         limit: the relative error allowed.
         limits: the noise and the step sizes.
         loss: the loss at the start.
-        bent: move along sign(g) sqrt|g| instead of g. A gradient that lost a part orthogonal to
-            the rest is right along itself, and wrong along this direction.
-        scaled: if nothing is wrong so, scale the tensors too. A gradient that takes a norm of
-            theirs for a constant is nearly right along itself, and wrong along the values.
+        ways: taken in turn, until one proves the gradient wrong or the loss rough. The verdict is
+            that of the first, or of the one that proves it wrong.
     """
     rows = [rows_of(g) for g in gradients]
     kept = [g if r is None else g.index_select(0, r) for g, r in zip(gradients, rows, strict=True)]
-
-    def along(directions: Sequence[Direction]) -> Verdict:
-        placed = [d._replace(rows=r) for d, r in zip(directions, rows, strict=True)]
-        return _along(forward, tensors, kept, placed, limit, limits, loss)
-
-    verdict = along([bend(g) if bent else Direction(g) for g in kept])
-    if not scaled or verdict.wrong or verdict.rough:
-        return verdict
-    values = [t if r is None else t.index_select(0, r) for t, r in zip(tensors, rows, strict=True)]
-    by_scale = along(scaling(values, kept))
-    return by_scale if by_scale.wrong else verdict
+    verdict = None
+    for way in ways:
+        moved = (
+            tensors
+            if way is not Way.VALUES
+            else [
+                t if r is None else t.index_select(0, r) for t, r in zip(tensors, rows, strict=True)
+            ]
+        )
+        placed = zip(along(way, moved, kept), rows, strict=True)
+        directions = [direction._replace(rows=r) for direction, r in placed]
+        found = _along(forward, tensors, kept, directions, limit, limits, loss)
+        verdict = found if verdict is None or found.wrong else verdict
+        if found.wrong or found.rough:
+            break
+    return verdict or Verdict(0.0)
 
 
 def _along(  # noqa: PLR0913 - what `compare` is given, and the directions

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,26 @@ class Direction(NamedTuple):
     tensor: Tensor
     factor: float = 1.0
     rows: Tensor | None = None
+
+
+class Way(Enum):
+    """What tensors are moved along.
+
+    A gradient that lost a part orthogonal to the rest is right along itself, and wrong along the
+    bent one: sign(g) sqrt|g|. One that takes a norm of the values for a constant is nearly right
+    along itself, and wrong along the values.
+    """
+
+    GRADIENT = "gradient"
+    BENT = "bent gradient"
+    VALUES = "values"
+
+
+def along(way: Way, tensors: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Direction]:
+    """Return the directions of the tensors."""
+    if way is Way.VALUES:
+        return scaling(tensors, gradients)
+    return [bend(g) if way is Way.BENT else Direction(g) for g in gradients]
 
 
 def move(tensors: Sequence[Tensor], directions: Sequence[Direction], size: float) -> None:

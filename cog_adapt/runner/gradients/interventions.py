@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.directions import Way
 from cog_adapt.runner.gradients.event import Event
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.padding import ignoring_padding
@@ -123,8 +124,7 @@ class Interventions:
                 limits.block,
                 limits,
                 loss=loss,
-                bent=True,
-                scaled=True,
+                ways=(Way.BENT, Way.VALUES),
             )
             if verdict.wrong or verdict.rough:
                 return False

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from cog_adapt.runner.devices.randomness import seeded
 from cog_adapt.runner.gradients import differences
+from cog_adapt.runner.gradients.directions import Way
 from cog_adapt.runner.gradients.graph import nodes
 from cog_adapt.runner.gradients.noise import real, tiled
 from cog_adapt.runner.gradients.padding import ignoring_padding
@@ -126,8 +127,7 @@ class _LocalCheck:
             limits.block,
             limits,
             loss=self.scale,
-            bent=True,
-            scaled=True,
+            ways=(Way.BENT, Way.VALUES),
         )
         if verdict.wrong:
             return True

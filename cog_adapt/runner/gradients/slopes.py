@@ -1,25 +1,23 @@
 """Step 10: checks by central differences that the gradients are the slopes of the loss."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from torch import Tensor, nn
 
 from cog_adapt.runner.gradients import differences
-from cog_adapt.runner.gradients.differences import Limits, Verdict
+from cog_adapt.runner.gradients.block_groups import grouped
+from cog_adapt.runner.gradients.differences import Verdict
+from cog_adapt.runner.gradients.directions import Way
 from cog_adapt.runner.gradients.examination import Examination, Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.padding import drop_padding
 from cog_adapt.runner.gradients.report import count, some
-from cog_adapt.runner.gradients.selection import group_by_block
-from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
-_MOST_BLOCKS, _MOST_OF_LARGE = 16, 8
-_SECONDS = 0.3  # the longest that testing each parameter on its own may take
 _POINTS = 2
 _LARGEST_FIRST = (2, 0, 1)  # small moves of very many weights are mostly rounded off, and unseen
 _FAR = 0.5  # of the weights' spread
@@ -74,12 +72,21 @@ class GradientSlopes:
         for number, names in enumerate(portions, 1):
             name = "(all)" if len(portions) == 1 else f"(all, {number} of {len(portions)})"
             self.wholes[name] = names
-            self.by_scale = True
-            self.verdicts[name] = self._compare(names, self.limits.whole, bent=False)
+            self.verdicts[name] = self._compare_whole(names)
             self._group()
             if self.subject.is_large:  # while the portion's gradients are there
                 self._compare_blocks(names)
                 self.while_held(names)
+
+    def _compare_whole(self, names: list[str]) -> Verdict:
+        """Compare along the gradient, then along the values.
+
+        In a large module along the values alone, if its blocks are compared along the gradient as
+        exactly: that takes a second. How the loss bends along the values proves nothing.
+        """
+        if self.subject.is_large and self.limits.block <= self.limits.whole:
+            return replace(self._compare(names, self.limits.whole, [Way.VALUES]), rough=False)
+        return self._compare(names, self.limits.whole, [Way.GRADIENT, Way.VALUES])
 
     def _group(self) -> None:
         """Group what is not grouped yet; move along the values too where that is needed."""
@@ -129,7 +136,7 @@ class GradientSlopes:
         for block, own in self.groups.items():
             if block in self.verdicts or not within.issuperset(own) or not self._with_gradient(own):
                 continue
-            self.verdicts[block] = verdict = self._compare(own, self.limits.block, bent=True)
+            self.verdicts[block] = verdict = self._compare(own, self.limits.block, self._ways())
             held = [n for n, p in self._with_gradient(own).items() if p.grad is not None]
             self.shares[block] = dict(zip(held, map(abs, verdict.shares), strict=True))
 
@@ -152,7 +159,11 @@ class GradientSlopes:
     def _compare_block(self, block: str, loss: float | None = None) -> Verdict:
         is_whole = block in self.wholes
         limit = self.limits.whole if is_whole else self.limits.block
-        return self._compare(self._names_of([block]), limit, bent=not is_whole, loss=loss)
+        ways = self._ways(Way.GRADIENT if is_whole else Way.BENT)
+        return self._compare(self._names_of([block]), limit, ways, loss=loss)
+
+    def _ways(self, first: Way = Way.BENT) -> list[Way]:
+        return [first, Way.VALUES] if self.by_scale else [first]
 
     def _names_of(self, blocks: Collection[str]) -> list[str]:
         groups = self.groups | self.wholes
@@ -163,7 +174,7 @@ class GradientSlopes:
         return {n: own[n] for n in names if self.flow.gradient_norms.get(n, 0.0) > 0}
 
     def _compare(
-        self, names: Collection[str], limit: float, *, bent: bool, loss: float | None = None
+        self, names: Collection[str], limit: float, ways: Sequence[Way], loss: float | None = None
     ) -> Verdict:
         self.subject.hold(names)
         named = self._with_gradient(names)
@@ -174,7 +185,7 @@ class GradientSlopes:
         tensors = [real(p.detach()) for p in named.values()]
         gradients = [real(g) for g in _gradients_of(self.subject.replica, named)]
         given = (self.subject.forward, tensors, gradients, limit, limits)
-        return differences.compare(*given, loss=loss, bent=bent, scaled=self.by_scale)
+        return differences.compare(*given, loss=loss, ways=ways)
 
 
 def _gradients_of(replica: nn.Module, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
@@ -208,30 +219,3 @@ def _is_noise(flow: GradientFlow) -> bool:
     """Return whether the loss stays at rounding noise even when all parameters move far."""
     with flow.subject.moved(flow.subject.names, _FAR):
         return max(abs(flow.loss), abs(flow.subject.forward())) < _ROUNDING
-
-
-def grouped(subject: Subject, limits: Limits, forward_seconds: float) -> dict[str, list[str]]:
-    """Group the parameters by block within portions, or one by one if that is quick."""
-    portions = subject.held_first()
-    if limits is differences.FLOAT32 and 2 * len(subject.names) * forward_seconds < _SECONDS:
-        return {name: [name] for portion in portions for name in portion}
-    groups: dict[str, list[str]] = {}
-    most = (_MOST_OF_LARGE if subject.is_large else _MOST_BLOCKS) // len(portions)
-    for portion in portions:
-        own = _merged(group_by_block(subject.replica, portion), most)
-        for block, names in own.items():
-            groups.setdefault(block, []).extend(names)
-    return groups
-
-
-def _merged(groups: dict[str, list[str]], most: int) -> dict[str, list[str]]:
-    """Merge neighbouring groups, so that a deep model has at most so many."""
-    size = -(-len(groups) // most)
-    names = list(groups)
-    chunks = (names[first : first + size] for first in range(0, len(names), size))
-    return {
-        chunk[0] if len(chunk) == 1 else f"{chunk[0]} to {chunk[-1]}": [
-            parameter for name in chunk for parameter in groups[name]
-        ]
-        for chunk in chunks
-    }

@@ -6,12 +6,15 @@ from torch import Tensor
 
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.differences import FLOAT32, compare, depends_linearly, zero_entries
-from cog_adapt.runner.gradients.directions import Direction
+from cog_adapt.runner.gradients.directions import Direction, Way
 
 
-def judged(
-    weights: Tensor, gradient: Tensor, function, *, bent: bool = False, scaled: bool = False
-):
+def ways(*, bent: bool = False, scaled: bool = False) -> list[Way]:
+    first = Way.BENT if bent else Way.GRADIENT
+    return [first, Way.VALUES] if scaled else [first]
+
+
+def judged(weights: Tensor, gradient: Tensor, function, **given: bool):
     def forward() -> float:
         return float(function(weights))
 
@@ -22,8 +25,7 @@ def judged(
         FLOAT32.block,
         FLOAT32,
         loss=forward(),
-        bent=bent,
-        scaled=scaled,
+        ways=ways(**given),
     )
 
 
@@ -184,7 +186,7 @@ def test_of_a_large_table_only_rows_with_a_gradient_are_moved(
     gradient = torch.zeros(20, 2)
     gradient[[2, 7]] = factor * 2 * table[[2, 7]]
     given = (forward, [table], [gradient], 0.003, FLOAT32)
-    verdict = compare(*given, loss=forward(), bent=bent, scaled=True)
+    verdict = compare(*given, loss=forward(), ways=ways(bent=bent, scaled=True))
     assert verdict.wrong is wrong
     assert torch.allclose(table, before)
     assert seen == set(before[10:].flatten().tolist())

@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.gradients import slopes as module_under_test
+from cog_adapt.runner.gradients import block_groups
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.differences import Verdict
-from cog_adapt.runner.gradients.slopes import GradientSlopes, _merged
+from cog_adapt.runner.gradients.directions import Way
+from cog_adapt.runner.gradients.slopes import GradientSlopes
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
@@ -31,7 +32,7 @@ def judged(module: nn.Module, **rest):
 
 
 def test_right_gradients_pass_parameter_by_parameter(monkeypatch) -> None:
-    monkeypatch.setattr(module_under_test, "_SECONDS", 60.0)  # the machine may be busy
+    monkeypatch.setattr(block_groups, "_SECONDS", 60.0)  # the machine may be busy
     slopes, numbers = judged(tower())
     assert found(slopes.flow) == []
     assert set(slopes.verdicts) == {"(all)", *slopes.subject.names}
@@ -78,7 +79,7 @@ def test_the_whole_gradient_is_compared_along_itself() -> None:
 
 
 def test_a_deep_or_slow_model_is_tested_block_by_block(monkeypatch) -> None:
-    monkeypatch.setattr(module_under_test, "_SECONDS", 0.0)
+    monkeypatch.setattr(block_groups, "_SECONDS", 0.0)
     slopes, _ = judged(tower(cut))
     assert set(slopes.verdicts) == {"(all)", "first", "blocks.0", "blocks.1", "head"}
     finding = only(slopes.flow)
@@ -154,16 +155,6 @@ def test_parameters_without_a_gradient_are_left_out() -> None:
     assert found(slopes.flow) == []
 
 
-@pytest.mark.parametrize(("count", "groups", "size"), [(3, 3, 1), (16, 16, 1), (17, 9, 2)])
-def test_at_most_sixteen_groups_of_neighbours_are_tested(count, groups, size) -> None:
-    merged = _merged({f"block{n}": [f"block{n}.weight"] for n in range(count)}, 16)
-    assert len(merged) == groups
-    assert len(next(iter(merged.values()))) == size
-    assert sum(map(len, merged.values())) == count
-    first = "block0" if size == 1 else "block0 to block1"
-    assert next(iter(merged)) == first
-
-
 class Step(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +168,7 @@ def test_in_a_large_module_few_groups_move_far_so_that_few_parameters_stay_unver
     monkeypatch,
 ) -> None:
     monkeypatch.setattr("cog_adapt.runner.gradients.subject.SMALL_BYTES", 0)
-    monkeypatch.setattr(module_under_test, "_SECONDS", 0.0)
+    monkeypatch.setattr(block_groups, "_SECONDS", 0.0)
     torch.manual_seed(0)
     slopes, numbers = judged(nn.Sequential(*[Step() for _ in range(24)]))
     assert found(slopes.flow) == []
@@ -185,6 +176,39 @@ def test_in_a_large_module_few_groups_move_far_so_that_few_parameters_stay_unver
     assert numbers["unverified"] == 0
     predicted = [verdict.predicted / slopes.flow.loss for verdict in slopes.verdicts.values()]
     assert sum(change > 0.015 for change in predicted) > len(predicted) / 2  # 0.002: a small move
+
+
+class ByNorm(nn.Module):
+    """Divides by a norm of its weights that the gradient takes for a constant; so do its parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in (self.one, self.two):
+            x = nn.functional.linear(x, part.weight / part.weight.detach().norm())
+        return x
+
+
+def test_a_large_module_is_compared_whole_along_its_values_alone(monkeypatch) -> None:
+    monkeypatch.setattr("cog_adapt.runner.gradients.subject.SMALL_BYTES", 0)
+    moved = []
+    kept = GradientSlopes._compare
+    monkeypatch.setattr(
+        GradientSlopes,
+        "_compare",
+        lambda self, names, limit, ways, loss=None: (
+            moved.append((len(names), ways)) or kept(self, names, limit, ways, loss)
+        ),
+    )
+    slopes = slopes_of(ByNorm())
+    slopes.judge_whole()
+    assert moved[0] == (1, [Way.VALUES])
+    assert slopes.verdicts["(all, 1 of 2)"].wrong
+    moved.clear()
+    judged(nn.Sequential(Step(), Step()))
+    assert {Way.VALUES} == {way for _, ways in moved if Way.BENT not in ways for way in ways}
 
 
 def test_complex_gradients_are_compared_as_real_numbers() -> None:
