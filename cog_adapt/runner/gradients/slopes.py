@@ -180,7 +180,8 @@ class GradientSlopes:
         named = self._with_gradient(names)
         loss = self.flow.loss if loss is None else loss
         noise = self.limits.noise + self.flow.spread / max(abs(loss), 1e-30)
-        tried = _LARGEST_FIRST if self.subject.is_large else self.limits.tried
+        is_far = self.subject.is_large and ways[0] is not Way.VALUES
+        tried = _LARGEST_FIRST if is_far else self.limits.tried
         limits = replace(self.limits, noise=noise, tried=tried)
         tensors = [real(p.detach()) for p in named.values()]
         gradients = [real(g) for g in _gradients_of(self.subject.replica, named)]
