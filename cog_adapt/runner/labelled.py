@@ -16,8 +16,14 @@ def label_set(examples: Sequence[Example]) -> tuple[str, ...]:
     """Return the examples' labels in order of first appearance, for `Task.labels`.
 
     Raises:
-        InputError: there is one alone.
+        InputError: there is one alone, or one that is no text.
     """
+    for number, example in enumerate(examples, 1):
+        if not isinstance(example.target, str):
+            raise InputError(
+                f"example {number} has the label {example.target!r:.80}, which is no text. Give "
+                "each example the name of its class."
+            )
     labels = tuple(dict.fromkeys(example.target for example in examples))
     if len(labels) == 1:
         raise InputError(

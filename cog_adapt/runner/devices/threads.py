@@ -30,7 +30,7 @@ def share_cores(environment: Mapping[str, str] = os.environ, folder: Path | None
     level = logging.WARNING if runners > 1 else logging.INFO
     logger.log(
         level,
-        "torch computes with %d threads: %d cores, %d runners here. Set OMP_NUM_THREADS to choose.",
+        "torch's threads here: %d, of %d cores for %d runners. Set OMP_NUM_THREADS to choose.",
         threads,
         found,
         runners,

@@ -16,6 +16,12 @@ def test_one_label_alone_is_refused():
         label_set([Example("a", "x"), Example("b", "x")])
 
 
+@pytest.mark.parametrize("label", [["a"], {"name": "a"}, 3, None])
+def test_a_label_that_is_no_text_is_refused_with_its_place(label):
+    with pytest.raises(InputError, match="example 2 has the label .*, which is no text. Give"):
+        label_set([Example("a", "x"), Example("b", label)])
+
+
 def test_an_answer_has_the_best_label_and_all_scores():
     answers = label_scores(torch.tensor([[0.25, 0.75], [0.5, 0.5]]), ("a", "b"))
     assert answers == [

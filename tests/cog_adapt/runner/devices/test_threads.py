@@ -59,7 +59,7 @@ def test_runners_of_one_host_divide_its_cores(start, tmp_path, caplog):
         assert share == 2
         assert share_cores({}, tmp_path) == 1  # 4 cores for 3
     assert torch.get_num_threads() == 1
-    assert "torch computes with 1 threads: 4 cores, 3 runners here" in caplog.text
+    assert "torch's threads here: 1, of 4 cores for 3 runners" in caplog.text
     second.communicate()  # its end frees its place
     assert start()[1] == 1
 
