@@ -1,7 +1,7 @@
 """The slots of workers, and the bounded queue of predictions that wait for one."""
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from cog_adapt.server.errors import AtCapacity, QueueFull
@@ -26,6 +26,8 @@ class Queue(deque[Prediction]):
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most
+        self._starts = 0
+        self._latest_start: dict[str, int] = {}
 
     def has_room(self, excess: int) -> bool:
         """Return whether one more may wait; `excess` is how many are in flight beyond the slots."""
@@ -40,8 +42,28 @@ class Queue(deque[Prediction]):
             retry_after=_FEWEST_SECONDS_TO_WAIT,
         )
 
+    def choose(self, on_workers: Mapping[str, int]) -> Prediction:
+        """Return what starts next: the first of the owner who has the fewest on the workers.
+
+        Of owners who have as many as each other it is whose latest start is longest ago.
+        """
+
+        def turn(each: Prediction) -> tuple[int, int]:
+            owner = each.request.owner
+            return on_workers.get(owner, 0), self._latest_start.get(owner, 0)
+
+        return min(self, key=turn)
+
+    def take(self, prediction: Prediction) -> None:
+        """Take out one that starts."""
+        self.remove(prediction)
+        self._starts += 1
+        self._latest_start[prediction.request.owner] = self._starts
+        if not self:
+            self._latest_start.clear()
+
     def place(self, prediction: Prediction) -> int | None:
-        """Return the position of a prediction, from 1; None if it does not wait."""
+        """Return the position of a prediction by arrival, from 1; None if it does not wait."""
         try:
             return self.index(prediction) + 1
         except ValueError:
@@ -97,17 +119,34 @@ class Slots:
         return reasons[0] if all(reasons) else None
 
     def advance(self) -> None:
-        """Start predictions until all slots are taken or nothing waits."""
+        """Start predictions until all slots are taken or nothing waits.
+
+        What has to run alone is not overtaken once it is chosen, or it could wait forever.
+        """
         moved = False
-        while self.waiting and not self._is_closed:
-            worker = next((each for each in self.workers if each.takes(self.waiting[0])), None)
+        while self.waiting and self._has_slot:
+            prediction = self.waiting.choose(self._count_by_owner())
+            worker = next((each for each in self.workers if each.takes(prediction)), None)
             if worker is None:
                 break
             moved = True
-            if not self._hand_over(self.waiting.popleft(), worker):
+            self.waiting.take(prediction)
+            if not self._hand_over(prediction, worker):
                 break
         if moved:
             self.waiting.publish_positions()
+
+    @property
+    def _has_slot(self) -> bool:
+        return not self._is_closed and any(each.takes_work for each in self.workers)
+
+    def _count_by_owner(self) -> Mapping[str, int]:
+        """Count what runs or begins on the workers, by owner."""
+        on_workers: Counter[str] = Counter()
+        for worker in self.workers:
+            on_workers.update(each.request.owner for each in worker.running.values())
+            on_workers.update(each.request.owner for each in worker.beginning.values())
+        return on_workers
 
     def _hand_over(self, prediction: Prediction, worker: Worker) -> bool:
         """Start a prediction, now or once its start is on disk; return whether it left."""

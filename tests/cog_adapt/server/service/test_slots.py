@@ -2,7 +2,30 @@
 
 import json
 
-from cog_adapt.server.protocol import Cancel, Finished
+from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished
+
+
+async def fill(harness, names, slots):
+    """Let requests wait, each of the owner before its slash; then open the slots."""
+    harness.model.takes_work = False
+    for each in names:
+        owner, _, name = each.rpartition("/")
+        context = {OWNER_KEY: owner} if owner else {}
+        await harness.submit(name, durable=False, context=context)
+    harness.dispatcher.lead.slots, harness.model.takes_work = slots, True
+    harness.dispatcher.slots.advance()
+
+
+def end(harness, run_id):
+    """End a run, so that its slot is free."""
+    run = harness.dispatcher.lead.running[run_id]
+    harness.dispatcher.end(run, Finished(run.id, "succeeded"))
+
+
+def end_all(harness):
+    """End what runs, the first to start first, until nothing does."""
+    while running := list(harness.dispatcher.lead.running):
+        end(harness, running[0])
 
 
 def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play):
@@ -202,5 +225,125 @@ def test_what_was_in_a_crash_runs_alone_until_it_has_ended(play):
             harness.dispatcher.end(lead.running[alone], Finished(alone, "succeeded"))
         await harness.submit("d", durable=False)
         assert (list(lead.running), lead.explains_crash()) == (["c", "d"], False)
+
+    play(scene)
+
+
+def test_twenty_requests_of_one_owner_do_not_starve_another(play):
+    async def scene(harness):
+        lead = harness.dispatcher.lead
+        await fill(harness, [f"ann/{number}" for number in range(22)], slots=2)
+        await harness.submit("late", durable=False, context={OWNER_KEY: "bob"})
+        assert list(lead.running) == ["ann/0", "ann/1"]
+        end(harness, "ann/0")
+        assert list(lead.running) == ["ann/1", "bob/late"]
+        end(harness, "ann/1")
+        assert list(lead.running) == ["bob/late", "ann/2"]
+
+    play(scene, max_queue=30)
+
+
+def test_what_begins_counts_for_its_owner(play):
+    async def scene(harness):
+        lead, context = harness.dispatcher.lead, {OWNER_KEY: "ann"}
+        harness.model.takes_work = False
+        for name in "ab":
+            await harness.submit(name, context=context)
+        await harness.submit("a", context={OWNER_KEY: "bob"})
+        lead.slots, harness.model.takes_work = 2, True
+        harness.dispatcher.slots.advance()
+        assert list(lead.beginning) == ["ann/a", "bob/a"]
+        await harness.flush()
+
+    play(scene)
+
+
+def test_requests_of_one_owner_keep_their_order(play):
+    async def scene(harness):
+        waiting = ["ann/1", "ann/2", "bob/1", "ann/3", "bob/2", "ann/4"]
+        await fill(harness, waiting, slots=2)
+        end_all(harness)
+        runs = harness.model.runs
+        assert runs == ["ann/1", "bob/1", "ann/2", "bob/2", "ann/3", "ann/4"]
+
+    play(scene, max_queue=9)
+
+
+def test_with_one_slot_owners_take_turns(play):
+    async def scene(harness):
+        waiting = ["ann/1", "ann/2", "bob/1", "ann/3", "bob/2", "carl/1"]
+        await fill(harness, waiting, slots=1)
+        end_all(harness)
+        runs = harness.model.runs
+        assert runs == ["ann/1", "bob/1", "carl/1", "ann/2", "bob/2", "ann/3"]
+        assert harness.dispatcher.slots.waiting._latest_start == {}
+
+    play(scene, max_queue=9)
+
+
+def test_of_owners_with_as_many_running_who_was_served_longest_ago_is_next(play):
+    async def scene(harness):
+        await fill(harness, ["carl/1", "ann/1", "bob/1", "carl/2", "bob/2", "ann/2"], slots=3)
+        end_all(harness)
+        assert harness.model.runs == ["carl/1", "ann/1", "bob/1", "carl/2", "ann/2", "bob/2"]
+
+    play(scene, max_queue=9)
+
+
+def test_without_owners_requests_start_in_the_order_of_their_arrival(play):
+    async def scene(harness):
+        await fill(harness, "cabfde", slots=2)
+        end_all(harness)
+        assert harness.model.runs == list("cabfde")
+
+    play(scene, max_queue=9)
+
+
+def test_what_waits_again_is_the_first_of_its_owner_and_of_no_other(play):
+    async def scene(harness):
+        lead, slots = harness.dispatcher.lead, harness.dispatcher.slots
+        await fill(harness, ["ann/1", "ann/2", "ann/3", "bob/1"], slots=1)
+        again = lead.running.pop("ann/1")
+        slots.requeue(again)
+        lead.running["ann/0"] = again  # so ann has one that runs
+        lead.slots = 4
+        slots.advance()
+        assert harness.model.runs[1:] == ["bob/1", "ann/1", "ann/2"]
+
+    play(scene)
+
+
+def test_what_has_to_run_alone_is_not_overtaken_once_it_is_chosen(play):
+    async def scene(harness):
+        lead, slots = harness.dispatcher.lead, harness.dispatcher.slots
+        await fill(harness, ["ann/1", "bob/1", "bob/2", "ann/2"], slots=2)
+        again = lead.running.pop("ann/1")
+        again.crashes = 1
+        slots.requeue(again)
+        slots.advance()
+        assert list(lead.running) == ["bob/1"]
+        end(harness, "bob/1")
+        assert list(lead.running) == ["ann/1"]
+        end(harness, "ann/1")
+        assert list(lead.running) == ["bob/2", "ann/2"]
+
+    play(scene)
+
+
+def test_a_position_counts_who_came_before(play):
+    async def scene(harness):
+        await fill(harness, ["ann/1", "ann/2", "bob/1", "ann/3"], slots=2)
+        waiting = harness.dispatcher.waiting
+        assert {each.run_id: waiting.place(each) for each in waiting} == {"ann/2": 1, "ann/3": 2}
+
+    play(scene)
+
+
+def test_nothing_is_chosen_while_all_slots_are_taken(play, monkeypatch):
+    async def scene(harness):
+        await fill(harness, "ab", slots=1)
+        monkeypatch.delattr("cog_adapt.server.service.slots.Queue.choose")
+        await harness.submit("c", durable=False)
+        assert harness.model.runs == ["a"]
 
     play(scene)
