@@ -1,16 +1,15 @@
-"""Admits work by the memory that it needs; what has to wait does so in its order.
+"""Admits work by the memory that it needs; those who wait take turns by owner.
 
 An adaptation, or a growing answer, says by a `MemoryDemand` what it needs, before it takes any.
-What fits beside those under way goes on at once; what does not is out of the scheduler until enough
-of them have ended, so that to wait costs no tick; and what could not fit alone is refused. A small
-one does not overtake a large one that waits, so both have their turn; but nobody waits behind one
-whose owner has its share already. All but `submit` is the model thread's, so there is no lock.
-This module knows no model.
+What fits beside those under way goes on at once; what does not is out of the scheduler, where it
+costs no tick, until enough of them have ended; what could not fit alone is refused. Next is the
+owner whose work has had the fewest bytes (`fair_queue`). A small one does not overtake a large one
+whose turn it is, so both have theirs; but nobody waits behind one whose owner has its share
+already. All but `submit` is the model thread's: there is no lock. This module knows no model.
 """
 
 import logging
 import weakref
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -18,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from cog_adapt.runner.adaptation.memory_estimate import Waiting, in_words
 from cog_adapt.runner.errors import InputError, UnavailableError
+from cog_adapt.runner.scheduling.fair_queue import FairQueue, VirtualTime
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.tickets import Ended, Job, Part, Ticket
@@ -52,6 +52,21 @@ class _Run:
         return ticket is None or ticket.left
 
 
+class _Turns(FairQueue[_Run]):
+    """Those who wait; owners pay in bytes, and who is dropped has paid nothing."""
+
+    def take(self, run: _Run) -> None:
+        """Take one out that goes on."""
+        time, start, owners = self._time, self._starts(run.owner), len(self._rows)
+        self.remove(run.owner, run)
+        time.charge(run.owner, start - max(time.now, time.paid(run.owner)) + run.bytes)
+        # Beyond its start, or ever new owners would hold up for ever one who has paid before.
+        time.now = max(start, time.now + run.bytes / (owners + 1))
+
+    def __len__(self) -> int:
+        return sum(len(row.items) for row in [*self._rows.values()])  # any thread may ask
+
+
 class _Outbox:
     """The caller's outbox, which is not told that a run has left the scheduler to wait."""
 
@@ -79,7 +94,7 @@ class Admission:
         self._owner_share = owner_share
         self._most = 0
         self._held: dict[_Run, int] = {}
-        self._waiting: deque[_Run] = deque()
+        self._waiting = _Turns(VirtualTime())
         self._letting_in = False
 
     def submit(
@@ -138,11 +153,11 @@ class Admission:
         self._ask_limit()
         if run.bytes > self._most_of(run.owner):
             raise _refusal(run, self._most_of(run.owner))
-        is_next = all(self._exceeds_its_share(other) for other in self._waiting)
-        if is_next and self._fits(run):
+        self._waiting.append(run.owner, run)
+        if self._next_to_leave() is run:
+            self._waiting.take(run)
             self._held[run] = run.bytes
             return None
-        self._waiting.append(run)
         words = _words_of_waiting(needed, [*self._held.values()], self._most)
         logger.info("an %s %s", needed.work, words)
         run.outbox.put(Waiting(words))
@@ -157,44 +172,43 @@ class Admission:
             self._let_in()
 
     def _let_in(self) -> None:
-        """Let those who wait go on, in their order, as far as they fit."""
+        """Let those who wait go on, in turn, as far as they fit."""
         if self._letting_in:  # one that cannot go on leaves from in here
             return
         self._letting_in = True
         try:
             self._forget_dropped()
+            self._ask_limit()
             while (run := self._next_to_leave()) is not None:
-                self._waiting.remove(run)
                 self._go_on(run)
+            if not (self._held or self._waiting):  # what owners have paid is forgotten
+                self._waiting = _Turns(VirtualTime())
         finally:
             self._letting_in = False
 
     def _next_to_leave(self) -> _Run | None:
         """Return the first whose owner's share has room, if all that is held leaves it room too."""
-        self._ask_limit()
         run = next((run for run in self._waiting if not self._exceeds_its_share(run)), None)
         return run if run is not None and (not self._held or self._fits(run)) else None
 
     def _go_on(self, run: _Run) -> None:
         """Let a run go on; or, where the machine has less memory than before, end it."""
         if not self._fits(run):
-            self._end(run, _refusal(run, self._most_of(run.owner)))
+            self._waiting.remove(run.owner, run)
+            _end(run, _refusal(run, self._most_of(run.owner)))
             return
+        self._waiting.take(run)
         self._held[run] = run.bytes
         try:
             self._schedule(run, run.ticket())
         except UnavailableError as error:
             self._held.pop(run, None)
-            self._end(run, error)
-
-    def _end(self, run: _Run, error: Exception) -> None:
-        run.outbox.put(Ended(error=error))
-        run.work.close()
+            _end(run, error)
 
     def _forget_dropped(self) -> None:
         """End those who wait and whose callers have gone; what they hold goes at once."""
         for run in [run for run in self._waiting if run.dropped]:
-            self._waiting.remove(run)
+            self._waiting.remove(run.owner, run)
             run.work.close()
 
     def _ask_limit(self) -> None:
@@ -213,6 +227,11 @@ class Admission:
         most = self._most_of(run.owner)
         own = sum(held for other, held in self._held.items() if other.owner == run.owner)
         return most < self._most and own + run.bytes > most
+
+
+def _end(run: _Run, error: Exception) -> None:
+    run.outbox.put(Ended(error=error))
+    run.work.close()
 
 
 def _refusal(run: _Run, most: int) -> InputError:

@@ -25,9 +25,9 @@ class Adaptations:
         self.closed: SimpleQueue[str] = SimpleQueue()
         self.gates: dict[str, threading.Event] = {}
 
-    def submit(self, name: str, size: int, error: Exception | None = None):
+    def submit(self, name: str, size: int, error: Exception | None = None, owner: str = ""):
         self.gates[name] = threading.Event()
-        return self.admission.submit(self._work(name, size, error))
+        return self.admission.submit(self._work(name, size, error), owner)
 
     def _work(self, name, size, error):
         try:
@@ -46,6 +46,12 @@ class Adaptations:
 
     def next_closed(self) -> str:
         return self.closed.get(timeout=SECONDS)
+
+    def end_next(self) -> str:
+        """End the one that began next, and return its name."""
+        name = self.next_began()
+        self.gates[name].set()
+        return name
 
     def settle(self) -> None:
         """Wait until all that was submitted before has had a tick."""
@@ -193,3 +199,94 @@ def test_those_who_wait_are_told_that_the_runner_was_closed(adaptations):
     for ticket in tickets:
         with pytest.raises(UnavailableError):
             ticket.wait()
+
+
+def test_without_owners_they_go_on_in_the_order_in_which_they_came(adaptations):
+    sizes = [60, 90, 20, 70, 100, 50, 60]
+    tickets = [adaptations.submit(str(number), size) for number, size in enumerate(sizes)]
+    adaptations.settle()
+    assert [adaptations.end_next() for _ in sizes] == [ticket.wait() for ticket in tickets]
+
+
+def test_one_owners_hundred_do_not_hold_up_anothers_one(adaptations):
+    hundred = [adaptations.submit(f"ann {n}", 60, owner="ann") for n in range(100)]
+    assert adaptations.next_began() == "ann 0"
+    waiting(hundred[-1])
+    one = [adaptations.submit(f"bob {size}", size, owner="bob") for size in (30, 50)]
+    assert adaptations.next_began() == "bob 30"  # at once: it fits beside ann's
+    waiting(one[1])
+    for gate in adaptations.gates.values():
+        gate.set()
+    assert {adaptations.next_began(), adaptations.next_began()} == {"bob 50", "ann 1"}
+    assert [adaptations.next_began() for _ in range(98)] == [f"ann {n}" for n in range(2, 100)]
+    assert [ticket.wait() for ticket in one] == ["bob 30", "bob 50"]
+
+
+def test_owners_get_as_many_bytes_as_each_other(adaptations):
+    tickets = [adaptations.submit("first", 100, owner="carl")]
+    assert adaptations.next_began() == "first"
+    tickets += [adaptations.submit(f"ann {n}", 100, owner="ann") for n in range(8)]
+    tickets += [adaptations.submit(f"bob {n}", 10, owner="bob") for n in range(80)]
+    waiting(tickets[-1])
+    adaptations.gates["first"].set()
+    names = [adaptations.end_next() for _ in range(44)]
+    assert sum(name.startswith("ann") for name in names) == 4
+
+
+def test_small_ones_of_another_owner_do_not_overtake_a_large_one_for_ever(adaptations):
+    small = [adaptations.submit(f"ann {n}", 10, owner="ann") for n in range(50)]
+    for _ in range(10):
+        adaptations.next_began()
+    waiting(small[-1])
+    large = adaptations.submit("bob", 100, owner="bob")
+    waiting(large)
+    for gate in adaptations.gates.values():
+        gate.set()
+    began = [adaptations.next_began() for _ in range(41)]
+    assert began[0] == "bob"
+    assert [ticket.wait() for ticket in small] == [f"ann {n}" for n in range(50)]
+
+
+@pytest.mark.parametrize("paid", [10, 100])
+def test_new_owners_do_not_overtake_a_large_one_for_ever(adaptations, paid):
+    adaptations.submit("new 0", 40, owner="new 0")
+    keep = [adaptations.submit(f"bob {n}", size, owner="bob") for n, size in enumerate((paid, 90))]
+    others = [adaptations.submit(f"new {n}", 40, owner=f"new {n}") for n in (1, 2)]
+    adaptations.settle()
+    began: list[str] = []
+    while "bob 1" not in began and len(began) < 100:
+        others.append(adaptations.submit(f"new {len(others)}", 40, owner=f"new {len(others)}"))
+        adaptations.settle()
+        began.append(adaptations.end_next())
+    assert len(began) < 30
+    for gate in adaptations.gates.values():
+        gate.set()
+    assert [ticket.wait() for ticket in keep] == ["bob 0", "bob 1"]
+    for ticket in others:
+        ticket.wait()
+
+
+def test_who_drops_what_waits_has_paid_nothing(adaptations):
+    first = adaptations.submit("first", 60, owner="carl")
+    dropped = [adaptations.submit(f"dropped {n}", 60, owner="ann") for n in range(20)]
+    waiting(dropped[-1])
+    for ticket in dropped:
+        ticket.left = True
+    adaptations.settle()
+    tickets = []
+    for owner in ("ann", "bob"):
+        tickets.append(adaptations.submit(owner, 60, owner=owner))
+        waiting(tickets[-1])
+    assert [adaptations.end_next() for _ in range(3)] == ["first", "ann", "bob"]
+    assert [ticket.wait() for ticket in (first, *tickets)] == ["first", "ann", "bob"]
+
+
+def test_nothing_is_remembered_of_owners_once_all_is_over(adaptations):
+    tickets = [adaptations.submit(str(n), 60, owner=f"owner {n % 7}") for n in range(20)]
+    for _ in tickets:
+        adaptations.end_next()
+    for ticket in tickets:
+        ticket.wait()
+    assert adaptations.left() == (0, 0)
+    time = adaptations.admission._waiting._time
+    assert (time.now, time._paid) == (0.0, {})
