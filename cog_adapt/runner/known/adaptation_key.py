@@ -9,7 +9,8 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from cog_adapt.runner.task_code import code_behind
 _PLAIN = (str, int, float, bool, type(None))
 _CODE = ("options", "counts")  # attributes of a task that follow from its source
 _DIGITS, _ROW_DIGITS = 32, 16
+_DEEPEST = 16  # of a task's value within values: it may hold itself
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,30 @@ def origin_of(task: Task, *others: str) -> str | None:
     source = source_digest(task)
     if source is None:
         return None
-    own = {name: value for name, value in vars(task).items() if isinstance(value, _PLAIN)}
+    own = {name: found for name, each in vars(task).items() if (found := _settled(each))}
     named = {name: getattr(task, name) for name in Task.__annotations__ if name not in _CODE}
     return _digest([type(task).__qualname__, source, own, named, list(others)])
+
+
+def _settled(value: object, depth: int = 0) -> str | None:
+    """Digest a value that a task was made with; None for a part of the model, as a tokenizer."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts: list[object] = [getattr(value, each.name) for each in fields(value)]
+    elif isinstance(value, Path | Enum):
+        parts = [str(value)]
+    elif isinstance(value, Mapping):
+        parts = [part for pair in value.items() for part in pair]
+    elif isinstance(value, set | frozenset):
+        parts = sorted(value, key=repr)
+    elif isinstance(value, list | tuple):
+        parts = [*value]
+    else:
+        try:
+            return _digest(value)
+        except TypeError:
+            return None
+    found = [_settled(part, depth + 1) for part in parts] if depth < _DEEPEST else []
+    return _digest([type(value).__qualname__, *found])
 
 
 def source_digest(task: Task) -> str | None:
@@ -142,4 +165,6 @@ def _array(value: Any) -> list[str]:  # noqa: ANN401 - of numpy, or a picture
     if missing or str(getattr(value, "dtype", "")) == "object":
         raise TypeError(f"{type(value).__name__} has no canonical form")
     described = [str(getattr(value, name)) for name in about]
+    if hasattr(value, "getpalette"):  # the numbers of such a picture are places in its palette
+        described += [str(value.getpalette()), str(value.info.get("transparency"))]
     return [*described, hashlib.sha256(value.tobytes()).hexdigest()]

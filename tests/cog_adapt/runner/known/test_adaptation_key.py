@@ -2,10 +2,13 @@
 
 import sys
 from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
@@ -115,6 +118,59 @@ def test_a_task_is_known_by_class_code_and_values():
     other = Letters()
     other.rank = 2
     assert origin_of(other, "b") != origin_of(Letters(), "b")
+
+
+@dataclass
+class Scale:
+    by: float
+
+
+class Colour(Enum):
+    RED, BLUE = "red", "blue"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1.0, 2.0), (-9.0, 2.0)),
+        ([1], [2]),
+        ([1], (1,)),
+        ({"a": 1}, {"a": 2}),
+        ({1: (2,)}, {1: (3,)}),
+        ({1, 2}, {1, 3}),
+        (Path("a"), Path("b")),
+        (Scale(1), Scale(2)),
+        (Colour.RED, Colour.BLUE),
+        (torch.zeros(2), torch.ones(2)),
+        ([object(), 1], [object(), 2]),
+    ],
+)
+def test_a_task_is_known_by_each_of_its_values(one, other):
+    tasks = Letters(), Letters(), Letters()
+    for task, value in zip(tasks, (one, one, other), strict=True):
+        vars(task)["own"] = value
+    first, same, another = (origin_of(task, "b") for task in tasks)
+    assert first == same != another
+
+
+def test_parts_of_the_model_do_not_count_and_may_change():
+    task = Letters()
+    before = origin_of(task, "b")
+    vars(task)["tokenizer"] = object()
+    assert origin_of(task, "b") == before
+    circle: list[object] = [1]
+    circle.append(circle)
+    vars(task)["own"] = circle
+    assert origin_of(task, "b") == origin_of(task, "b") != before
+
+
+def test_pictures_of_one_shape_and_other_palettes_have_different_digests():
+    red, blue = (Image.new("RGB", (2, 2), colour).convert("P") for colour in ("red", "blue"))
+    blue.putpalette(blue.getpalette()[::-1])
+    numbers = Image.frombytes("P", (2, 2), red.tobytes())
+    numbers.putpalette(blue.getpalette())
+    assert input_digests([red]) != input_digests([numbers])
+    assert input_digests([red]) == input_digests([red.copy()])
 
 
 def test_a_change_in_the_source_of_a_task_is_another_task(tmp_path, monkeypatch):
