@@ -1,5 +1,6 @@
 """What a user writes for a model of their own: one class."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,9 +10,15 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.data.row import brief
-from cog_adapt.runner.errors import InputError, SetupError
+from cog_adapt.runner.errors import ConfigError, InputError, SetupError
 
 _SHOWN = 10
+_PATTERNS = {
+    "lora_targets": ("linear layers", r"encoder[.].*"),
+    "head": ("parameters", r"head[.].*"),
+    "blocks": ("blocks", r"encoder[.]layers[.]\d+"),
+    "unused": ("parameters", r"pooler[.].*"),
+}
 Batch = dict[str, Tensor]
 """Tensors by name, each with one row per input: (N, ...)."""
 
@@ -198,7 +205,8 @@ def on_device(batch: Batch, device: torch.device) -> Batch:
 
 
 def load_module(task: Task) -> nn.Module:
-    """Load a task's module; refuse what is none."""
+    """Load a task's module; refuse what is none, and first a pattern that is no regex."""
+    _check_patterns(task)
     module: object = task.load()
     if not isinstance(module, nn.Module):
         raise SetupError(
@@ -206,3 +214,17 @@ def load_module(task: Task) -> nn.Module:
             "give it a state dict with load_state_dict."
         )
     return module
+
+
+def _check_patterns(task: Task) -> None:
+    """Refuse patterns that no name can be matched with, before a long load."""
+    for attribute, (named, example) in _PATTERNS.items():
+        pattern: Any = getattr(task, attribute)
+        try:
+            re.fullmatch(pattern, "")
+        except (re.error, TypeError, OverflowError, RecursionError) as error:
+            raise ConfigError(
+                f"{type(task).__name__}.{attribute} is {brief(pattern)}, which is no regex "
+                f"({error}). Write one text that matches the whole names of {named}, such as "
+                f"{example!r}; `|` joins several."
+            ) from error

@@ -78,6 +78,11 @@ def check_probe(probe: object) -> None:
     if probe is None:
         raise ConfigError("probe is None. Pass one small batch: a tensor, a tuple or a mapping.")
     tensors = [leaf for leaf in tree_leaves(probe) if isinstance(leaf, Tensor)]
+    if any(tensor.is_nested and tensor.layout == torch.strided for tensor in tensors):
+        raise ConfigError(
+            "probe holds a nested tensor of layout torch.strided, which has no shape. Build it "
+            "with layout=torch.jagged, or pad it: `nested.to_padded_tensor(0.0)`."
+        )
     if tensors and not any(tensor.numel() for tensor in tensors):
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
         raise ConfigError(f"probe holds no values, only {shapes}. Pass a batch of two examples.")

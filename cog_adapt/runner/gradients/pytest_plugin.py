@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cog_adapt.runner.gradients.report import GradientReport
 
 _MARKER = "gradients_flow"
+_PARAMETERS = {"model": "module", "batch": "probe", "loss": "loss"}  # of `check_gradients`
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,7 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _gradients_flow() -> "Callable[..., GradientReport]":
     """Check that gradients flow: `gradients_flow(model, batch, loss, **options)`.
 
-    The arguments are those of `check_gradients`. Returns the report; the test fails with its words
+    The arguments are those of `check_gradients`, where `model` and `batch` are called `module` and
+    `probe`; both names are taken. Returns the report; the test fails with its words
     if the check does.
     """
     return check_flow
@@ -38,7 +40,9 @@ def check_flow(*args: Any, **options: Any) -> "GradientReport":  # noqa: ANN401
     __tracebackhide__ = True
     from cog_adapt.runner.gradients.check import check_gradients
 
-    report = check_gradients(*args, **options)
+    named = {_PARAMETERS[n]: options.pop(n) for n in _PARAMETERS if n in options}
+    check: Callable[..., GradientReport] = check_gradients  # which refuses what is given twice
+    report = check(*args, **named, **options)
     if not report.passed:
         pytest.fail(str(report), pytrace=False)
     return report
@@ -48,7 +52,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Have the fixtures that a marker names set up with the test's own."""
     marker = item.get_closest_marker(_MARKER)
     if marker is not None and isinstance(item, pytest.Function):
-        named = [value for value in marker.args if isinstance(value, str)]
+        values = (*marker.args, *_subjects(marker).values())
+        named = [value for value in values if isinstance(value, str)]
         item.fixturenames.extend(name for name in named if name not in item.fixturenames)
 
 
@@ -60,4 +65,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     if marker is None:
         return
     given = pyfuncitem.funcargs
-    check_flow(*(given[v] if isinstance(v, str) else v for v in marker.args), **marker.kwargs)
+    subjects = {n: given[v] if isinstance(v, str) else v for n, v in _subjects(marker).items()}
+    args = (given[v] if isinstance(v, str) else v for v in marker.args)
+    check_flow(*args, **{**marker.kwargs, **subjects})
+
+
+def _subjects(marker: pytest.Mark) -> dict[str, Any]:
+    """Return the model, batch and loss that a marker gives by name, in which a text is a fixture.
+
+    A text among the other options, such as a precision, is itself.
+    """
+    names = (*_PARAMETERS, *_PARAMETERS.values())
+    return {name: value for name, value in marker.kwargs.items() if name in names}

@@ -1,12 +1,15 @@
 """The outcome of a self-test at any level, as values and as text."""
 
+import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
 from cog_adapt.runner.config import FULL, OFF
-from cog_adapt.runner.errors import GradientFlowError
+from cog_adapt.runner.errors import ConfigError, GradientFlowError
 from cog_adapt.runner.gradients import GradientReport
 from cog_adapt.runner.gradients.display import render
 
@@ -55,3 +58,41 @@ class SelfTestReport:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from (render(report) for report in self.reports)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that a report cannot be written to, before the test that it reports.
+
+    Raises:
+        ConfigError: it is a folder, lies in none, or may not be written.
+    """
+    folder = path.parent
+    try:
+        is_new, is_folder, has_folder = not path.exists(), path.is_dir(), folder.is_dir()
+    except OSError as error:  # a name that is too long, say
+        raise _unwritable(path, str(error.strerror)) from error
+    if is_folder:
+        raise _unwritable(path, "it is a folder")
+    if not has_folder:
+        raise _unwritable(path, f"there is no folder {str(folder)!r}")
+    if not os.access(folder if is_new else path, os.W_OK):
+        raise _unwritable(path, "it may not be written")
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Write a report's values to a file.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    try:
+        path.write_text(json.dumps(values, indent=2) + "\n")
+    except OSError as error:
+        raise _unwritable(path, str(error.strerror)) from error
+
+
+def _unwritable(path: Path, why: str) -> ConfigError:
+    return ConfigError(
+        f"--json {str(path)!r} cannot be written: {why}. Name a file in a folder that exists and "
+        "may be written."
+    )

@@ -12,7 +12,6 @@ is the quick one (`quick_test`).
 """
 
 import argparse
-import json
 import logging
 import os
 import platform
@@ -23,6 +22,7 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_layers
 from cog_adapt.runner.adaptation.start import Start, adamw, example_loss
@@ -39,7 +39,7 @@ from cog_adapt.runner.selftest.calling_contexts import check_calling_contexts, p
 from cog_adapt.runner.selftest.conditions import conditions_of
 from cog_adapt.runner.selftest.kept_passes import KeptPass, KeptPasses
 from cog_adapt.runner.selftest.quick_test import check_quickly
-from cog_adapt.runner.selftest.report import IS_OFF, SelfTestReport
+from cog_adapt.runner.selftest.report import IS_OFF, SelfTestReport, check_writable, write_json
 from cog_adapt.runner.selftest.task_file import load_model, load_task
 from cog_adapt.runner.selftest.task_promises import check_promises
 from cog_adapt.runner.task import Task
@@ -209,17 +209,19 @@ def main(
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # the task's file may import its neighbours
     try:
+        if chosen.json:
+            check_writable(chosen.json)
         task = load_task(chosen.task)
         settings = RunnerSettings.from_environment()
         model = load_model(task, settings)
         report = run_again(model, settings)
+        console.print(report)
+        if chosen.json:
+            found = _environment(model.precision.device)
+            write_json(chosen.json, {"environment": found, **report.to_json()})
     except RunnerError as error:
-        console.print(f"[red]{type(error).__name__}[/]: {error}", highlight=False)
+        console.print(f"[red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False)
         return 1
-    console.print(report)
-    if chosen.json:
-        values = {"environment": _environment(model.precision.device), **report.to_json()}
-        chosen.json.write_text(json.dumps(values, indent=2) + "\n")
     return 0 if report.passed else 1
 
 

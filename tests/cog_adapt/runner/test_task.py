@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.task import Task, on_device
+from cog_adapt.runner.errors import ConfigError, InputError
+from cog_adapt.runner.task import Task, load_module, on_device
 from tests.cog_adapt.models import Curve, Labelled, Regression, examples, seeded_module
 
 
@@ -97,3 +97,20 @@ def test_a_batch_is_moved_whole():
         "mask": "meta",
     }
     assert torch.equal(on_device(batch, torch.device("cpu"))["ids"], batch["ids"])
+
+
+@pytest.mark.parametrize("attribute", ["lora_targets", "head", "blocks", "unused"])
+@pytest.mark.parametrize("value", ["(", 5, None, b"a", ["weight", 3], "a{99999999999}"])
+def test_a_pattern_that_is_no_regex_is_refused_before_the_load(attribute, value):
+    def load(self):
+        raise AssertionError("loaded")
+
+    task = type("Own", (Bare,), {attribute: value, "load": load})()
+    wanted = rf"Own\.{attribute} is {re.escape(repr(value))}, which is no regex \(.*Write one text"
+    with pytest.raises(ConfigError, match=wanted):
+        load_module(task)
+
+
+def test_a_pattern_may_be_compiled():
+    task = type("Own", (Bare,), {"lora_targets": re.compile(".*")})()
+    assert isinstance(load_module(task), torch.nn.Module)

@@ -10,7 +10,12 @@ from torch.nn import functional as F
 from cog_adapt.runner.config import Precision
 from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradients import check_gradients
-from cog_adapt.runner.gradients.arguments import check_loss, check_options, chosen_precision
+from cog_adapt.runner.gradients.arguments import (
+    check_loss,
+    check_options,
+    check_probe,
+    chosen_precision,
+)
 from tests.cog_adapt.runner.gradients.cases import rows, squares
 from tests.cog_adapt.runner.gradients.faults_users import tower
 
@@ -149,3 +154,15 @@ def test_a_loader_is_no_batch() -> None:
 def test_no_batch_and_an_empty_one_are_refused(probe: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         check_gradients(tower(), probe, squares)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_a_nested_tensor_without_a_shape_is_refused() -> None:
+    nested = torch.nested.nested_tensor([rows(2, 6), rows(3, 6)])
+    for probe in (nested, {"x": rows(3, 6), "y": nested}):
+        with pytest.raises(
+            ConfigError, match=r"nested tensor .* with layout=torch\.jagged, or pad"
+        ):
+            check_gradients(tower(), probe, squares)
+    jagged = torch.nested.nested_tensor([rows(2, 6), rows(3, 6)], layout=torch.jagged)
+    check_probe(jagged)

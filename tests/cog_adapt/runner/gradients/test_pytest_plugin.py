@@ -44,6 +44,27 @@ TESTS = """
         assert report.precision == "cpu/bf16"
 
 
+    @pytest.mark.parametrize("names", ["model batch", "module probe"])
+    def test_named(gradients_flow, model, names):
+        subjects = dict(zip(names.split(), (model, BATCH)))
+        assert gradients_flow(**subjects, loss=mean, precision="bf16").passed
+
+
+    @pytest.mark.gradients_flow(model="model", batch=BATCH, loss=mean, precision="fp32")
+    def test_marked_by_name_passes():
+        pass
+
+
+    @pytest.mark.gradients_flow("model", probe="batch_fixture", loss=mean)
+    def test_marked_by_both_passes():
+        pass
+
+
+    @pytest.fixture
+    def batch_fixture():
+        return BATCH
+
+
     def test_fixture_fails(gradients_flow, cut):
         gradients_flow(cut, BATCH, mean)
         raise AssertionError("not reached")
@@ -95,7 +116,18 @@ def output(tmp_path_factory):
     return run_pytest(folder)
 
 
-@pytest.mark.parametrize("name", ["test_fixture_passes", "test_marker_passes", "test_unmarked"])
+PASSING = [
+    "test_fixture_passes",
+    "test_named[model batch]",
+    "test_named[module probe]",
+    "test_marked_by_name_passes",
+    "test_marked_by_both_passes",
+    "test_marker_passes",
+    "test_unmarked",
+]
+
+
+@pytest.mark.parametrize("name", PASSING)
 def test_a_model_whose_gradients_flow_passes(output, name):
     assert f"::{name}\n" in output.partition("PASSED")[2]
 
@@ -112,7 +144,7 @@ def test_the_check_comes_before_the_body(output):
     assert "the body runs\n" in output
     assert "though it must not\n" not in output
     assert "not reached" not in output
-    assert "3 failed, 3 passed" in output
+    assert "3 failed, 7 passed" in output
 
 
 def test_the_package_registers_the_plugin():

@@ -354,3 +354,21 @@ def test_a_mistake_in_the_file_is_a_sentence_and_no_traceback(tmp_path, monkeypa
     shown = capsys.readouterr().out
     assert "cannot be loaded: ModuleNotFoundError" in " ".join(shown.split())  # it is wrapped
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("value", ['"("', '"[a-z]+("', "5", '["weight", 3]'])
+def test_a_wrong_pattern_is_a_sentence_and_no_traceback(task_file, monkeypatch, capsys, value):
+    monkeypatch.setenv("DEVICE", "cpu")
+    monkeypatch.setenv("COLUMNS", "300")
+    task_file.write_text(f"{TASK}\n\nclass Wrong(Own):\n    lora_targets = {value}\n")
+    assert main([f"{task_file}:Wrong"]) == 1
+    shown = capsys.readouterr().out
+    assert f"Wrong.lora_targets is {value}, which".replace('"', "'") in shown
+    assert "Traceback" not in shown
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_test(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    for path in (tmp_path, tmp_path / "gone" / "report.json"):
+        assert main(["gone.py", "--json", str(path)]) == 1
+        assert f"--json '{path}' cannot be written" in capsys.readouterr().out
