@@ -101,30 +101,16 @@ class GradientSlopes:
         order = {block: number for number, block in enumerate((*self.wholes, *self.groups))}
         ordered = sorted(self.verdicts, key=lambda block: order.get(block, 0))
         self.verdicts = {block: self.verdicts[block] for block in ordered}
-        wrong = self._confirmed([b for b, verdict in self.verdicts.items() if verdict.wrong])
-        rough = [block for block, verdict in self.verdicts.items() if verdict.rough]
+        wrong = self._confirmed([b for b, found in self.verdicts.items() if found.wrong])
+        rough = [block for block, found in self.verdicts.items() if found.rough]
         if wrong or rough:
             groups = self.groups | {n: own for n, own in self.wholes.items() if n != "(all)"}
             report = WrongGradients(self.flow, groups, self.verdicts).report
             wrong, rough = report(wrong, rough, self._compare_block)
-        if rough and not wrong and len(rough) == len(self.verdicts) and _is_noise(self.flow):
-            self.exam.fail(
-                "flat",
-                f"the loss is {self.flow.loss:.1e} wherever the parameters are, which is rounding "
-                "noise, and so is its gradient: nothing can be trained. Compare the output with "
-                "something other than itself.",
-            )
-        elif rough and not wrong:
-            self.exam.warn(
-                "rough",
-                f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
-                "prove nothing there (rounding, a straight-through estimator, sampling?).",
-            )
-        unseen = (
-            _unverified(self.verdicts, self.shares)
-            if not self.exam.has("gradient-wrong", "flat")
-            else []
-        )
+        if rough and not wrong:
+            _report_rough(self.flow, rough, is_all=len(rough) == len(self.verdicts))
+        is_judged = self.exam.has("gradient-wrong", "flat")
+        unseen = [] if is_judged else _unverified(self.verdicts, self.shares)
         if unseen:
             _note_unverified(self.exam, unseen)
         errors = [verdict.error for verdict in self.verdicts.values()]
@@ -194,11 +180,29 @@ def _gradients_of(replica: nn.Module, named: Mapping[str, nn.Parameter]) -> list
     return [drop_padding(replica, n, g) for n, g in grads.items() if g is not None]
 
 
+def _report_rough(flow: GradientFlow, rough: list[str], *, is_all: bool) -> None:
+    """Report blocks along whose gradient no two differences agree."""
+    if is_all and _is_noise(flow):
+        flow.exam.fail(
+            "flat",
+            f"the loss is {flow.loss:.1e} wherever the parameters are, which is rounding "
+            "noise, and so is its gradient: nothing can be trained. Compare the output with "
+            "something other than itself.",
+        )
+        return
+    flow.exam.warn(
+        "rough",
+        f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
+        "prove nothing there (rounding, a straight-through estimator, sampling?).",
+    )
+
+
 def _note_unverified(exam: Examination, names: list[str]) -> None:
     exam.note(
         "unverified",
-        f"{count(names)} not verified: their effect on this probe's loss is below its "
-        f"rounding noise: {some(names)}. The gradient exists; its value was not proved.",
+        f"{count(names)} not verified: their effect on this probe's loss is too small beside "
+        f"its rounding noise, or beside their block's error: {some(names)}. The gradient exists; "
+        "its value was not proved.",
         names,
     )
 
@@ -206,12 +210,16 @@ def _note_unverified(exam: Examination, names: list[str]) -> None:
 def _unverified(
     verdicts: Mapping[str, Verdict], shares: Mapping[str, Mapping[str, float]]
 ) -> list[str]:
-    """Return the parameters whose own share of the predicted change is below the noise."""
+    """Return the parameters of whose gradients half could be wrong unseen.
+
+    Their share of the predicted change is small beside the noise, or beside their block's error.
+    """
     found = []
     for block, own in shares.items():
         verdict = verdicts[block]
-        least = 2 * verdict.noise * sum(own.values())
+        whole = sum(own.values())
         if not (verdict.rough or verdict.wrong):
+            least = 2 * max(verdict.noise, verdict.error * verdict.predicted) * whole
             found += [n for n, each in own.items() if each * verdict.predicted < least]
     return found
 
