@@ -226,9 +226,9 @@ class Recipe:
         check_range("rank", self.rank, 0, 1024)
         check_range("max_steps", self.max_steps, 1, 100_000)
         check_range("batch_size", self.batch_size, 1, 4_096)
-        for name in ("stop_after", "halve_at"):
+        for name, least in (("stop_after", 0), ("halve_at", 1)):
             if (value := getattr(self, name)) is not None:
-                check_range(name, value, 1, 100_000)
+                check_range(name, value, least, 100_000)
         check_range("blocks", self.blocks, 0, 10_000)
         check_range("seed", self.seed, 0, 2**63 - 1)
         check_range("hold_out", self.hold_out, 0.0, 0.5)

@@ -156,6 +156,7 @@ def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
         begin=begin_of(task, request, examples, adapter),
         parent=_id(adapter),
         fresh=request.fresh,
+        exact=request.deterministic,
     )
     return _Asked(query, plan(runner, wanted), examples)
 
@@ -165,7 +166,9 @@ def _read_again(runner: ModelRunner, request: Request, owner: str) -> _Asked | N
     recent = runner.knowledge.recent.get(owner, request_digest(request))
     if recent is None:
         return None
-    known = plan_known(runner, owner, recent.key, request.recipe, request.fresh)
+    fresh, exact = request.fresh, request.deterministic
+    wanted = Wanted((), request.recipe, owner, fresh=fresh, exact=exact)
+    known = plan_known(runner, recent.key, wanted)
     if known is None:
         return None
     check_scores(runner.task, request, recent.labels)

@@ -6,7 +6,7 @@ work is done. This module knows no thread and no caller.
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,9 +19,8 @@ from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.adaptation.report import AdaptationReport, Step
 from cog_adapt.runner.adaptation.run import adapt
-from cog_adapt.runner.adaptation.start import Start
+from cog_adapt.runner.adaptation.start import Checkpoints, Start
 from cog_adapt.runner.adaptation.step_parts import limit_for
-from cog_adapt.runner.adaptation.training_state import TrainingState
 from cog_adapt.runner.auto.head import KeptFeatures, features_of
 from cog_adapt.runner.auto.run import (
     Early,
@@ -61,15 +60,6 @@ class Adaptation:
     report: AdaptationReport
     recipe: Recipe
     begin: Adapter | None = None
-
-
-@dataclass(frozen=True)
-class Checkpoints:
-    """Where an adaptation leaves its state, and where it goes on from."""
-
-    load: Callable[[], TrainingState | None]
-    save: Callable[[TrainingState], None]
-    every: int
 
 
 class LoadedModel:
@@ -118,7 +108,8 @@ class LoadedModel:
         device = self.precision.device
         with self.loaded.guarded(), explaining_memory(device, AdaptationError):
             if automatic:
-                return (yield from _adapting_automatically(self, examples, recipe, begin, kept))
+                given = (examples, recipe, begin, checkpoints, kept)
+                return (yield from _adapting_automatically(self, *given))
             start = yield from self.starting(examples, recipe, begin, checkpoints)
             yield self.estimates.of(start)
             fitted = (yield from _fitting(self, start, kept)) if begin is None else None
@@ -148,7 +139,7 @@ class LoadedModel:
             self.template, self.task, recipe.method
         )
         seen = () if is_blind else examples
-        return Start(
+        start = Start(
             task=self.task,
             template=self.template,
             tensors=(yield from _first_tensors(self, labels, seen, recipe, begin)),
@@ -157,13 +148,11 @@ class LoadedModel:
             recipe=recipe,
             precision=self.precision,
             learning_rate=rate,
-            resume=checkpoints.load() if checkpoints else None,
-            keep=checkpoints.save if checkpoints else None,
-            keep_every=checkpoints.every if checkpoints else 1,
             scales=begin.scales if begin else {},
             limit=limit_for(self.task, self.precision.device, recipe.halve_at),
             compiles=self.compiles,
         )
+        return checkpoints.added_to(start) if checkpoints else start
 
     def _adapter(self, start: Start, tensors: Tensors, method: str = "") -> Adapter:
         labels, method = tuple(start.labels), method or start.recipe.method
@@ -174,11 +163,12 @@ def _used(start: Start) -> Recipe:
     return replace(start.recipe, learning_rate=start.learning_rate)
 
 
-def _adapting_automatically(
+def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
     model: LoadedModel,
     examples: Sequence[Example],
     recipe: Recipe,
     begin: Adapter | None,
+    checkpoints: Checkpoints | None,
     kept: KeptFeatures | None,
 ) -> Generator[Step | Early | Needed | None, None, Adaptation]:
     """Let `auto` choose; a task without features gets its own method, and early stopping."""
@@ -192,14 +182,16 @@ def _adapting_automatically(
     outcome = adapter = None
     if given is not None:
         known = model.predictions.modules.checked(begin).tensors if begin else {}
-        outcome = yield from adapt_automatically(replace(given, known=known))
+        given = replace(given, known=known, checkpoints=checkpoints)
+        outcome = yield from adapt_automatically(given)
     if outcome is None:
-        start = yield from model.starting(examples, replace(recipe, method=own))
+        own_recipe = replace(recipe, method=own)
+        start = yield from model.starting(examples, own_recipe, None, checkpoints)
         outcome = yield from adapt_without_features(start)
     if outcome.tensors is not None:
         adapter = model._adapter(start, outcome.tensors, outcome.report.method)
     used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
-    report = replace(outcome.report, halved_at=start.limit.halved_at)
+    report = replace(_said_of(kept, outcome.report), halved_at=start.limit.halved_at)
     return Adaptation(adapter, report, used, begin if outcome.from_known else None)
 
 
@@ -214,7 +206,13 @@ def _fitting(
     outcome = (yield from fit_head(given)) if given else None
     if outcome is None or outcome.tensors is None:
         return None
-    return Adaptation(model._adapter(start, outcome.tensors), outcome.report, _used(start))
+    report = _said_of(kept, outcome.report)
+    return Adaptation(model._adapter(start, outcome.tensors), report, recipe)  # no rate: no steps
+
+
+def _said_of(kept: KeptFeatures | None, report: AdaptationReport) -> AdaptationReport:
+    """Add that features of another batch were used, whose last bits depend on it."""
+    return replace(report, bit_for_bit=False) if kept and kept.found else report
 
 
 def _gathered(

@@ -231,11 +231,13 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
     checkpoint: Path | None,
     keep_every: int = KEEP_EVERY,
     owner: str = "",
+    *,
+    exact: bool = True,
 ) -> Ticket[Adaptation]:
-    """Submit an adaptation to the model thread; `adapt` says what the rest means."""
+    """Submit an adaptation; kept features, unless `exact`: last bits of theirs are by batch."""
     folder = runner.checkpoints
     states = None if checkpoint is None else checkpoints_in(folder, checkpoint, keep_every)
-    kept = runner.knowledge.features_of(owner)
+    kept = None if exact else runner.knowledge.features_of(owner)
     work = runner._model.adapting(examples, recipe or Recipe(), begin, states, kept)
     return runner._admission.submit(work, owner)
 

@@ -69,6 +69,7 @@ def replay(
     now = facts_of(runner)
     found = tuple(differences(receipt, now))
     exact = all((each.get("determinism") or {}).get("bit_for_bit") for each in (receipt, now))
+    exact = exact and receipt["report"].get("bit_for_bit", True)
     return Replayed(
         expected=(receipt["adapter"] or {}).get("digest"),
         found=hashlib.sha256(done.adapter.to_bytes()).hexdigest() if done.adapter else None,
@@ -106,10 +107,11 @@ def _recipe_of(receipt: Receipt) -> Recipe:
             f"the receipt's recipe cannot be read here: {error}. Use the versions that it names."
         ) from error
     report = receipt["report"]
+    was_over = report["stop_reason"] == "budget_seconds"
     return replace(
         recipe,
         budget_seconds=None,
-        stop_after=report["steps"] or None,
+        stop_after=report["steps"] if was_over else report["steps"] or None,
         halve_at=report.get("halved_at"),
     )
 

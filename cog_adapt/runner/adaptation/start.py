@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -66,6 +66,19 @@ class Start:
         if unfit is not None or not any(weights):
             what = "all 0" if unfit is None else repr(unfit)
             raise InputError(f"a weight is {what}; allowed: finite, from 0, and not all 0.")
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where an adaptation leaves its state, and where it goes on from."""
+
+    load: Callable[[], TrainingState | None]
+    save: Callable[[TrainingState], None]
+    every: int
+
+    def added_to(self, start: Start) -> Start:
+        """Let a start go on from the state that is there, and leave its own."""
+        return replace(start, resume=self.load(), keep=self.save, keep_every=self.every)
 
 
 class Rows(NamedTuple):

@@ -4,7 +4,7 @@ The base and the closed form answer the same examples, from the features that ar
 """
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -66,6 +66,7 @@ def cross_answers(given: Given, doubt: Doubt) -> Generator[None, None, Answered]
     for train, others in given.folds:
         form = given.objective.fit(given.features, train)
         run = given.beginning(train, form, steps)
+        run = replace(run, recipe=replace(run.recipe, stop_after=None))  # that is for all examples
         trained = yield from _trained(run)
         features = given.features[others]
         outputs = {BASE: given.objective.prior(features), CLOSED: form.head(features)}

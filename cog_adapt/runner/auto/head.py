@@ -3,14 +3,17 @@
 A head is one linear layer, whose weight has a column for each feature. This module takes no steps.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Phase
@@ -50,7 +53,13 @@ class HeadNames:
 
 
 class KeptFeatures(Protocol):
-    """Features of inputs that were seen before."""
+    """Features of inputs that were seen before, in batches of other inputs.
+
+    Attributes:
+        found: how many were.
+    """
+
+    found: int
 
     def get(self, inputs: Sequence[Any]) -> Sequence[Tensor | None]:
         """Return each input's row (D,); None where there is none."""
@@ -96,10 +105,7 @@ def _computed(
     parts: list[Tensor] = []
     for first in range(0, len(inputs), size):
         some = inputs[first : first + size]
-        batch = on_device(phase.task.encode(some), phase.precision.device)
-        part = run_inference(
-            _features, module, phase.precision, phase.serve_mode, phase.task, batch
-        )
+        part = _in_halves(partial(_of_batch, phase, module), some, phase.precision.device)
         if part is None:
             return None
         if part.dim() != 2 or len(part) != len(some):
@@ -116,6 +122,28 @@ def _computed(
             "division, logarithm or root of zero in the model, or choose another method."
         )
     return features
+
+
+def _of_batch(phase: Phase, module: nn.Module, some: Sequence[Any]) -> Tensor | None:
+    batch = on_device(phase.task.encode(some), phase.precision.device)
+    return run_inference(_features, module, phase.precision, phase.serve_mode, phase.task, batch)
+
+
+def _in_halves(
+    compute: Callable[[Sequence[Any]], Tensor | None], some: Sequence[Any], device: torch.device
+) -> Tensor | None:
+    """Compute features of a batch; where memory runs out, of each half of it."""
+    try:
+        return compute(some)
+    except (RuntimeError, MemoryError) as error:
+        if len(some) == 1 or not is_out_of_memory(error):
+            raise
+        traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
+    free_cache(device)
+    middle = (len(some) + 1) // 2
+    halves = [compute(some[:middle]), compute(some[middle:])]
+    found = [half for half in halves if half is not None]
+    return torch.cat(found) if found else None
 
 
 def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at

@@ -81,11 +81,11 @@ def adapt_automatically(given: Given) -> Automatic:
         return (yield from _unestimated(given, first))
     answered = yield from cross_answers(given, given.objective.doubt(form))
     decision = _decide(given, answered, first)
-    if decision.chosen != BASE and given.is_over:
+    if given.is_over:  # the folds may have been cut short, and what they say is not known again
         return _without_gradients(given, closed, first, "budget_seconds")
     if decision.chosen in (BASE, CLOSED):
         return _without_gradients(given, closed, decision, "decided")
-    run = given.last_beginning(form)
+    run = given.checkpointed(given.last_beginning(form))
     tensors, report = yield from adapt(run)
     if decision.chosen == MIDDLE:
         tensors = middle(run.tensors, tensors)
@@ -150,7 +150,7 @@ def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, 
         everything = torch.arange(len(given.features))
         form = given.objective.fit(given.features, everything)
         start = given.beginning(everything, form, recipe.max_steps)
-    tensors, report = yield from adapt(start)
+    tensors, report = yield from adapt(given.checkpointed(start))
     head = given.names.read(tensors).calibrated(given.objective.usual_calibration())
     seconds = time.monotonic() - given.began
     report = replace(report, decision=first, seconds=seconds)

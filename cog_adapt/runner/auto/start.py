@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.report import AdaptationReport
-from cog_adapt.runner.adaptation.start import Start
+from cog_adapt.runner.adaptation.start import Checkpoints, Start
 from cog_adapt.runner.auto.head import HeadNames
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.determinism import is_repeatable
@@ -59,6 +59,7 @@ class Given:
         features: of the examples, (N, D).
         began: when the adaptation began, by `time.monotonic`.
         known: tensors of an adapter that has learned most of the examples.
+        checkpoints: of the steps on all examples; None: they leave no state.
     """
 
     start: Start
@@ -68,6 +69,7 @@ class Given:
     features: Tensor
     began: float
     known: Mapping[str, Tensor] = field(default_factory=dict)
+    checkpoints: Checkpoints | None = None
 
     @cached_property
     def folds(self) -> list[tuple[Tensor, Tensor]]:
@@ -135,6 +137,10 @@ class Given:
             learning_rate=self.rate,
         )
 
+    def checkpointed(self, run: Start) -> Start:
+        """Let a run on all examples go on from its state, and leave it."""
+        return self.checkpoints.added_to(run) if self.checkpoints else run
+
     def last_beginning(self, form: ClosedForm) -> Start:
         """Begin on all examples: where most are known, with their adapter and fewer steps."""
         steps = self.steps if not self.below else max(1, int(self.steps * _KNOWN_STEPS))
@@ -173,9 +179,9 @@ class Given:
 
     @property
     def is_over(self) -> bool:
-        """Whether the budget is used up."""
+        """Whether the budget is used up, or was where these steps were first taken."""
         left = self.seconds_left
-        return left is not None and left <= _LEAST_SECONDS
+        return self.start.recipe.stop_after == 0 or (left is not None and left <= _LEAST_SECONDS)
 
 
 def is_too_much(start: Start) -> bool:

@@ -76,15 +76,22 @@ class Knowledge:
 
 
 class OwnFeatures:
-    """The features of one owner's inputs."""
+    """The features of one owner's inputs, for one adaptation.
+
+    Attributes:
+        found: how many inputs had some.
+    """
 
     def __init__(self, cache: FeatureCache, owner: str) -> None:
         self._cache, self._owner = cache, owner
+        self.found = 0
 
     def get(self, inputs: Sequence[Any]) -> list[Tensor | None]:
         """Return each input's row (D,); None where there is none."""
         found = self._cache.get(self._owner, input_digests(inputs))
-        return [row if isinstance(row, Tensor) else None for row in found]
+        rows = [row if isinstance(row, Tensor) else None for row in found]
+        self.found += sum(row is not None for row in rows)
+        return rows
 
     def put(self, inputs: Sequence[Any], rows: Sequence[Tensor]) -> None:
         """Keep each input's row."""

@@ -69,7 +69,7 @@ def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
     method = resolve(wanted.recipe, runner.task, wanted.begin).method
     recipe = replace(wanted.recipe, method=method)
     what = (wanted.examples, recipe, planned.begin, planned.state)
-    ticket = submitted(runner, *what, every, wanted.owner)
+    ticket = submitted(runner, *what, every, wanted.owner, exact=wanted.exact)
     return Begun(ticket, partial(_conclude, runner, planned))
 
 

@@ -39,6 +39,7 @@ class Wanted:
         parent: the id of that adapter.
         fresh: whether known adapters of fewer examples do not count.
         survives: whether a run that is killed goes on from where it stopped.
+        exact: whether the same examples must give the same bits whatever was asked before.
     """
 
     examples: Sequence[Example]
@@ -48,6 +49,12 @@ class Wanted:
     parent: str | None = None
     fresh: bool = False
     survives: bool = False
+    exact: bool = False
+
+    @property
+    def which(self) -> dict[str, bool]:
+        """Which decisions count."""
+        return {"fresh": self.fresh, "exact": self.exact}
 
 
 @dataclass(frozen=True)
@@ -100,26 +107,24 @@ def plan(runner: ModelRunner, wanted: Wanted) -> Plan:
     key = key_of(wanted.examples, recipe, _name_of_begin(wanted), runner.knowledge.origin)
     if key is None:
         return Plan(wanted, None, None, wanted.begin, None, object(), None)
-    decision = runner.store.decisions.find(wanted.owner, key.whole, fresh=wanted.fresh)
+    decision = runner.store.decisions.find(wanted.owner, key.whole, **wanted.which)
     if decision and (known := _open(runner, wanted, decision)):
         return Plan(wanted, key, known, None, None, None, None)
     begin, started_from = wanted.begin, None
     if begin is None and not wanted.fresh and (begin := _smaller(runner, wanted, key, recipe)):
         started_from = begin.id
-    run = (wanted.owner, key.whole, started_from)
-    name = hashlib.sha256(repr(run).encode()).hexdigest()[:16]
+    state_of = (wanted.owner, key.whole, started_from, *(["exact"] if wanted.exact else []))
+    run = (*state_of, wanted.recipe.budget_seconds)  # nobody gets less time than was asked for
+    name = hashlib.sha256(repr(state_of).encode()).hexdigest()[:16]
     state = runner.checkpoints.begin(name, wanted.owner)
     if wanted.survives and begin is None:
         runner.checkpoints.take_over(_earlier_name(runner, wanted, recipe), state)
     return Plan(wanted, key, None, begin, started_from, run, state)
 
 
-def plan_known(
-    runner: ModelRunner, owner: str, key: str, recipe: Recipe, fresh: bool
-) -> Plan | None:
+def plan_known(runner: ModelRunner, key: str, wanted: Wanted) -> Plan | None:
     """Return the plan for a key that was decided; None where it has to be looked at anew."""
-    decision = runner.store.decisions.recent(owner, key, fresh=fresh)
-    wanted = Wanted((), recipe, owner, fresh=fresh)
+    decision = runner.store.decisions.recent(wanted.owner, key, **wanted.which)
     known = _open(runner, wanted, decision) if decision else None
     return None if known is None else Plan(wanted, None, known, None, None, None, None)
 
@@ -129,7 +134,7 @@ def decided_meanwhile(runner: ModelRunner, planned: Plan) -> Learned | None:
     wanted, key = planned.wanted, planned.key
     if key is None:
         return None
-    decision = runner.store.decisions.recent(wanted.owner, key.whole, fresh=wanted.fresh)
+    decision = runner.store.decisions.recent(wanted.owner, key.whole, **wanted.which)
     return _open(runner, wanted, decision) if decision else None
 
 

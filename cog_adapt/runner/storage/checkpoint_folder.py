@@ -13,9 +13,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
+from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.loaded_model import Checkpoints
 from cog_adapt.runner.storage.index import place_of
 
 _SECONDS_A_DAY = 86_400

@@ -83,21 +83,29 @@ class Decisions:
         self._lock = threading.Lock()
         self._on_drop: list[OnDrop] = []
 
-    def find(self, owner: str, key: str, *, fresh: bool = False) -> Decision | None:
+    def find(
+        self, owner: str, key: str, *, fresh: bool = False, exact: bool = False
+    ) -> Decision | None:
         """Find what ran to its end for this key.
 
         Args:
             owner: whose it is.
             key: of what is asked.
             fresh: whether one that went on from fewer examples does not count.
+            exact: whether only those count that say that they can be repeated bit for bit.
         """
-        found = self.recent(owner, key, fresh=fresh)
-        return found or _first(self._all(owner, lambda name: name[0] == key), fresh)
+        found = self.recent(owner, key, fresh=fresh, exact=exact)
+        if found is not None:
+            return found
+        return _first(self._all(owner, lambda name: name[0] == key), fresh=fresh, exact=exact)
 
-    def recent(self, owner: str, key: str, *, fresh: bool = False) -> Decision | None:
+    def recent(
+        self, owner: str, key: str, *, fresh: bool = False, exact: bool = False
+    ) -> Decision | None:
         """Find what memory has: all that this process has just decided."""
         with self._lock:
-            return _first(self._recent.get((self._folder(owner), key), {}).values(), fresh)
+            found = self._recent.get((self._folder(owner), key), {}).values()
+            return _first(found, fresh=fresh, exact=exact)
 
     def largest_part(self, owner: str, family: str, rows: Collection[str]) -> Decision | None:
         """Find the adapter that was made of most of these examples, and of no others."""
@@ -201,8 +209,9 @@ class Decisions:
             on_drop(owner, decision)
 
 
-def _first(found: Iterable[Decision], fresh: bool) -> Decision | None:
+def _first(found: Iterable[Decision], *, fresh: bool, exact: bool) -> Decision | None:
     counting = (each for each in found if each.is_complete)
+    counting = (each for each in counting if not exact or each.report.get("bit_for_bit"))
     return next((each for each in counting if not fresh or each.started_from is None), None)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import load_state, save_state
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
@@ -17,7 +18,7 @@ from cog_adapt.runner.errors import AdaptationError, PredictionError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.served_adapters import ServedAdapters
-from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
+from cog_adapt.runner.loaded_model import LoadedModel
 from tests.cog_adapt.mixed import Mixed, adapter
 from tests.cog_adapt.models import LABELS, Caching, examples, inputs, labels
 from tests.cog_adapt.runner.adaptation.test_memory_estimate import Wide

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import read_examples
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
+from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import load_adapter, save_adapter
 from cog_adapt.runner.selftest.run import run_self_test
 from tests.cog_adapt.devices import COUNT, NEEDS_CUDA, PRECISIONS

@@ -22,11 +22,11 @@ from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.micro_batches import rows_are_independent
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
-from cog_adapt.runner.adaptation.start import adamw, weighted_loss
+from cog_adapt.runner.adaptation.start import Checkpoints, adamw, weighted_loss
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError
-from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
+from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.replicas import training_replica
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from tests.cog_adapt.conftest import thread_modes

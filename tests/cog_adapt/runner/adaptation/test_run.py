@@ -20,11 +20,11 @@ from cog_adapt.runner.adaptation.checkpointing import recompute_blocks
 from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
-from cog_adapt.runner.adaptation.start import adamw, encode_examples, example_loss
+from cog_adapt.runner.adaptation.start import Checkpoints, adamw, encode_examples, example_loss
 from cog_adapt.runner.config import METHODS, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError, InputError, ModeError
-from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
+from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
 from tests.cog_adapt.conftest import jobs_left, process_state
 from tests.cog_adapt.devices import DEVICE

@@ -8,6 +8,7 @@ import torch
 
 from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.run import adapt
+from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import (
     TrainingState,
     load_state,
@@ -18,7 +19,7 @@ from cog_adapt.runner.adaptation.training_state import (
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.errors import StoreError, WeightsError
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import Checkpoints, LoadedModel
+from cog_adapt.runner.loaded_model import LoadedModel
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import SHAPES, examples
 from tests.cog_adapt.present import NOT_USED, present

@@ -26,7 +26,7 @@ class Kept:
     """Keeps rows by what they are of, and the inputs that it was given."""
 
     def __init__(self):
-        self.rows, self.given = {}, []
+        self.rows, self.given, self.found = {}, [], 0
 
     def get(self, inputs):
         return [self.rows.get(tuple(each)) for each in inputs]
@@ -106,6 +106,25 @@ def test_only_what_is_not_kept_is_computed(model):
     assert found[2].tolist() == [7.0] * WIDTH
     assert torch.equal(found[1], whole[0])
     torch.testing.assert_close(found[3:], computed(model, INPUTS[3:]))
+
+
+def test_where_memory_runs_out_features_are_computed_in_halves(model, monkeypatch):
+    whole, given = computed(model, INPUTS, 3), []
+    features = type(model.task).features
+
+    def hungry(task, module, batch):
+        given.append(len(batch["x"]))
+        if len(batch["x"]) > most:
+            raise MemoryError
+        return features(task, module, batch)
+
+    monkeypatch.setattr(type(model.task), "features", hungry)
+    most = 2
+    torch.testing.assert_close(computed(model, INPUTS, 3), whole)
+    assert given[:3] == [3, 2, 1]
+    most = 0
+    with pytest.raises(MemoryError):
+        computed(model, INPUTS, 3)
 
 
 def test_what_is_kept_whole_takes_no_forward(model):

@@ -51,6 +51,16 @@ def test_owners_share_no_run_and_no_state(runner):
     assert one.state != other.state
 
 
+def test_requests_with_other_budgets_share_a_state_and_no_run(runner):
+    short, long = (
+        plan(runner, Wanted(ROWS, replace(FEW, budget_seconds=seconds))) for seconds in (1, 600)
+    )
+    assert short.run != long.run
+    assert short.state == long.state
+    exact = plan(runner, Wanted(ROWS, FEW, exact=True))
+    assert exact.state != plan(runner, Wanted(ROWS, FEW)).state
+
+
 def test_a_decision_for_the_base_is_known_without_an_adapter(runner):
     key = present(plan(runner, Wanted(ROWS, FEW)).key)
     decision = Decision(key.whole, key.family, None, {"method": "base"}, {"key": key.whole})

@@ -1,0 +1,150 @@
+"""What `auto` was cut short in goes on and is replayed; kept features change no exact bit."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cog_adapt.runner.adaptation.run import _Run
+from cog_adapt.runner.auto import run as auto
+from cog_adapt.runner.auto.start import Given
+from cog_adapt.runner.config import AUTO, Recipe
+from cog_adapt.runner.heads.decision import BASE, GRADIENTS, decide
+from cog_adapt.runner.known.receipt import read_receipt
+from cog_adapt.runner.replay import replay
+from tests.cog_adapt.runner.asking import Asker
+from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
+
+STEPS, CUT_AT = FEW_STEPS.max_steps, 4
+CUT = Recipe(AUTO, max_steps=STEPS, batch_size=8, learning_rate=0.01, budget_seconds=3600)
+ROWS = separated(24)
+
+
+@pytest.fixture
+def runner(make_runner):
+    return make_runner(Featured(), device="cpu")
+
+
+@pytest.fixture
+def elsewhere(make_runner, tmp_path):
+    return make_runner(Featured(), device="cpu", weights_dir=tmp_path / "elsewhere")
+
+
+@pytest.fixture
+def gradients_win(monkeypatch):
+    choose(monkeypatch, GRADIENTS)
+
+
+def choose(monkeypatch, name):
+    """Let the folds' answers choose this, where it is there."""
+
+    def chosen(candidates, measure, *count):
+        found = decide(candidates, measure, *count)
+        return replace(found, chosen=name) if name in candidates else found
+
+    monkeypatch.setattr(auto, "decide", chosen)
+
+
+@pytest.fixture
+def cut_in_the_last_run(monkeypatch, gradients_win):
+    """Let a budget end in the steps on all examples; the folds take half as many."""
+
+    def over(run):
+        is_last = run.start.recipe.max_steps == STEPS
+        budget = run.start.recipe.budget_seconds
+        run.is_over_budget = is_last and budget is not None and len(run.steps) >= CUT_AT
+
+    monkeypatch.setattr(_Run, "_note_budget", over)
+
+
+def ask(asker, examples=ROWS, recipe=FEW_STEPS, **more):
+    rows = json.dumps([{"input": e.input, "target": e.target} for e in examples])
+    return asker.now(rows, recipe, inputs=[examples[0].input], **more)
+
+
+def receipt_of(asker):
+    return read_receipt(json.dumps(asker.values("receipt")[-1]))
+
+
+@pytest.mark.usefixtures("cut_in_the_last_run")
+def test_steps_on_all_examples_that_were_cut_short_go_on(runner, elsewhere):
+    asker = Asker(runner)
+    first = ask(asker, recipe=CUT).report
+    assert (first["steps"], first["stop_reason"]) == (CUT_AT, "budget_seconds")
+    taken: list[int] = []
+    step = _Run.step
+
+    def counted(run):
+        if run.start.recipe.max_steps == STEPS:
+            taken.append(len(run.steps))
+        return (yield from step(run))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Run, "step", counted)
+        whole = ask(asker)
+    assert taken == [CUT_AT, CUT_AT + 1]
+    assert (whole.report["steps"], whole.report["known"]) == (STEPS, False)
+    assert whole.adapter == ask(Asker(elsewhere)).adapter
+    assert ask(asker).report["known"] is True
+
+
+@pytest.mark.usefixtures("cut_in_the_last_run")
+def test_steps_that_were_cut_short_are_replayed_after_whole_folds(runner, elsewhere):
+    asker = Asker(runner)
+    ask(asker, recipe=CUT)
+    replayed = replay(elsewhere, receipt_of(asker), ROWS)
+    assert (replayed.is_promised, replayed.is_equal, replayed.steps) == (True, True, CUT_AT)
+
+
+@pytest.mark.usefixtures("gradients_win")
+def test_a_budget_that_was_over_before_any_step_is_replayed_without_one(runner, elsewhere):
+    asker = Asker(runner)
+    short = Recipe(AUTO, max_steps=STEPS, learning_rate=0.01, budget_seconds=0.001)
+    report = ask(asker, recipe=short).report
+    assert (report["steps"], report["stop_reason"]) == (0, "budget_seconds")
+    replayed = replay(elsewhere, receipt_of(asker), ROWS)
+    assert (replayed.is_promised, replayed.is_equal, replayed.steps) == (True, True, 0)
+
+
+def test_what_folds_say_that_were_cut_short_is_not_known(runner, monkeypatch):
+    choose(monkeypatch, BASE)
+    looks = iter([False, True])  # after the closed form, and after the folds
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Given, "is_over", property(lambda _: next(looks)))
+        assert ask(Asker(runner), recipe=CUT).report["stop_reason"] == "budget_seconds"
+    report = ask(Asker(runner)).report
+    assert (report["known"], report["stop_reason"]) == (False, "decided")
+
+
+@pytest.fixture
+def spoilt(runner):
+    """A runner that keeps wrong features of some examples, as another batch would change bits."""
+    ask(Asker(runner), ROWS[:12])
+    for kept in runner.knowledge.features._kept.values():
+        assert isinstance(kept.entry, torch.Tensor)
+        kept.entry.add_(1e-6)
+    return runner
+
+
+@pytest.mark.usefixtures("gradients_win")
+@pytest.mark.parametrize("method", [AUTO, "head"])
+def test_kept_features_change_no_bit_where_the_answer_must_be_exact(spoilt, elsewhere, method):
+    recipe = Recipe(method, max_steps=STEPS, batch_size=8, learning_rate=0.01 * (method == AUTO))
+    with_kept = ask(Asker(spoilt), recipe=recipe, fresh=True)
+    assert with_kept.report["bit_for_bit"] is False
+    asker = Asker(spoilt)
+    exact = ask(asker, recipe=recipe, fresh=True, deterministic=True)
+    assert (exact.report["known"], exact.report["bit_for_bit"]) == (False, True)
+    if method == "head":  # gradients begin here with the base's own head, as few examples do
+        assert exact.adapter != with_kept.adapter
+    assert exact.adapter == ask(Asker(elsewhere), recipe=recipe, fresh=True).adapter
+    assert replay(spoilt, receipt_of(asker), ROWS).is_equal
+    again = ask(Asker(spoilt), recipe=recipe, deterministic=True).report
+    assert (again["known"], again["bit_for_bit"]) == (True, True)
+
+
+def test_a_replay_promises_nothing_where_kept_features_were_used(spoilt):
+    asker = Asker(spoilt)
+    ask(asker, fresh=True)
+    assert replay(spoilt, receipt_of(asker), ROWS).is_promised is False
