@@ -1,4 +1,4 @@
-"""Features and tokens of recent examples, by bytes; the longest unused goes first.
+"""Features of recent examples, by bytes; the longest unused goes first.
 
 What one owner's examples gave is found for that owner alone. It goes with the adapter that was made
 of them. This module knows no model and no store.
