@@ -9,6 +9,7 @@ in beginning a round.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from bench import data
+from bench.adaptation_plot import plot
 from bench.report import (
     Columns,
     Report,
@@ -218,7 +220,12 @@ def main() -> None:
     chosen = arguments(main.__doc__, _add_options)
     sizes = (3, 1, 2) if chosen.quick else (Recipe().max_steps, ROUNDS, data.TEST_PER_LABEL)
     settings = RunnerSettings.from_environment()
-    race(settings, *sizes, only=chosen.only).publish(choose_precision(settings), chosen.output)
+    found = race(settings, *sizes, only=chosen.only)
+    found.publish(choose_precision(settings), chosen.output)
+    if chosen.output is not None:
+        plot(
+            json.loads(chosen.output.read_text("utf-8"))["rows"], chosen.output.with_suffix(".png")
+        )
 
 
 if __name__ == "__main__":
