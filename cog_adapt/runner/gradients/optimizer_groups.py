@@ -1,5 +1,6 @@
 """Checks the optimizer's groups before its first step: what they hold, and at which rate."""
 
+import inspect
 from typing import Any
 
 from cog_adapt.runner.gradients.examination import Examination
@@ -10,9 +11,19 @@ from cog_adapt.runner.gradients.subject import Subject
 def optimizer_fits(subject: Subject, exam: Examination) -> bool:
     """Return whether the optimizer holds each trained parameter and nothing else; reports why not.
 
-    A learning rate of 0 is reported too, but keeps nobody from taking a step.
+    One that needs a closure does not fit either. A learning rate of 0 is reported too, but keeps
+    nobody from taking a step.
     """
-    groups = subject.step.optimizer.param_groups
+    optimizer = subject.step.optimizer
+    groups = optimizer.param_groups
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        exam.fail(
+            "optimizer",
+            f"{type(optimizer).__name__}.step needs a closure, and a training step gives none. "
+            "Choose one that steps by the gradients that are there, such as torch.optim.AdamW.",
+        )
+        return False
     held = [id(p) for group in groups for p in group["params"]]
     own = {n: id(p) for n, p in subject.parameters.items()}
     left_out = [n for n, identity in own.items() if identity not in held]

@@ -137,7 +137,12 @@ class Update:
             self._judge_still(max(moving, key=lambda step: abs(step.descent)))
         if descent > 0:
             exam.warn("ascent", f"the step raises the loss by about {descent:.3g}.")
-        last = [step for step in taken if not math.isnan(step.after)][-1]
+        if math.isnan(taken[0].after):  # the first step is always looked at
+            exam.fail(
+                "loss-nonfinite",
+                "the loss is nan after one step of the optimizer. Take a smaller learning rate.",
+            )
+        last = ([step for step in taken if not math.isnan(step.after)] or taken)[-1]
         return {"loss before": last.before, "loss after": last.after, "predicted": descent}
 
     def _report_cut(self, cut: list[str]) -> None:

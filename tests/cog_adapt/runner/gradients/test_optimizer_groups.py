@@ -24,6 +24,15 @@ def test_of_an_optimizer_that_fits_nothing_is_told() -> None:
     assert found(flow) == []
 
 
+def test_an_optimizer_that_needs_a_closure_is_told_in_words() -> None:
+    fits, flow = judged(lambda p: torch.optim.LBFGS(list(p)))
+    assert not fits
+    finding = only(flow)
+    assert (finding.code, finding.level) == ("optimizer", "FAIL")
+    assert "LBFGS.step needs a closure" in finding.message
+    assert "AdamW" in finding.message
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [

@@ -36,6 +36,21 @@ def test_a_sound_step_lowers_the_loss_by_about_what_was_predicted() -> None:
     assert descent < 0
 
 
+def test_a_loss_that_is_no_number_after_a_step_is_told() -> None:
+    class Rooted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(6, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.weight.sqrt()
+
+    update = update_of(Rooted(), make_optimizer=sgd(1e6))
+    numbers = update.take_step()
+    assert ("FAIL", "loss-nonfinite") in found(update.flow)
+    assert numbers["loss after"] != numbers["loss after"]
+
+
 def test_in_a_large_module_forwards_after_a_step_end_with_the_first_that_sees_one(monkeypatch):
     monkeypatch.setattr("cog_adapt.runner.gradients.subject.SMALL_BYTES", 0)
     update = update_of(tower(), make_optimizer=sgd(1e-3))
