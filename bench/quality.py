@@ -136,7 +136,8 @@ def main() -> None:
         path = Path(scratch) / "quick.jsonl" if chosen.quick else chosen.records
         records = Records(path, chosen.again.split(","))
         names = _named(chosen.contestants, found)
-        measure(plan, {name: found[name] for name in names if name in found}, records)
+        if not chosen.report:
+            measure(plan, {name: found[name] for name in names if name in found}, records)
         results = results_of(plan, records)
     precision = choose_precision(settings)
     report(plan, results, {"skipped": reasons(found)}).publish(precision, chosen.output)
@@ -151,6 +152,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--splits", type=int, help=f"paired splits of each row ({SPLITS})")
     parser.add_argument("--contestants", default="", help="names, with commas between (all)")
     parser.add_argument("--again", default="", help="contestants whose results are forgotten")
+    parser.add_argument("--report", action="store_true", help="measure nothing, sum up records")
     parser.add_argument("--judge", default="auto", help="contestants whose goals are checked")
     parser.add_argument("--records", type=Path, default=RECORDS, help="results, one a line")
 
