@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 _NEAR = 1e-4
 _MOSTLY = 0.9
@@ -22,7 +22,8 @@ class HeldCalls(TorchFunctionMode):
     """Gives the results of the first forward again for chosen calls of later ones.
 
     Args:
-        constant: indices of calls, counted as the recorder counts them, whose results are held.
+        constant: indices of calls, counted as the recorder counts them, of whose results what has
+            no graph is held.
         linear: indices of calls whose results go on as their own gradient says.
         soft: indices of hard `gumbel_softmax` calls, which go on as their soft samples.
         functions: classes of `torch.autograd.Function`; those that are step functions go on as
@@ -63,9 +64,7 @@ class HeldCalls(TorchFunctionMode):
             return func(*args, **kwargs)
         index, self.count = self.count, self.count + 1
         if index in self.constant:
-            if index not in self.kept:
-                self.kept[index] = _copied(func(*args, **kwargs))
-            return _given_again(self.kept[index], kwargs.get("out"))
+            return self._held(index, func, args, kwargs)
         if index in self.linear:
             return self._gone_on(index, func, args, kwargs)
         if index in self.soft and kwargs.get("hard"):
@@ -75,6 +74,21 @@ class HeldCalls(TorchFunctionMode):
             soft = func(*args, **{**kwargs, "hard": False})
             return soft + self.kept.setdefault(index, (hard - soft).detach())
         return func(*args, **kwargs)
+
+    def _held(
+        self, index: int, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:  # noqa: ANN401
+        """Return the first result again, but for tensors of it that have a graph: topk's values."""
+        result = None
+        if index not in self.kept:
+            result = func(*args, **kwargs)
+            self.kept[index] = _copied(result), [_has_graph(each) for each in tree_leaves(result)]
+        first, flows = self.kept[index]
+        if not any(flows):
+            return _given_again(first, kwargs.get("out"))
+        leaves, structure = tree_flatten(func(*args, **kwargs) if result is None else result)
+        held = zip(leaves, tree_leaves(_copied(first)), flows, strict=True)
+        return tree_unflatten([new if flow else old for new, old, flow in held], structure)
 
     @contextmanager
     def replacing(self) -> Iterator[None]:
@@ -141,6 +155,10 @@ def is_step(apply: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     if not isinstance(before, Tensor) or before.numel() == 0:
         return False
     return float((before == after).float().mean()) >= _MOSTLY
+
+
+def _has_graph(value: object) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def _given_again(result: Any, out: Any) -> Any:  # noqa: ANN401

@@ -1,10 +1,16 @@
 """A declared stop is a note where it is found, and a warning where it is not."""
 
-import pytest
+from typing import Any
 
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cog_adapt.runner.gradients.check import check_gradients
 from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.examination import Examination
 from cog_adapt.runner.gradients.report import Place
+from tests.cog_adapt.runner.gradients.cases import rows, squares
 
 PLACE = Place("blocks.1 (Block)", "model.py:7: return a * b.detach()")
 
@@ -52,3 +58,38 @@ def test_what_is_found_is_a_note_and_what_is_not_a_warning() -> None:
 
 def test_a_stop_without_a_place_is_not_declared() -> None:
     assert not DeclaredStops([".*"]).admits(Place())
+
+
+class Routed(nn.Module):
+    """Sends each row to two of its experts, by a router that does not train what is below it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.router = nn.Linear(6, 8), Router()
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.enter(x))
+        weights, places = self.router(h)
+        shares = [(weights * (places == n)).sum(-1, keepdim=True) for n in range(4)]
+        return h + sum(
+            expert(h) * share for expert, share in zip(self.experts, shares, strict=True)
+        )
+
+
+class Router(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(8, 4)
+
+    def forward(self, h: Tensor) -> Any:
+        return self.gate(h.detach()).softmax(-1).topk(2, -1)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("declared", ["router", "h.detach()"])
+def test_a_declared_router_holds_its_choice_and_not_its_weights(declared: str, seed: int) -> None:
+    torch.manual_seed(seed)
+    report = check_gradients(Routed(), rows(12, 6), squares, stop_gradients=[declared])
+    assert report.passed
+    assert {"stop-gradient"} <= {*report.codes} <= {"stop-gradient", "unverified"}

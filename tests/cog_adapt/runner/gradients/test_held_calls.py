@@ -99,3 +99,14 @@ def test_a_held_call_writes_to_the_tensor_that_it_is_given() -> None:
         result = torch.mul(value, 2, out=out)
     assert result is out
     assert out.tolist() == [6.0, 8.0]
+
+
+def test_of_a_held_call_with_several_results_those_with_a_graph_go_on() -> None:
+    mode = HeldCalls(constant=[0])
+    found = []
+    for values in ([1.0, 3.0, 2.0], [5.0, 4.0, 6.0]):
+        x = torch.tensor(values, requires_grad=True)
+        with mode:
+            top, places = x.topk(2)
+        found.append((top.tolist(), places.tolist(), top.requires_grad))
+    assert found == [([3.0, 2.0], [1, 2], True), ([6.0, 5.0], [1, 2], True)]
