@@ -74,14 +74,27 @@ def operands_of(event: Event, recorder: Recorder) -> list[Tensor]:
 def subtracts_itself(event: Event, recorder: Recorder) -> bool:
     """Return whether an event is the detach of `h + (step(h) - h).detach()`.
 
-    Or that of `step(h) + s - s.detach()`, where a surrogate `s` gives the gradient alone.
+    Or that of `step(h) + s - s.detach()`, where a surrogate `s` gives the gradient alone; or one of
+    the two in `step(h).detach() - h.detach() + h`.
     """
     if event.name not in _DETACHES or not event.is_cut:
         return False
     if operands_of(event, recorder):
         return True
     users = [e for e in recorder.events if _takes(e, event.outputs) and e.name in _SUBTRACTIONS]
-    return any(_adds(user, event.inputs[0], recorder) and _is_discrete(user) for user in users)
+    if any(_adds(user, event.inputs[0], recorder) and _is_discrete(user) for user in users):
+        return True
+    return any(_passes_through(user, recorder) for user in users)
+
+
+def _passes_through(difference: Event, recorder: Recorder) -> bool:
+    """Return whether a subtraction is that of `step(h).detach() - h.detach() + h`."""
+    parts = [recorder.made.get(id(each)) for each in difference.inputs]
+    stops = [part for part in parts if part is not None and part.name in _DETACHES]
+    if len(stops) != 2 or not _steps(stops[0]):
+        return False
+    users = [e for e in recorder.events if _takes(e, difference.outputs) and e.name in _ADDITIONS]
+    return any(_takes(user, stops[1].inputs) for user in users)
 
 
 def _takes(event: Event, tensors: list[Tensor]) -> bool:

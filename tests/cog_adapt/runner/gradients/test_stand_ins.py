@@ -35,6 +35,7 @@ class Compared(torch.autograd.Function):
     [
         (lambda self, h: h + (h.round() - h).detach(), "(h.round() - h).detach()"),
         (lambda self, h: (h > 0).float() + h - h.detach(), "h - h.detach()"),
+        (lambda self, h: h.round().detach() - h.detach() + h, "h.round().detach() - h.detach()"),
         (lambda self, h: Compared.apply(h), "(x > 0).float()"),
     ],
 )
@@ -50,6 +51,12 @@ def test_a_detached_operand_of_one_belongs_to_it() -> None:
         return h + (q - h).detach() + (h - q.detach()).square() * 0.1
 
     assert len(found(quantised).constant) == 2
+
+
+def test_of_one_spelt_with_two_detached_parts_both_are_held_and_of_no_step_none() -> None:
+    assert len(found(lambda self, h: h.round().detach() - h.detach() + h).constant) == 2
+    assert not found(lambda self, h: h.exp().detach() - h.detach() + h)
+    assert not found(lambda self, h: h.round().detach() - h.detach() + 2 * h)
 
 
 def cut(self: Any, h: Tensor) -> Tensor:
