@@ -52,6 +52,7 @@ _STEPS = (
     "concurrency", "release", "base",
 )  # fmt: skip
 _NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
+_KEPT_ADVICE = ". It has an earlier forward's graph: keep `.detach()`ed values, or check before it."
 
 
 @dataclass(frozen=True)
@@ -230,12 +231,12 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
 
 
 def _report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> None:
-    exam.fail(
-        "replica",
-        f"no private replica can be made: {describe(error)}"
-        + (_NORM_ADVICE if "weight_norm" in str(error) else ""),
-        module=find_uncopied(module),
-    )
+    place, advice = find_uncopied(module), ""
+    if "weight_norm" in str(error):  # as torch says of every tensor with a graph
+        is_weight = place is not None and place.endswith("attribute weight")
+        advice = _NORM_ADVICE if is_weight else _KEPT_ADVICE
+    text = f"no private replica can be made: {describe(error)}{advice}"
+    exam.fail("replica", text, module=place)
 
 
 def _adamw(learning_rate: float) -> MakeOptimizer:

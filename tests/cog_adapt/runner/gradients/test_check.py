@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from cog_adapt.runner.config import Precision
@@ -168,3 +168,37 @@ def test_a_healthy_model_passes_on_a_gpu(dtype: torch.dtype) -> None:
         precision=Precision(device, dtype),
     )
     assert report.passed, report
+
+
+class Plotted(nn.Linear):
+    """Keeps what it gave, for somebody to look at."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.given = super().forward(x)
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("make", "place", "advice"),
+    [
+        (
+            lambda: Plotted(6, 3),
+            "attribute given",
+            "earlier forward's graph: keep `.detach()`ed values",
+        ),
+        (
+            lambda: nn.utils.weight_norm(nn.Linear(6, 3)),
+            "attribute weight",
+            "parametrizations.weight_norm",
+        ),
+    ],
+    ids=["kept", "weight norm"],
+)
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+def test_what_cannot_be_copied_is_named_with_its_own_remedy(make, place, advice) -> None:
+    module = make()
+    module(torch.ones(1, 6))
+    finding = check_gradients(module, rows(3, 6), squares).findings[0]
+    assert finding.code == "replica"
+    assert place in present(finding.module)
+    assert advice in finding.message
