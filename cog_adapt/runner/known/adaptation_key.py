@@ -99,7 +99,7 @@ def origin_of(task: Task, *others: str) -> str | None:
 def _settled(value: object, depth: int = 0) -> str | None:
     """Digest a value that a task was made with; None for a part of the model, as a tokenizer."""
     if is_dataclass(value) and not isinstance(value, type):
-        parts: list[object] = [getattr(value, each.name) for each in fields(value)]
+        parts: list[object] = [getattr(value, each.name, None) for each in fields(value)]
     elif isinstance(value, Path | Enum):
         parts = [str(value)]
     elif isinstance(value, Mapping):
@@ -111,7 +111,7 @@ def _settled(value: object, depth: int = 0) -> str | None:
     else:
         try:
             return _digest(value)
-        except TypeError:
+        except (TypeError, RuntimeError):  # of tensors without memory here: meta, sparse
             return None
     found = [_settled(part, depth + 1) for part in parts] if depth < _DEEPEST else []
     return _digest([type(value).__qualname__, *found])

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished
 
 
@@ -258,24 +260,13 @@ def test_what_begins_counts_for_its_owner(play):
     play(scene)
 
 
-def test_requests_of_one_owner_keep_their_order(play):
-    async def scene(harness):
-        waiting = ["ann/1", "ann/2", "bob/1", "ann/3", "bob/2", "ann/4"]
-        await fill(harness, waiting, slots=2)
-        end_all(harness)
-        runs = harness.model.runs
-        assert runs == ["ann/1", "bob/1", "ann/2", "bob/2", "ann/3", "ann/4"]
-
-    play(scene, max_queue=9)
-
-
-def test_with_one_slot_owners_take_turns(play):
+@pytest.mark.parametrize("slots", [1, 2])
+def test_owners_take_turns_and_requests_of_one_keep_their_order(play, slots):
     async def scene(harness):
         waiting = ["ann/1", "ann/2", "bob/1", "ann/3", "bob/2", "carl/1"]
-        await fill(harness, waiting, slots=1)
+        await fill(harness, waiting, slots=slots)
         end_all(harness)
-        runs = harness.model.runs
-        assert runs == ["ann/1", "bob/1", "carl/1", "ann/2", "bob/2", "ann/3"]
+        assert harness.model.runs == ["ann/1", "bob/1", "carl/1", "ann/2", "bob/2", "ann/3"]
         assert harness.dispatcher.slots.waiting._latest_start == {}
 
     play(scene, max_queue=9)
