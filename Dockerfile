@@ -37,7 +37,7 @@ RUN python -m compileall -q .
 #   docker run … cog-adapt python -m cog.server.http
 ENV COG_PREDICT_TYPE_STUB=predict.py:Predictor \
     COG_TRAIN_TYPE_STUB=train.py:Trainer \
-    COG_MAX_CONCURRENCY=8 \
+    COG_MAX_CONCURRENCY=32 \
     DATA_DIR=/data/records \
     WEIGHTS_DIR=/data/weights \
     HF_HOME=/data/huggingface \

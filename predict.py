@@ -24,7 +24,7 @@ class Predictor(BaseRunner):
         self.runner.self_test(self.run).raise_if_failed()
 
     @streaming
-    @concurrent(max=8)
+    @concurrent(max=32)
     async def run(  # noqa: PLR0913 - Cog's inputs are parameters
         self,
         text: str = Input(description="Text to classify", default=""),

@@ -23,7 +23,7 @@ PRECISIONS: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
-_LOWEST = {"batch_size": 1, "served_adapters": 1, "checkpoint_days": 1, "adapter_days": 0}
+_FROM_ONE = ("batch_size", "served_adapters", "adaptations_at_once", "checkpoint_days")
 AUTO, HEAD = "auto", "head"
 QUICK, FULL, OFF = SELF_TESTS = ("quick", "full", "off")
 METHODS = (AUTO, "lora", HEAD, "norms", "bias", "all")
@@ -92,6 +92,7 @@ class RunnerSettings:
         adapter_store: URL for fsspec, where what the disk lets go stays; empty: nowhere.
         feature_bytes: bytes of features of recent examples; 0: a 64th of the memory.
         adaptation_memory_bytes: that adaptations under way may need; 0: 7/8 of what is free before.
+        adaptations_at_once: under way, tick by tick in turn; further ones wait. Predictions do not.
         generation_bytes: keys and values of growing answers; 0: 1/8 of the device. An owner: half.
         deterministic: 1: on CUDA too the same seed gives the same bits, and what cannot is refused.
         compile_blocks: 1: on CUDA, blocks of a step run by torch.compile; unproven on a card.
@@ -119,6 +120,7 @@ class RunnerSettings:
     receipt_key: str = ""
     checkpoint_owner_bytes: int = 0
     adaptation_memory_bytes: int = 0
+    adaptations_at_once: int = 8
     generation_bytes: int = 0
     deterministic: bool = False
     compile_blocks: bool = False
@@ -166,8 +168,8 @@ def _check_numbers(settings: RunnerSettings) -> None:
 
 def _lowest() -> dict[str, int]:
     """Return the least value of each setting that is a whole number."""
-    names = (each.name for each in fields(RunnerSettings))
-    return _LOWEST | {name: 0 for name in names if name.endswith("_bytes")}
+    names = [each.name for each in fields(RunnerSettings) if each.name.endswith("_bytes")]
+    return dict.fromkeys(_FROM_ONE, 1) | dict.fromkeys((*names, "adapter_days"), 0)
 
 
 def _whole_number(text: str) -> int:
@@ -244,7 +246,5 @@ def _check_method(method: str) -> None:
     if method.startswith(MATCH_PREFIX):
         check_globs(method, method.removeprefix(MATCH_PREFIX))
     elif method not in METHODS:
-        raise InputError(
-            f"method is {method[:_SHOWN]!r}; allowed: {', '.join(METHODS)} or match:GLOBS. Choose "
-            "one."
-        )
+        allowed = f"{', '.join(METHODS)} or match:GLOBS"
+        raise InputError(f"method is {method[:_SHOWN]!r}; allowed: {allowed}. Choose one.")

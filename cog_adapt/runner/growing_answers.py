@@ -12,6 +12,7 @@ from cog_adapt.runner.generation.memory import OWNER_SHARE, generation_memory
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.predictions import Predictions
 from cog_adapt.runner.scheduling.admission import Admission
+from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.tickets import Ticket
 
@@ -33,7 +34,7 @@ class GrowingAnswers:
         self._predictions = predictions
         self._scheduler = scheduler
         limit = partial(generation_memory, settings, predictions.phase.precision.device)
-        self._admission = Admission(scheduler, limit, OWNER_SHARE)
+        self._admission = Admission(scheduler, HeldMemory(limit, OWNER_SHARE))
 
     def whole(self, query: Query) -> list[Any]:
         """Answer each input; all of them grow together."""

@@ -40,6 +40,7 @@ from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
 from cog_adapt.runner.modules.replicas import Tensors
 from cog_adapt.runner.predictions import Predictions
+from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.task import Task
 
 _BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
@@ -239,6 +240,10 @@ def _first_tensors(
     return moved(tensors, model.precision.device)
 
 
-def adaptation_memory(model: LoadedModel) -> int:
-    """Return the bytes that adaptations may have, while none is under way."""
-    return model._memory_bytes or int(_SHARE_OF_FREE * free_memory(model.precision.device))
+def held_adaptations(model: LoadedModel, most_at_once: int) -> HeldMemory[Any]:
+    """Limit adaptations by count, and by the bytes that are free while none is under way."""
+
+    def limit() -> int:
+        return model._memory_bytes or int(_SHARE_OF_FREE * free_memory(model.precision.device))
+
+    return HeldMemory(limit, most_at_once=most_at_once, setting="ADAPTATIONS_AT_ONCE")

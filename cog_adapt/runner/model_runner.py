@@ -6,7 +6,6 @@ values, adapters with CPU tensors, and reports.
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from cog_adapt.runner.generation.growing import GenerativeTask
 from cog_adapt.runner.growing_answers import GrowingAnswers, OnEnd
 from cog_adapt.runner.inference.answers import Query, find_shortened
 from cog_adapt.runner.known.knowledge import Knowledge
-from cog_adapt.runner.loaded_model import Adaptation, adaptation_memory
+from cog_adapt.runner.loaded_model import Adaptation, held_adaptations
 from cog_adapt.runner.loading import load
 from cog_adapt.runner.modules.adapters import Adapter, read_weights
 from cog_adapt.runner.scheduling.admission import Admission
@@ -65,7 +64,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = load(task, self.settings, self._scheduler, self.store)
-        self._admission = Admission(self._scheduler, partial(adaptation_memory, self._model))
+        held = held_adaptations(self._model, self.settings.adaptations_at_once)
+        self._admission = Admission(self._scheduler, held)
         self._growing = GrowingAnswers(self._model.predictions, self._scheduler, self.settings)
         self.knowledge = _knowledge_of(self)
 

@@ -25,7 +25,7 @@ class Predictor(BaseRunner):
         self.runner = ModelRunner(Pictures(), RunnerSettings.from_environment(), weights)
         self.runner.self_test(self.run).raise_if_failed()
 
-    @concurrent(max=8)
+    @concurrent(max=32)
     async def run(
         self,
         images: list[Path] = Input(description="Pictures to label: files, URLs or data URIs"),

@@ -15,7 +15,7 @@ class Predictor(BaseRunner):
         self.runner.self_test(self.run).raise_if_failed()
 
     @streaming
-    @concurrent(max=8)
+    @concurrent(max=32)
     async def run(
         self,
         prompt: str = Input(description="What to answer", default=""),

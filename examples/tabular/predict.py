@@ -25,7 +25,7 @@ class Predictor(BaseRunner):
         self.runner = ModelRunner(Table(), RunnerSettings.from_environment(), weights)
         self.runner.self_test(self.run).raise_if_failed()
 
-    @concurrent(max=8)
+    @concurrent(max=32)
     async def run(
         self,
         rows: list[dict] = Input(description="Rows of age, bmi, bp, tc, ldl, hdl and so on"),

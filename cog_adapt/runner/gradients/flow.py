@@ -15,6 +15,7 @@ from cog_adapt.runner.gradients.kept_values import maker_of_inference_tensor
 from cog_adapt.runner.gradients.probe_loss import LossShapeError
 from cog_adapt.runner.gradients.report import Place
 from cog_adapt.runner.gradients.sources import is_in_library
+from cog_adapt.runner.gradients.stand_ins import StandIns
 from cog_adapt.runner.gradients.subject import Subject
 
 
@@ -23,6 +24,7 @@ class GradientFlow:
 
     Attributes:
         declared: the caller's own stop-gradients.
+        stand_ins: stops that account for gradients which are not the loss's slope.
         partly_zero: the parameters some of whose gradient's entries are 0.
     """
 
@@ -35,6 +37,7 @@ class GradientFlow:
         self.limits = limits
         self.unused = unused
         self.declared = DeclaredStops()
+        self.stand_ins = StandIns(subject)
         self.diagnosis = Diagnosis(subject, guard)
         self.loss = math.nan
         self.spread = 0.0

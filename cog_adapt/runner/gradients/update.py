@@ -169,6 +169,15 @@ class Update:
             self.flow.diagnosis.forward.owner(names) if names else None,
         )
 
+    def _is_stopped(self) -> bool:
+        """Return whether a known stop keeps the loss as it is: that of `exp(p - p.detach())`."""
+        flow, stops = self.flow, self.flow.stand_ins
+        if any(f.code == "gradient-wrong" and f.line for f in self.exam.findings):
+            return True  # its cause is told
+        with stops.held():
+            shaking = Shaking(self.subject, math.nan, flow.limits, flow.spread)
+            return bool(stops) and shaking.depends(self.subject.names)
+
     def _judge_still(self, step: "_Step") -> None:
         """Report an unchanged loss: a stale forward or a flat loss, if not too small a step.
 
@@ -180,6 +189,8 @@ class Update:
             shaking = Shaking(self.subject, step.before, limits, spread)
             if shaking.depends(self.subject.names):
                 return
+        if is_large and self._is_stopped():
+            return
         if is_large:
             self.exam.fail(
                 "stale-forward",

@@ -45,6 +45,7 @@ class WrongGradients:
             with self.stand_ins.held():
                 held = {block: compare(block) for block in wrong + rough}
             cured = [b for b, v in held.items() if not (v.wrong or v.rough)]
+            self.flow.stand_ins = self.stand_ins if cured else self.flow.stand_ins
             self._report_stops([b for b in cured if not is_whole(b)] or cured)
             self.verdicts |= held
             rough = [b for b, v in held.items() if v.rough]

@@ -1,4 +1,4 @@
-"""Admits work by the memory that it needs; those who wait take turns by owner.
+"""Admits work by the memory that it needs, and by count; those who wait take turns by owner.
 
 An adaptation, or a growing answer, says by a `MemoryDemand` what it needs, before it takes any.
 What fits beside those under way goes on at once; what does not is out of the scheduler, where it
@@ -10,7 +10,7 @@ already. All but `submit` is the model thread's: there is no lock. This module k
 
 import logging
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from cog_adapt.runner.adaptation.memory_estimate import Waiting, in_words
 from cog_adapt.runner.errors import InputError, UnavailableError
 from cog_adapt.runner.scheduling.fair_queue import FairQueue, VirtualTime
+from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.tickets import Ended, Job, Part, Ticket
@@ -83,17 +84,11 @@ class Admission:
 
     Args:
         scheduler: of the model thread.
-        limit: gives the bytes that all of it may have; it is asked while none has any.
-        owner_share: of the bytes, for one owner, where there are owners.
+        held: what is under way, and its limits.
     """
 
-    def __init__(
-        self, scheduler: Scheduler, limit: Callable[[], int], owner_share: float = 1.0
-    ) -> None:
-        self._scheduler, self._limit = scheduler, limit
-        self._owner_share = owner_share
-        self._most = 0
-        self._held: dict[_Run, int] = {}
+    def __init__(self, scheduler: Scheduler, held: HeldMemory[_Run]) -> None:
+        self._scheduler, self._held = scheduler, held
         self._waiting = _Turns(VirtualTime())
         self._letting_in = False
 
@@ -113,8 +108,7 @@ class Admission:
         self, bytes_name: str = "adaptation_bytes", waiting_name: str = "adaptations_waiting"
     ) -> dict[str, float]:
         """Numbers for a server's metrics, under these names."""
-        held = sum([*self._held.values()])
-        return {bytes_name: float(held), waiting_name: float(len(self._waiting))}
+        return {bytes_name: float(self._held.bytes), waiting_name: float(len(self._waiting))}
 
     def _schedule(self, run: _Run, ticket: Ticket[Any] | None) -> None:
         ticks = self._ticks(run)
@@ -150,15 +144,15 @@ class Admission:
 
     def _take(self, run: _Run, needed: MemoryDemand) -> Ended | None:
         """Give a run its memory, or let it wait."""
-        self._ask_limit()
-        if run.bytes > self._most_of(run.owner):
-            raise _refusal(run, self._most_of(run.owner))
+        self._held.ask_limit()
+        if run.bytes > self._held.most_of(run.owner):
+            raise _refusal(run, self._held.most_of(run.owner))
         self._waiting.append(run.owner, run)
         if self._next_to_leave() is run:
             self._waiting.take(run)
-            self._held[run] = run.bytes
+            self._held.add(run)
             return None
-        words = _words_of_waiting(needed, [*self._held.values()], self._most)
+        words = f"waits for {self._held.words_of_wait(needed)}"
         logger.info("an %s %s", needed.work, words)
         run.outbox.put(Waiting(words))
         return Ended(result=_PARKED)
@@ -168,7 +162,7 @@ class Admission:
         try:
             run.work.close()
         finally:
-            self._held.pop(run, None)
+            self._held.free(run)
             self._let_in()
 
     def _let_in(self) -> None:
@@ -178,7 +172,7 @@ class Admission:
         self._letting_in = True
         try:
             self._forget_dropped()
-            self._ask_limit()
+            self._held.ask_limit()
             while (run := self._next_to_leave()) is not None:
                 self._go_on(run)
             if not (self._held or self._waiting):  # what owners have paid is forgotten
@@ -188,21 +182,21 @@ class Admission:
 
     def _next_to_leave(self) -> _Run | None:
         """Return the first whose owner's share has room, if all that is held leaves it room too."""
-        run = next((run for run in self._waiting if not self._exceeds_its_share(run)), None)
-        return run if run is not None and (not self._held or self._fits(run)) else None
+        run = next((run for run in self._waiting if not self._held.is_share_over(run)), None)
+        return run if run is not None and (not self._held or self._held.fits(run)) else None
 
     def _go_on(self, run: _Run) -> None:
         """Let a run go on; or, where the machine has less memory than before, end it."""
-        if not self._fits(run):
+        if not self._held.fits(run):
             self._waiting.remove(run.owner, run)
-            _end(run, _refusal(run, self._most_of(run.owner)))
+            _end(run, _refusal(run, self._held.most_of(run.owner)))
             return
         self._waiting.take(run)
-        self._held[run] = run.bytes
+        self._held.add(run)
         try:
             self._schedule(run, run.ticket())
         except UnavailableError as error:
-            self._held.pop(run, None)
+            self._held.free(run)
             _end(run, error)
 
     def _forget_dropped(self) -> None:
@@ -210,23 +204,6 @@ class Admission:
         for run in [run for run in self._waiting if run.dropped]:
             self._waiting.remove(run.owner, run)
             run.work.close()
-
-    def _ask_limit(self) -> None:
-        if not self._held:
-            self._most = self._limit()
-
-    def _fits(self, run: _Run) -> bool:
-        taken = sum(self._held.values()) + run.bytes
-        return taken <= self._most and not self._exceeds_its_share(run)
-
-    def _most_of(self, owner: str) -> int:
-        return int(self._most * self._owner_share) if owner else self._most
-
-    def _exceeds_its_share(self, run: _Run) -> bool:
-        """Return whether its owner's other work has to end first."""
-        most = self._most_of(run.owner)
-        own = sum(held for other, held in self._held.items() if other.owner == run.owner)
-        return most < self._most and own + run.bytes > most
 
 
 def _end(run: _Run, error: Exception) -> None:
@@ -240,11 +217,4 @@ def _refusal(run: _Run, most: int) -> InputError:
     return InputError(
         f"this {needed.work} would need about {needed}; at most {in_words(most)} are free for "
         f"{needed.work}s ({needed.setting}). {needed.remedy}"
-    )
-
-
-def _words_of_waiting(needed: MemoryDemand, held: Sequence[int], most: int) -> str:
-    return (
-        f"waits for memory: it needs about {needed}; {in_words(sum(held))} of {in_words(most)} "
-        f"are taken by {len(held)} other {needed.work}s"
     )

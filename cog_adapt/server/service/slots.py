@@ -42,17 +42,22 @@ class Queue(deque[Prediction]):
             retry_after=_FEWEST_SECONDS_TO_WAIT,
         )
 
-    def choose(self, on_workers: Mapping[str, int]) -> Prediction:
+    def choose(self, on_workers: Mapping[str, int], most: int) -> Prediction | None:
         """Return what starts next: the first of the owner who has the fewest on the workers.
 
         Of owners who have as many as each other it is whose latest start is longest ago.
+
+        Args:
+            on_workers: predictions there, by owner.
+            most: of one owner's, where there are owners; None is returned if all wait for that.
         """
 
         def turn(each: Prediction) -> tuple[int, int]:
             owner = each.request.owner
             return on_workers.get(owner, 0), self._latest_start.get(owner, 0)
 
-        return min(self, key=turn)
+        starting = (each for each in self if not each.request.owner or turn(each)[0] < most)
+        return min(starting, key=turn, default=None)
 
     def take(self, prediction: Prediction) -> None:
         """Take out one that starts."""
@@ -113,6 +118,11 @@ class Slots:
         return sum(worker.slots for worker in self.workers)
 
     @property
+    def _most_of_one(self) -> int:
+        """How many slots one owner may take: where others can wait, a quarter is left to them."""
+        return self.count - self.count // 4 if self.waiting.most else self.count
+
+    @property
     def given_up(self) -> str | None:
         """Why no worker will be started again soon; None while one may be."""
         reasons = [worker.given_up for worker in self.workers]
@@ -125,7 +135,9 @@ class Slots:
         """
         moved = False
         while self.waiting and self._has_slot:
-            prediction = self.waiting.choose(self._count_by_owner())
+            prediction = self.waiting.choose(self._count_by_owner(), self._most_of_one)
+            if prediction is None:
+                break
             worker = next((each for each in self.workers if each.takes(prediction)), None)
             if worker is None:
                 break

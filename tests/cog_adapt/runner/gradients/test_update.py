@@ -121,6 +121,28 @@ def test_a_loss_that_a_step_should_have_moved_is_stale(limits) -> None:
     assert (finding.code, finding.level) == ("stale-forward", "FAIL")
 
 
+def first_policy_step(output: Tensor) -> Tensor:
+    """Return the loss of a policy's first step, whose ratio to its old self is 1 (GRPO, PPO)."""
+    chances = output.log_softmax(-1)
+    return -(torch.exp(chances - chances.detach()) * torch.arange(output.shape[-1])).mean(-1)
+
+
+def test_a_ratio_that_is_always_one_is_not_stale_where_it_is_declared() -> None:
+    probe = torch.randn(5, 4)
+    report = check_gradients(
+        nn.Linear(4, 3), probe, first_policy_step, stop_gradients=["chances.detach()"]
+    )
+    assert report.passed, str(report)
+    assert [finding.code for finding in report.findings] == ["stop-gradient"]
+
+
+def test_a_ratio_that_is_always_one_is_told_once_where_it_is_not_declared() -> None:
+    report = check_gradients(nn.Linear(4, 3), torch.randn(5, 4), first_policy_step)
+    (finding,) = report.findings
+    assert finding.code == "gradient-wrong"
+    assert "chances.detach()" in (finding.line or "")
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_a_step_that_16_bits_round_away_is_no_fault(precision: str) -> None:
     for seed in (19, 33, 39, 48, 52, 53):  # in bf16 each of these steps leaves the loss as it was

@@ -2,12 +2,14 @@
 
 import threading
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
 from cog_adapt.runner.adaptation.memory_estimate import Needed, Waiting
 from cog_adapt.runner.errors import InputError, UnavailableError
 from cog_adapt.runner.scheduling.admission import Admission
+from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 
 SECONDS = 30.0
@@ -16,11 +18,14 @@ SECONDS = 30.0
 class Adaptations:
     """Work of stated bytes that runs until a test lets it end."""
 
-    def __init__(self, limit: int = 100) -> None:
+    def __init__(self, limit: int = 100, most_at_once: int | None = None) -> None:
         self.limit = limit
         self.asked = lambda: self.limit
         self.scheduler = Scheduler()
-        self.admission = Admission(self.scheduler, lambda: self.asked())
+        held: HeldMemory[Any] = HeldMemory(
+            lambda: self.asked(), most_at_once=most_at_once, setting="AT_ONCE"
+        )
+        self.admission = Admission(self.scheduler, held)
         self.began: SimpleQueue[str] = SimpleQueue()
         self.closed: SimpleQueue[str] = SimpleQueue()
         self.gates: dict[str, threading.Event] = {}
@@ -115,6 +120,23 @@ def test_two_that_do_not_fit_together_run_in_turn_and_a_small_one_after_them(ada
     adaptations.gates["c"].set()
     assert [ticket.wait() for ticket in tickets] == ["a", "b", "c"]
     assert adaptations.left() == (0, 0)
+
+
+def test_what_are_too_many_at_once_wait_for_their_turn():
+    adaptations = Adaptations(most_at_once=2)
+    tickets = [adaptations.submit(name, 10) for name in "abc"]
+    assert {adaptations.next_began(), adaptations.next_began()} == {"a", "b"}
+    assert waiting(tickets[2]).words == (
+        "waits for its turn: 2 other adaptations are under way, as many as may be (AT_ONCE)"
+    )
+    assert adaptations.left() == (20, 1)
+    adaptations.gates["a"].set()
+    assert adaptations.next_began() == "c"
+    for gate in adaptations.gates.values():
+        gate.set()
+    assert [ticket.wait() for ticket in tickets] == ["a", "b", "c"]
+    assert adaptations.left() == (0, 0)
+    adaptations.scheduler.close()
 
 
 def test_to_wait_costs_no_tick(adaptations):

@@ -86,6 +86,36 @@ def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):
     play(scene)
 
 
+def test_one_owner_leaves_a_quarter_of_the_slots_to_the_others(play):
+    async def scene(harness):
+        await fill(harness, [f"one/{n}" for n in range(6)], slots=4)
+        assert len(harness.dispatcher.lead.running) == 3
+        await harness.submit("of another", durable=False, context={OWNER_KEY: "two"})
+        assert list(harness.dispatcher.lead.running)[3:] == ["two/of another"]
+        end_all(harness)
+        assert len(harness.model.runs) == 7
+
+    play(scene)
+
+
+def test_who_has_no_owner_may_take_every_slot(play):
+    async def scene(harness):
+        await fill(harness, "abcde", slots=4)
+        assert list(harness.dispatcher.lead.running) == ["a", "b", "c", "d"]
+
+    play(scene)
+
+
+def test_where_nobody_can_wait_one_owner_may_take_every_slot(play):
+    async def scene(harness):
+        harness.dispatcher.waiting.most, harness.dispatcher.lead.slots = 0, 4
+        for name in "abcd":
+            await harness.submit(name, durable=False, context={OWNER_KEY: "one"})
+        assert len(harness.dispatcher.lead.running) == 4
+
+    play(scene)
+
+
 def test_predictions_go_to_the_first_worker_with_a_free_slot(play):
     async def scene(harness):
         slots = harness.dispatcher.slots

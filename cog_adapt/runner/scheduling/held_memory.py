@@ -1,0 +1,96 @@
+"""Counts the memory of work under way, in all and by owner. This module knows no schedule."""
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from cog_adapt.runner.adaptation.memory_estimate import in_words
+from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
+
+
+class Holder(Protocol):
+    """Work that holds bytes for an owner."""
+
+    @property
+    def owner(self) -> str:
+        """Whose it is; "" where there are no owners."""
+
+    @property
+    def bytes(self) -> int:
+        """What it has asked for."""
+
+
+H = TypeVar("H", bound=Holder)
+
+
+class HeldMemory(Generic[H]):
+    """What work of one kind holds at once, and may.
+
+    Args:
+        limit: gives the bytes that all of it may have; it is asked while none has any.
+        owner_share: of the bytes, for one owner, where there are owners.
+        most_at_once: pieces of work under way.
+        setting: that says `most_at_once`, for messages.
+    """
+
+    def __init__(
+        self,
+        limit: Callable[[], int],
+        owner_share: float = 1.0,
+        most_at_once: int | None = None,
+        setting: str = "",
+    ) -> None:
+        self._limit, self._owner_share = limit, owner_share
+        self._most_at_once, self._setting = most_at_once, setting
+        self._most = 0
+        self._held: dict[H, int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """The sum; any thread may ask."""
+        return sum([*self._held.values()])
+
+    def __len__(self) -> int:
+        """Count the pieces of work."""
+        return len(self._held)
+
+    def ask_limit(self) -> None:
+        """Ask for the limit again, where nothing is held that would lessen it."""
+        if not self._held:
+            self._most = self._limit()
+
+    def add(self, work: H) -> None:
+        """Let work have what it asks for."""
+        self._held[work] = work.bytes
+
+    def free(self, work: H) -> None:
+        """Take back what work has, if anything."""
+        self._held.pop(work, None)
+
+    def fits(self, work: H) -> bool:
+        """Return whether work may go on beside what is under way."""
+        taken = self.bytes + work.bytes
+        return taken <= self._most and not self.is_share_over(work) and not self._is_full
+
+    def most_of(self, owner: str) -> int:
+        """Return the bytes that one owner may have."""
+        return int(self._most * self._owner_share) if owner else self._most
+
+    def is_share_over(self, work: H) -> bool:
+        """Return whether its owner's other work has to end first."""
+        most = self.most_of(work.owner)
+        own = sum(held for other, held in self._held.items() if other.owner == work.owner)
+        return most < self._most and own + work.bytes > most
+
+    def words_of_wait(self, needed: MemoryDemand) -> str:
+        """Say what work waits for."""
+        others = f"{len(self)} other {needed.work}s"
+        if self._is_full:
+            return f"its turn: {others} are under way, as many as may be ({self._setting})"
+        return (
+            f"memory: it needs about {needed}; {in_words(self.bytes)} of {in_words(self._most)} "
+            f"are taken by {others}"
+        )
+
+    @property
+    def _is_full(self) -> bool:
+        return self._most_at_once is not None and len(self._held) >= self._most_at_once
