@@ -90,7 +90,7 @@ class RunnerSettings:
         adapter_owner_disk_bytes: bytes of one owner's adapters on disk; 0: half of all.
         adapter_days: days after which an unused adapter without pin or name goes; 0: never.
         adapter_store: URL for fsspec, where what the disk lets go stays; empty: nowhere.
-        feature_bytes: bytes of features of recent examples; 0: a 64th of the memory.
+        feature_bytes: features and encoded inputs of recent examples; 0: a 64th of the memory.
         adaptation_memory_bytes: that adaptations under way may need; 0: 7/8 of what is free before.
         adaptations_at_once: under way, tick by tick in turn; further ones wait. Predictions do not.
         generation_bytes: keys and values of growing answers; 0: 1/8 of the device. An owner: half.

@@ -21,14 +21,9 @@ from cog_adapt.runner.adaptation.report import AdaptationReport, Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints, Start
 from cog_adapt.runner.adaptation.step_parts import limit_for
-from cog_adapt.runner.auto.head import KeptFeatures, features_of
-from cog_adapt.runner.auto.run import (
-    Early,
-    adapt_automatically,
-    adapt_without_features,
-    fit_head,
-)
-from cog_adapt.runner.auto.start import Given, gathered
+from cog_adapt.runner.auto.head import features_of
+from cog_adapt.runner.auto.run import Early, adapt_automatically, adapt_without_features, fit_head
+from cog_adapt.runner.auto.start import Given, KeptInputs, gathered
 from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.device import free_memory
@@ -78,7 +73,6 @@ class LoadedModel:
         self.serve_mode = settings.serve_mode
         self.batch_size = settings.batch_size
         self.compiles = may_compile(settings.compile_blocks, self.loaded.precision.device)
-        self._memory_bytes = settings.adaptation_memory_bytes
         self.base, self.template = self.loaded.module, self.loaded.template
         self.census, self.healed = self.loaded.census, self.loaded.healed
         self.precision, self.digest = self.loaded.precision, self.loaded.digest
@@ -98,7 +92,7 @@ class LoadedModel:
         recipe: Recipe,
         begin: Adapter | None = None,
         checkpoints: Checkpoints | None = None,
-        kept: KeptFeatures | None = None,
+        kept: KeptInputs | None = None,
     ) -> Generator[Step | Early | Needed | None, None, Adaptation]:
         """Adapt to examples, a step a tick; whatever happens, the base is checked at the end.
 
@@ -112,6 +106,7 @@ class LoadedModel:
                 given = (examples, recipe, begin, checkpoints, kept)
                 return (yield from _adapting_automatically(self, *given))
             start = yield from self.starting(examples, recipe, begin, checkpoints)
+            start = replace(start, kept_rows=kept)
             yield self.estimates.of(start)
             fitted = (yield from _fitting(self, start, kept)) if begin is None else None
             if fitted is not None:
@@ -170,12 +165,13 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
     recipe: Recipe,
     begin: Adapter | None,
     checkpoints: Checkpoints | None,
-    kept: KeptFeatures | None,
+    kept: KeptInputs | None,
 ) -> Generator[Step | Early | Needed | None, None, Adaptation]:
     """Let `auto` choose; a task without features gets its own method, and early stopping."""
     began = time.monotonic()
     own = model.task.method if model.task.method != AUTO else _BY_GRADIENTS
     start = yield from model.starting(examples, replace(recipe, method=own), is_blind=True)
+    start = replace(start, kept_rows=kept)
     needed, spent = model.estimates.of(start), time.monotonic() - began
     yield needed
     began = time.monotonic() - spent  # its budget pays for no wait
@@ -188,7 +184,7 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
     if outcome is None:
         own_recipe = replace(recipe, method=own)
         start = yield from model.starting(examples, own_recipe, None, checkpoints)
-        outcome = yield from adapt_without_features(start)
+        outcome = yield from adapt_without_features(replace(start, kept_rows=kept))
     if outcome.tensors is not None:
         adapter = model._adapter(start, outcome.tensors, outcome.report.method)
     used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
@@ -197,7 +193,7 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
 
 
 def _fitting(
-    model: LoadedModel, start: Start, kept: KeptFeatures | None
+    model: LoadedModel, start: Start, kept: KeptInputs | None
 ) -> Generator[None, None, Adaptation | None]:
     """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
     recipe = start.recipe
@@ -211,13 +207,13 @@ def _fitting(
     return Adaptation(model._adapter(start, outcome.tensors), report, recipe)  # no rate: no steps
 
 
-def _said_of(kept: KeptFeatures | None, report: AdaptationReport) -> AdaptationReport:
+def _said_of(kept: KeptInputs | None, report: AdaptationReport) -> AdaptationReport:
     """Add that features of another batch were used, whose last bits depend on it."""
     return replace(report, bit_for_bit=False) if kept and kept.found else report
 
 
 def _gathered(
-    model: LoadedModel, start: Start, kept: KeptFeatures | None, began: float
+    model: LoadedModel, start: Start, kept: KeptInputs | None, began: float
 ) -> Generator[None, None, Given | None]:
     phase = model.predictions.phase
     compute = partial(features_of, phase, model.base, size=model.batch_size, kept=kept)
@@ -240,10 +236,11 @@ def _first_tensors(
     return moved(tensors, model.precision.device)
 
 
-def held_adaptations(model: LoadedModel, most_at_once: int) -> HeldMemory[Any]:
+def held_adaptations(model: LoadedModel, settings: RunnerSettings) -> HeldMemory[Any]:
     """Limit adaptations by count, and by the bytes that are free while none is under way."""
 
     def limit() -> int:
-        return model._memory_bytes or int(_SHARE_OF_FREE * free_memory(model.precision.device))
+        free = free_memory(model.precision.device)
+        return settings.adaptation_memory_bytes or int(_SHARE_OF_FREE * free)
 
-    return HeldMemory(limit, most_at_once=most_at_once, setting="ADAPTATIONS_AT_ONCE")
+    return HeldMemory(limit, 1.0, settings.adaptations_at_once, "ADAPTATIONS_AT_ONCE")

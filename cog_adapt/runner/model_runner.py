@@ -64,8 +64,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = load(task, self.settings, self._scheduler, self.store)
-        held = held_adaptations(self._model, self.settings.adaptations_at_once)
-        self._admission = Admission(self._scheduler, held)
+        self._admission = Admission(self._scheduler, held_adaptations(self._model, self.settings))
         self._growing = GrowingAnswers(self._model.predictions, self._scheduler, self.settings)
         self.knowledge = _knowledge_of(self)
 
@@ -237,7 +236,7 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
     """Submit an adaptation; kept features, unless `exact`: last bits of theirs are by batch."""
     folder = runner.checkpoints
     states = None if checkpoint is None else checkpoints_in(folder, checkpoint, keep_every)
-    kept = None if exact else runner.knowledge.features_of(owner)
+    kept = None if exact else runner.knowledge.kept_of(owner)
     work = runner._model.adapting(examples, recipe or Recipe(), begin, states, kept)
     return runner._admission.submit(work, owner)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.gradient_step import Part
-from cog_adapt.runner.adaptation.row_store import RowStore
+from cog_adapt.runner.adaptation.row_store import RowStore, first_row
 from cog_adapt.runner.adaptation.start import Rows, Start
 from cog_adapt.runner.adaptation.step_parts import cost_of, cut
 from cog_adapt.runner.task import Batch, on_device
@@ -24,7 +24,8 @@ class EncodedExamples:
         self.device = start.precision.device
         self._costs: dict[int, int] = {}
         on_cpu = self.device.type == "cpu"
-        self.store = RowStore(self._encode, _TARGETS, 1 if on_cpu else _MULTIPLE)
+        bucket = 1 if on_cpu else _MULTIPLE
+        self.store = RowStore(self._encode, _TARGETS, bucket, encode_row=self._encode_row)
         if not on_cpu:
             self.store.compare_lengths(range(min(len(start.examples), _MEASURED)))
 
@@ -77,6 +78,18 @@ class EncodedExamples:
             return None
         values = torch.tensor([weights[position] for position in chosen])
         return values.to(self.device, non_blocking=True)
+
+    def _encode_row(self, position: int) -> Batch:
+        """Encode one example; its input's tensors are kept for other runs, where any are."""
+        start = self.start
+        if start.kept_rows is None:
+            return first_row(self._encode, position)
+        example = start.examples[position]
+        row = start.kept_rows.get_row(example.input)
+        if row is None:
+            row = {name: tensor[0] for name, tensor in start.task.encode([example.input]).items()}
+            start.kept_rows.put_row(example.input, row)
+        return {**row, _TARGETS: start.task.encode_targets([example.target], start.labels)[0]}
 
     def _encode(self, chosen: Sequence[int]) -> Batch:
         start = self.start

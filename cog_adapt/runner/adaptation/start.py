@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,16 @@ from cog_adapt.runner.task import Batch, Task, on_device
 _TINY = torch.finfo(torch.float32).tiny
 
 
+class KeptRows(Protocol):
+    """Encoded inputs of recent requests."""
+
+    def get_row(self, value: Any) -> Batch | None:  # noqa: ANN401 - the task's own
+        """Return an input's tensors, without a batch axis; None where there are none."""
+
+    def put_row(self, value: Any, row: Batch) -> None:  # noqa: ANN401
+        """Keep an input's tensors."""
+
+
 @dataclass(frozen=True)
 class Start:
     """Everything an adaptation begins with.
@@ -34,6 +44,7 @@ class Start:
             sum(weight * value) / sum(weight). None: all weigh the same.
         limit: how large a part of a step may be; one for all runs of an adaptation.
         compiles: whether the blocks of its replica are compiled.
+        kept_rows: what encoded inputs are kept in beyond this run; None: in nothing.
         keep: called with the state after every step that `keep_every` divides.
     """
 
@@ -52,6 +63,7 @@ class Start:
     weights: Sequence[float] | None = None
     limit: PartLimit = field(default_factory=PartLimit)
     compiles: bool = False
+    kept_rows: KeptRows | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that do not fit the examples (InputError)."""

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.report import AdaptationReport
-from cog_adapt.runner.adaptation.start import Checkpoints, Start
-from cog_adapt.runner.auto.head import HeadNames
+from cog_adapt.runner.adaptation.start import Checkpoints, KeptRows, Start
+from cog_adapt.runner.auto.head import HeadNames, KeptFeatures
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.determinism import is_repeatable
 from cog_adapt.runner.errors import InputError
@@ -31,6 +31,10 @@ _KNOWN_STEPS = 0.5  # of the steps, from an adapter of most of the examples
 _LEAST_SECONDS = 0.001
 # A fit is one tick, of a few seconds at these: its cost rises with powers of them.
 _MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
+
+
+class KeptInputs(KeptFeatures, KeptRows, Protocol):
+    """Features and encoded rows of recent requests' inputs."""
 
 
 @dataclass(frozen=True)

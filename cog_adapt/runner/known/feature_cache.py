@@ -1,4 +1,4 @@
-"""Features of recent examples, by bytes; the longest unused goes first.
+"""Features and encoded inputs of recent examples, by bytes; the longest unused goes first.
 
 What one owner's examples gave is found for that owner alone. It goes with the adapter that was made
 of them. This module knows no model and no store.
@@ -14,8 +14,9 @@ from torch import Tensor
 Entry = Tensor | Mapping[str, Tensor]
 """One example's features, or its encoded batch of one row."""
 
+FEATURES, ROW = KINDS = ("features", "row")
 _OWNER_SHARE = 2  # one owner has half of it at most
-_Key = tuple[str, str]
+_Key = tuple[str, str, str]
 
 
 @dataclass
@@ -44,33 +45,41 @@ class FeatureCache:
         """Count the entries."""
         return len(self._kept)
 
-    def get(self, owner: str, digests: Iterable[str | None]) -> list[Entry | None]:
+    def get(
+        self, owner: str, digests: Iterable[str | None], kind: str = FEATURES
+    ) -> list[Entry | None]:
         """Return what is kept for each digest, None where nothing is.
 
         Args:
             owner: who asks.
             digests: `input_digests`; nothing is kept for None.
+            kind: FEATURES or ROW.
         """
         with self._lock:
-            return [self._found((owner, digest or "")) for digest in digests]
+            return [self._found((owner, digest or "", kind)) for digest in digests]
 
-    def put(self, owner: str, digests: Sequence[str | None], entries: Sequence[Entry]) -> None:
+    def put(
+        self,
+        owner: str,
+        digests: Sequence[str | None],
+        entries: Sequence[Entry],
+        kind: str = FEATURES,
+    ) -> None:
         """Keep an entry for each digest, and let others go; one that is too big is not kept."""
         with self._lock:
             self._drop_unbrought()
             for digest, entry in zip(digests, entries, strict=True):
-                self._put((owner, digest or ""), entry)
+                self._put((owner, digest or "", kind), entry)
 
     def bring(self, owner: str, digests: Iterable[str | None], name: str) -> None:
         """Note what brought these: when it is deleted, they go, but for those of others too."""
-        keys = [(owner, digest or "") for digest in digests]
         with self._lock:
-            for key in filter(self._kept.__contains__, keys):
+            for key in filter(self._kept.__contains__, _keys(owner, digests)):
                 self._kept[key].brought_by.add(name)
 
     def discard(self, owner: str, digests: Iterable[str | None]) -> None:
         """Drop those of these that nothing brought: what they were computed for failed."""
-        self._left.extend((owner, digest or "") for digest in digests)
+        self._left.extend(_keys(owner, digests))
         # without waiting: a collection of garbage may come here while this thread has the lock
         if self._lock.acquire(blocking=False):
             try:
@@ -138,6 +147,10 @@ class FeatureCache:
         self._bytes_of[owner] = self._bytes_of.get(owner, 0) + size
         if not self._bytes_of[owner] and size < 0:
             del self._bytes_of[owner]
+
+
+def _keys(owner: str, digests: Iterable[str | None]) -> list[_Key]:
+    return [(owner, digest or "", kind) for digest in digests for kind in KINDS]
 
 
 def _size_of(entry: Entry) -> int:

@@ -9,15 +9,16 @@ from torch import Tensor
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import machine_memory
 from cog_adapt.runner.known.adaptation_key import input_digests, origin_of
-from cog_adapt.runner.known.feature_cache import FeatureCache
+from cog_adapt.runner.known.feature_cache import ROW, FeatureCache
 from cog_adapt.runner.known.receipt import Signer
 from cog_adapt.runner.known.recent_requests import RecentRequests
 from cog_adapt.runner.scheduling.shared_runs import SharedRuns
 from cog_adapt.runner.storage.metadata import versions
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task import Batch, Task
 
 _MEMORY_SHARE = 64
+_LARGEST_ROW = 2**16
 
 
 class Knowledge:
@@ -58,9 +59,9 @@ class Knowledge:
         self._decisions.drop_key(owner, key)
         self.features.forget(owner, key)
 
-    def features_of(self, owner: str) -> "OwnFeatures":
+    def kept_of(self, owner: str) -> "OwnInputs":
         """Return what is kept of an owner's examples."""
-        return OwnFeatures(self.features, owner)
+        return OwnInputs(self.features, owner)
 
     def close(self) -> None:
         """End the threads."""
@@ -75,11 +76,11 @@ class Knowledge:
             self.features.forget(owner, adapter_id)
 
 
-class OwnFeatures:
-    """The features of one owner's inputs, for one adaptation.
+class OwnInputs:
+    """What is kept of one owner's inputs, for one adaptation: features, and encoded rows.
 
     Attributes:
-        found: how many inputs had some.
+        found: how many inputs had features.
     """
 
     def __init__(self, cache: FeatureCache, owner: str) -> None:
@@ -96,3 +97,14 @@ class OwnFeatures:
     def put(self, inputs: Sequence[Any], rows: Sequence[Tensor]) -> None:
         """Keep each input's row."""
         self._cache.put(self._owner, input_digests(inputs), [row.clone() for row in rows])
+
+    def get_row(self, value: Any) -> Batch | None:  # noqa: ANN401 - the task's own
+        """Return an input's tensors, without a batch axis; None where there are none."""
+        (found,) = self._cache.get(self._owner, input_digests([value]), ROW)
+        return None if found is None or isinstance(found, Tensor) else {**found}
+
+    def put_row(self, value: Any, row: Batch) -> None:  # noqa: ANN401
+        """Keep an input's tensors, unless they are large: pictures would push features out."""
+        if sum(tensor.nbytes for tensor in row.values()) <= _LARGEST_ROW:
+            own = {name: tensor.clone() for name, tensor in row.items()}
+            self._cache.put(self._owner, input_digests([value]), [own], ROW)

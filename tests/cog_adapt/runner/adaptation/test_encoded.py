@@ -34,6 +34,28 @@ def test_rows_are_those_that_the_task_encodes(shape):
         assert (rows.weights, rows.positions) == (None, tuple(chosen))
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_that_are_kept_are_those_that_the_task_encodes(shape):
+    class Kept:
+        def __init__(self):
+            self.rows = {}
+
+        def get_row(self, value):
+            return self.rows.get(repr(value))
+
+        def put_row(self, value, row):
+            self.rows[repr(value)] = row
+
+    kept = Kept()
+    start = started(SHAPES[shape](), examples(shape, 8), kept_rows=kept)
+    plain = EncodedExamples(dataclasses.replace(start, kept_rows=None)).rows([5, 0, 3, 3])
+    for _ in range(2):
+        rows = EncodedExamples(start).rows([5, 0, 3, 3])
+        assert all(torch.equal(rows.batch[name], plain.batch[name]) for name in plain.batch)
+        assert torch.equal(rows.targets, plain.targets)
+    assert len(kept.rows) == 3
+
+
 def test_weights_follow_their_examples():
     start = started(SHAPES["images"](), examples("images", 4), weights=[0.5, 1.0, 2.0, 4.0])
     weights = EncodedExamples(start).rows([3, 0]).weights
