@@ -9,6 +9,8 @@ in beginning a round.
 """
 
 import argparse
+import importlib
+import importlib.util
 import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -20,7 +22,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from bench import data
-from bench.adaptation_plot import plot
+from bench.adaptation_plot import PLAIN, plot
 from bench.report import (
     Columns,
     Report,
@@ -46,7 +48,7 @@ from task import TextClassification
 
 EXAMPLES_PER_LABEL = 8
 ROUNDS = 10
-PLAIN, TRAINER = "plain loop + peft", "Trainer + peft"
+TRAINER = "Trainer + peft"
 WARM_STEPS = (10, 12, 15, 20)
 COLUMNS: Columns = {
     "contestant": str,
@@ -149,7 +151,15 @@ def contestants(runner: ModelRunner, precision: Precision) -> dict[str, Adapt]:
         "LoRA, last block": runner_way(runner, method="lora", blocks=1),
         PLAIN: partial(_rival, plain_loop, base, rate),
         TRAINER: partial(_rival, trainer, base, rate),
+        **_setfit(base),
     }
+
+
+def _setfit(base: Base) -> dict[str, Adapt]:
+    """Make a contestant of SetFit where it is installed (`bench/requirements-peers.txt`)."""
+    if not importlib.util.find_spec("setfit"):
+        return {}
+    return {"SetFit": importlib.import_module("bench.quality_setfit").setfit_way(base)}
 
 
 def _rival(

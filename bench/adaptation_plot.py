@@ -1,6 +1,9 @@
 """A picture of a report of `bench.adaptation`: accuracy against seconds to adapt, one point each.
 
-python -m bench.adaptation_plot docs/results/adaptation.json
+python -m bench.adaptation_plot docs/results/adaptation.json docs/results/adaptation-setfit.json
+
+Of further reports, whose runs were others, the contestants are drawn that the first has not; their
+seconds are scaled by those of the plain loop, which is in each.
 """
 
 import json
@@ -11,10 +14,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-_SECONDS, _ACCURACY = "adapt, s", "accuracy"
+Row = Mapping[str, Any]
+PLAIN = "plain loop + peft"
+_NAME, _SECONDS, _ACCURACY = "contestant", "adapt, s", "accuracy"
 
 
-def plot(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+def plot(rows: Sequence[Row], path: Path) -> None:
     """Write a PNG: of each contestant the median time, the mean accuracy, and their quartiles."""
     figure = Figure(figsize=(7.0, 4.5), layout="constrained")
     axis = figure.add_subplot()
@@ -26,7 +31,7 @@ def plot(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             xerr=_whiskers(seconds, seconds["median"]),
             yerr=_whiskers(accuracy, accuracy["mean"]),
             fmt="o",
-            label=row["contestant"],
+            label=row[_NAME],
             alpha=0.8,
         )
     axis.set(xscale="log", xlabel="seconds to adapt", ylabel="accuracy")
@@ -42,10 +47,30 @@ def _whiskers(spread: Mapping[str, float], middle: float) -> list[list[float]]:
     return [[max(0.0, below)], [max(0.0, above)]]
 
 
+def joined(reports: Sequence[Sequence[Row]]) -> list[Row]:
+    """Return the rows of the first report, and from the others those of its missing contestants."""
+    rows = list(reports[0])
+    for others in reports[1:]:
+        scale = _plain_seconds(rows) / _plain_seconds(others)
+        known = {row[_NAME] for row in rows}
+        rows += [_scaled(row, scale) for row in others if row[_NAME] not in known]
+    return rows
+
+
+def _plain_seconds(rows: Sequence[Row]) -> float:
+    return next(float(row[_SECONDS]["median"]) for row in rows if row[_NAME] == PLAIN)
+
+
+def _scaled(row: Row, scale: float) -> Row:
+    seconds = {name: value * scale for name, value in row[_SECONDS].items()}
+    return {**row, _NAME: f"{row[_NAME]} (another run)", _SECONDS: seconds}
+
+
 def main() -> None:
-    """Draw a report that is there, beside it."""
-    report = Path(sys.argv[1])
-    plot(json.loads(report.read_text("utf-8"))["rows"], report.with_suffix(".png"))
+    """Draw reports that are there, beside the first."""
+    paths = [Path(each) for each in sys.argv[1:]]
+    reports = [json.loads(path.read_text("utf-8"))["rows"] for path in paths]
+    plot(joined(reports), paths[0].with_suffix(".png"))
 
 
 if __name__ == "__main__":

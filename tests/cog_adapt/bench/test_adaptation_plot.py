@@ -6,7 +6,7 @@ import sys
 import pytest
 from matplotlib.axes import Axes
 
-from bench.adaptation_plot import _whiskers, main
+from bench.adaptation_plot import PLAIN, _whiskers, joined, main
 
 SPREAD = {"median": 2.0, "mean": 2.2, "lower_quartile": 1.5, "upper_quartile": 2.1}
 
@@ -14,6 +14,16 @@ SPREAD = {"median": 2.0, "mean": 2.2, "lower_quartile": 1.5, "upper_quartile": 2
 def test_whiskers_are_of_the_quartiles_and_never_negative():
     assert _whiskers(SPREAD, 2.0) == [[pytest.approx(0.5)], [pytest.approx(0.1)]]
     assert _whiskers(SPREAD, SPREAD["mean"])[1] == [0.0]
+
+
+def test_what_another_run_has_more_is_scaled_by_the_plain_loop():
+    first = [{"contestant": PLAIN, "adapt, s": {"median": 10.0}}]
+    other = [
+        {"contestant": PLAIN, "adapt, s": {"median": 20.0}},
+        {"contestant": "SetFit", "adapt, s": {"median": 30.0}},
+    ]
+    names = {row["contestant"]: row["adapt, s"]["median"] for row in joined([first, other])}
+    assert names == {PLAIN: 10.0, "SetFit (another run)": 15.0}
 
 
 def test_a_report_is_drawn_beside_itself_with_each_contestant(tmp_path, monkeypatch):
