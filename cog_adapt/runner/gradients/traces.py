@@ -12,6 +12,17 @@ from cog_adapt.runner.gradients.operation import Operation, apart, close
 from cog_adapt.runner.gradients.report import NOWHERE, some
 
 
+_WRITTEN = (
+    "A module must write to nothing but its own non-persistent buffers. A part that training "
+    "updates in its forward (a momentum encoder) has a copy of its own if it is selected too: "
+    "`trainable`, with `unused`."
+)
+_RESCALED = (
+    "`max_norm` rescales weights in every forward, also while the base answers: leave it out, and "
+    "rescale them where they are made and after a step."
+)
+
+
 class Traces:
     """Judges the lasting effects of serving and training."""
 
@@ -94,8 +105,8 @@ class Traces:
         place = self.diagnosis.forward.writes_weights()
         self.exam.fail(
             "base-changed",
-            f"forwards changed the base: {'; '.join((written or changes)[:3])}. A module "
-            "must write to nothing but its own non-persistent buffers.",
+            f"forwards changed the base: {'; '.join((written or changes)[:3])}. "
+            f"{_RESCALED if 'max_norm' in (place.line or '') else _WRITTEN}",
             module=place.module,
             line=place.line,
         )

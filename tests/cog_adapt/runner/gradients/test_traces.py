@@ -87,6 +87,57 @@ def writing(self: Any, h: Tensor) -> Tensor:
     return h
 
 
+class Rescaling(nn.Module):
+    """Its embedding rescales its own weight in every forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(9, 4, max_norm=0.5)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        output: Tensor = self.words(ids).sum(1)
+        return output
+
+
+class Momentum(nn.Module):
+    """Its second encoder follows the first in training forwards, as MoCo's does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own, self.follower = (
+            nn.Linear(4, 3),
+            nn.Linear(4, 3).requires_grad_(requires_grad=False),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            if self.training:
+                for mine, theirs in zip(
+                    self.follower.parameters(), self.own.parameters(), strict=True
+                ):
+                    mine.mul_(0.9).add_(theirs, alpha=0.1)
+            target = self.follower(x)
+        output: Tensor = self.own(x) - target
+        return output
+
+
+def test_an_embedding_that_rescales_itself_is_named_with_its_remedy() -> None:
+    ids = torch.randint(0, 9, (5, 3))
+    report = check_gradients(Rescaling(), ids, squares)
+    (finding,) = [f for f in report.findings if f.level == "FAIL"]
+    assert (finding.code, finding.module) == ("base-changed", "words (Embedding)")
+    assert "leave it out" in finding.message
+
+
+def test_what_follows_in_the_forward_needs_a_copy_of_its_own() -> None:
+    probe = torch.randn(6, 4)
+    report = check_gradients(Momentum(), probe, squares, trainable="own")
+    (text,) = [f.message for f in report.findings if "forwards changed" in f.message]
+    assert "`trainable`, with `unused`" in text
+    report = check_gradients(Momentum(), probe, squares, unused=["follower.*"])
+    assert report.passed, str(report)
+
+
 def test_a_forward_that_writes_to_its_weights_is_placed() -> None:
     traces = traces_of(tower(writing))
     traces.subject.serve(traces.subject.base)
