@@ -161,7 +161,7 @@ async def behind(load: Load) -> list[Row]:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    rows.append({"what": "a tick of those adaptations", "ms": Spread.of(steps or [0.0])})
+    rows.append(latency_row("a tick beside them", steps or [0.0]))
     return rows
 
 

@@ -11,7 +11,6 @@ from cog_adapt.runner.gradients.kept_graphs import is_torchs_own, keeper_of, mak
 from cog_adapt.runner.gradients.operation import Operation, apart, close
 from cog_adapt.runner.gradients.report import NOWHERE, some
 
-
 _WRITTEN = (
     "A module must write to nothing but its own non-persistent buffers. A part that training "
     "updates in its forward (a momentum encoder) has a copy of its own if it is selected too: "
