@@ -152,7 +152,7 @@ class Admission:
             self._waiting.take(run)
             self._held.add(run)
             return None
-        words = f"waits for {self._held.words_of_wait(needed)}"
+        words = f"waits for {self._held.words_of_wait(run, needed)}"
         logger.info("an %s %s", needed.work, words)
         run.outbox.put(Waiting(words))
         return Ended(result=_PARKED)

@@ -28,7 +28,7 @@ class HeldMemory(Generic[H]):
     Args:
         limit: gives the bytes that all of it may have; it is asked while none has any.
         owner_share: of the bytes, for one owner, where there are owners.
-        most_at_once: pieces of work under way.
+        most_at_once: pieces of work under way; where there are owners, one has three quarters.
         setting: that says `most_at_once`, for messages.
     """
 
@@ -77,14 +77,15 @@ class HeldMemory(Generic[H]):
 
     def is_share_over(self, work: H) -> bool:
         """Return whether its owner's other work has to end first."""
-        most = self.most_of(work.owner)
-        own = sum(held for other, held in self._held.items() if other.owner == work.owner)
-        return most < self._most and own + work.bytes > most
+        most, own = self.most_of(work.owner), self._held_by(work.owner)
+        return self._has_its_turns(work) or most < self._most and sum(own) + work.bytes > most
 
-    def words_of_wait(self, needed: MemoryDemand) -> str:
+    def words_of_wait(self, work: H, needed: MemoryDemand) -> str:
         """Say what work waits for."""
         others = f"{len(self)} other {needed.work}s"
-        if self._is_full:
+        if self._has_its_turns(work):
+            others = f"{len(self._held_by(work.owner))} other {needed.work}s of this owner"
+        if self._is_full or self._has_its_turns(work):
             return f"its turn: {others} are under way, as many as may be ({self._setting})"
         return (
             f"memory: it needs about {needed}; {in_words(self.bytes)} of {in_words(self._most)} "
@@ -93,4 +94,13 @@ class HeldMemory(Generic[H]):
 
     @property
     def _is_full(self) -> bool:
-        return self._most_at_once is not None and len(self._held) >= self._most_at_once
+        return self._most_at_once is not None and len(self) >= self._most_at_once
+
+    def _has_its_turns(self, work: H) -> bool:
+        most = self._most_at_once
+        if most is None or not work.owner:
+            return False
+        return len(self._held_by(work.owner)) >= most - most // 4
+
+    def _held_by(self, owner: str) -> list[int]:
+        return [held for other, held in self._held.items() if other.owner == owner]

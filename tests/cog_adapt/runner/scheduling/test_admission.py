@@ -139,6 +139,20 @@ def test_what_are_too_many_at_once_wait_for_their_turn():
     adaptations.scheduler.close()
 
 
+def test_an_owner_with_many_leaves_a_turn_to_one_who_comes_later():
+    adaptations = Adaptations(most_at_once=4)
+    tickets = [adaptations.submit(name, 10, owner="ann") for name in "abcd"]
+    assert {adaptations.next_began() for _ in range(3)} == {*"abc"}
+    waiting(tickets[3])
+    late = adaptations.submit("late", 10, owner="bob")
+    assert adaptations.next_began() == "late"
+    for gate in adaptations.gates.values():
+        gate.set()
+    assert [ticket.wait() for ticket in (*tickets, late)] == ["a", "b", "c", "d", "late"]
+    assert adaptations.left() == (0, 0)
+    adaptations.scheduler.close()
+
+
 def test_to_wait_costs_no_tick(adaptations):
     first, second = adaptations.submit("a", 70), adaptations.submit("b", 70)
     waiting(second)
