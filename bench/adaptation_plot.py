@@ -3,7 +3,7 @@
 python -m bench.adaptation_plot docs/results/adaptation.json docs/results/adaptation-setfit.json
 
 Of further reports, whose runs were others, the contestants are drawn that the first has not; their
-seconds are scaled by those of the plain loop, which is in each.
+seconds are those of the first's plain loop times the ratio to it, of pairs, in their own run.
 """
 
 import json
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
 PLAIN = "plain loop + peft"
-_NAME, _SECONDS, _ACCURACY = "contestant", "adapt, s", "accuracy"
+_NAME, _SECONDS, _RATIO, _ACCURACY = "contestant", "adapt, s", "adapt / plain", "accuracy"
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
@@ -50,19 +50,15 @@ def _whiskers(spread: Mapping[str, float], middle: float) -> list[list[float]]:
 def joined(reports: Sequence[Sequence[Row]]) -> list[Row]:
     """Return the rows of the first report, and from the others those of its missing contestants."""
     rows = list(reports[0])
+    plain = next(float(row[_SECONDS]["median"]) for row in rows if row[_NAME] == PLAIN)
     for others in reports[1:]:
-        scale = _plain_seconds(rows) / _plain_seconds(others)
         known = {row[_NAME] for row in rows}
-        rows += [_scaled(row, scale) for row in others if row[_NAME] not in known]
+        rows += [_scaled(row, plain) for row in others if row[_NAME] not in known]
     return rows
 
 
-def _plain_seconds(rows: Sequence[Row]) -> float:
-    return next(float(row[_SECONDS]["median"]) for row in rows if row[_NAME] == PLAIN)
-
-
-def _scaled(row: Row, scale: float) -> Row:
-    seconds = {name: value * scale for name, value in row[_SECONDS].items()}
+def _scaled(row: Row, plain: float) -> Row:
+    seconds = {name: value * plain for name, value in row[_RATIO].items()}
     return {**row, _NAME: f"{row[_NAME]} (another run)", _SECONDS: seconds}
 
 

@@ -236,9 +236,9 @@ def submitted(  # noqa: PLR0913 - those of `adapt`
     """Submit an adaptation; kept features, unless `exact`: last bits of theirs are by batch."""
     folder = runner.checkpoints
     states = None if checkpoint is None else checkpoints_in(folder, checkpoint, keep_every)
-    kept = None if exact else runner.knowledge.kept_of(owner)
+    kept = None if exact else runner.knowledge.kept.of(owner)
     work = runner._model.adapting(examples, recipe or Recipe(), begin, states, kept)
-    return runner._admission.submit(work, owner)
+    return runner._admission.submit(kept.guarding(work) if kept else work, owner)
 
 
 def _steps_only(on_step: OnStep | None) -> Callable[[object], None] | None:

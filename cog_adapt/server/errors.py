@@ -140,7 +140,7 @@ class AtCapacity(RequestError):
 
 
 class QueueFull(RequestError):
-    """No slot is free, and the queue is full.
+    """No slot is free for this owner, and the queue is full.
 
     Attributes:
         retry_after: seconds after which another try makes sense.

@@ -10,7 +10,7 @@ from tests.cog_adapt.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 EXAMPLES = (ROOT / "examples" / "tickets.jsonl").read_text()
 ADAPTATIONS = 16
-WAITS = "waits for its turn: 4 other adaptations are under way"
+WAITS = "waits for its turn: 4 other adaptations under way"
 ENDED = {"succeeded", "failed", "canceled"}
 
 

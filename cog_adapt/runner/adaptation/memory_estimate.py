@@ -69,7 +69,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Progress of work that waits until others leave it memory; `words` say for what."""
+    """Progress of work that waits for memory or for its turn; `words` say for which."""
 
     words: str
 

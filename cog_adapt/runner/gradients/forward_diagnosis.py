@@ -128,14 +128,6 @@ class ForwardDiagnosis:
         for event in recorder.events:
             if event.writes and event.inputs and address(event.inputs[0]) in storages:
                 return event.place(self.names)
-        return self._rescaling()
-
-    def _rescaling(self) -> Place:
-        """Return the first embedding that rescales its weight in its forward."""
-        for part in self.subject.replica.modules():
-            most = getattr(part, "max_norm", None)
-            if most is not None:
-                return Place(self.names.get(id(part)), f"max_norm={most}")
         return NOWHERE
 
     def kept_tensors(self) -> str:

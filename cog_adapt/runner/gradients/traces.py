@@ -9,7 +9,7 @@ from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.graph import leaf_of, nodes
 from cog_adapt.runner.gradients.kept_graphs import is_torchs_own, keeper_of, maker_of_kept
 from cog_adapt.runner.gradients.operation import Operation, apart, close
-from cog_adapt.runner.gradients.report import NOWHERE, some
+from cog_adapt.runner.gradients.report import NOWHERE, Place, some
 
 _WRITTEN = (
     "A module must write to nothing but its own non-persistent buffers. A part that training "
@@ -101,14 +101,26 @@ class Traces:
         if not changes:
             return
         written = [c for c in changes if "version" not in c]
-        place = self.diagnosis.forward.writes_weights()
+        rescaling = self._rescaling(changes)
+        place = rescaling or self.diagnosis.forward.writes_weights()
         self.exam.fail(
             "base-changed",
             f"forwards changed the base: {'; '.join((written or changes)[:3])}. "
-            f"{_RESCALED if 'max_norm' in (place.line or '') else _WRITTEN}",
+            f"{_RESCALED if rescaling else _WRITTEN}",
             module=place.module,
             line=place.line,
         )
+
+    def _rescaling(self, changes: list[str]) -> Place | None:
+        """Return the embedding that rescaled its weight; None where anything else has changed."""
+        written = {change.removeprefix("tensor ").split(" ")[0] for change in changes}
+        parts = self.subject.base.named_modules()
+        own = {f"{n}.weight".lstrip("."): p for n, p in parts if getattr(p, "max_norm", None)}
+        if not written <= own.keys():
+            return None
+        name = min(written)
+        path = name.removesuffix("weight").rstrip(".") or "(root)"
+        return Place(f"{path} ({type(own[name]).__name__})", f"max_norm={own[name].max_norm}")
 
     def _judge_flags(self) -> None:
         flags = self.operation.guard.process_changes()

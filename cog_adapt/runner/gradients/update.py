@@ -174,9 +174,11 @@ class Update:
         flow, stops = self.flow, self.flow.stand_ins
         if any(f.code == "gradient-wrong" and f.line for f in self.exam.findings):
             return True  # its cause is told
+        if not stops:
+            return False
         with stops.held():
             shaking = Shaking(self.subject, math.nan, flow.limits, flow.spread)
-            return bool(stops) and shaking.depends(self.subject.names)
+            return shaking.depends(self.subject.names)
 
     def _judge_still(self, step: "_Step") -> None:
         """Report an unchanged loss: a stale forward or a flat loss, if not too small a step.

@@ -1,4 +1,4 @@
-"""Features and encoded inputs of recent examples, by bytes; the longest unused goes first.
+"""Features, or encoded inputs, of recent examples, by bytes; the longest unused goes first.
 
 What one owner's examples gave is found for that owner alone. It goes with the adapter that was made
 of them. This module knows no model and no store.
@@ -14,9 +14,9 @@ from torch import Tensor
 Entry = Tensor | Mapping[str, Tensor]
 """One example's features, or its encoded batch of one row."""
 
-FEATURES, ROW = KINDS = ("features", "row")
 _OWNER_SHARE = 2  # one owner has half of it at most
-_Key = tuple[str, str, str]
+_OF_AN_ENTRY, _OF_A_TENSOR = 600, 512  # bytes of memory besides its values
+_Key = tuple[str, str]
 
 
 @dataclass
@@ -36,6 +36,7 @@ class FeatureCache:
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._keys_of: dict[str, OrderedDict[_Key, None]] = {}  # in the same order
         self._bytes_of: dict[str, int] = {}
         self._lock = threading.Lock()
         self._left: deque[_Key] = deque()
@@ -45,41 +46,33 @@ class FeatureCache:
         """Count the entries."""
         return len(self._kept)
 
-    def get(
-        self, owner: str, digests: Iterable[str | None], kind: str = FEATURES
-    ) -> list[Entry | None]:
+    def get(self, owner: str, digests: Iterable[str | None]) -> list[Entry | None]:
         """Return what is kept for each digest, None where nothing is.
 
         Args:
             owner: who asks.
             digests: `input_digests`; nothing is kept for None.
-            kind: FEATURES or ROW.
         """
         with self._lock:
-            return [self._found((owner, digest or "", kind)) for digest in digests]
+            return [self._found((owner, digest or "")) for digest in digests]
 
-    def put(
-        self,
-        owner: str,
-        digests: Sequence[str | None],
-        entries: Sequence[Entry],
-        kind: str = FEATURES,
-    ) -> None:
+    def put(self, owner: str, digests: Sequence[str | None], entries: Sequence[Entry]) -> None:
         """Keep an entry for each digest, and let others go; one that is too big is not kept."""
         with self._lock:
             self._drop_unbrought()
             for digest, entry in zip(digests, entries, strict=True):
-                self._put((owner, digest or "", kind), entry)
+                self._put((owner, digest or ""), entry)
 
     def bring(self, owner: str, digests: Iterable[str | None], name: str) -> None:
         """Note what brought these: when it is deleted, they go, but for those of others too."""
+        keys = [(owner, digest or "") for digest in digests]
         with self._lock:
-            for key in filter(self._kept.__contains__, _keys(owner, digests)):
+            for key in filter(self._kept.__contains__, keys):
                 self._kept[key].brought_by.add(name)
 
     def discard(self, owner: str, digests: Iterable[str | None]) -> None:
         """Drop those of these that nothing brought: what they were computed for failed."""
-        self._left.extend(_keys(owner, digests))
+        self._left.extend((owner, digest or "") for digest in digests)
         # without waiting: a collection of garbage may come here while this thread has the lock
         if self._lock.acquire(blocking=False):
             try:
@@ -90,7 +83,7 @@ class FeatureCache:
     def forget(self, owner: str, name: str | None = None) -> None:
         """Drop what this brought, and nothing else did; None: all of the owner's."""
         with self._lock:
-            own = [key for key in self._kept if key[0] == owner]
+            own = [*self._keys_of.get(owner, ())]
             for key in [key for key in own if name is None or self._is_last(key, name)]:
                 self._drop(key)
 
@@ -110,6 +103,7 @@ class FeatureCache:
             return None
         self.hits += 1
         self._kept.move_to_end(key)
+        self._keys_of[key[0]].move_to_end(key)
         return kept.entry
 
     def _put(self, key: _Key, entry: Entry) -> None:
@@ -120,9 +114,10 @@ class FeatureCache:
         if before is not None:
             self._drop(key)
         self._kept[key] = _Kept(entry, size, before.brought_by if before else set())
+        self._keys_of.setdefault(key[0], OrderedDict())[key] = None
         self._count(key[0], size)
         while self._bytes_of[key[0]] > self._most // _OWNER_SHARE:
-            self._drop(next(each for each in self._kept if each[0] == key[0]))
+            self._drop(next(iter(self._keys_of[key[0]])))
         while self.bytes > self._most:
             self._drop(next(iter(self._kept)))
 
@@ -141,6 +136,9 @@ class FeatureCache:
 
     def _drop(self, key: _Key) -> None:
         self._count(key[0], -self._kept.pop(key).size)
+        del self._keys_of[key[0]][key]
+        if not self._keys_of[key[0]]:
+            del self._keys_of[key[0]]
 
     def _count(self, owner: str, size: int) -> None:
         self.bytes += size
@@ -149,10 +147,6 @@ class FeatureCache:
             del self._bytes_of[owner]
 
 
-def _keys(owner: str, digests: Iterable[str | None]) -> list[_Key]:
-    return [(owner, digest or "", kind) for digest in digests for kind in KINDS]
-
-
 def _size_of(entry: Entry) -> int:
-    tensors = [entry] if isinstance(entry, Tensor) else entry.values()
-    return sum(tensor.nbytes for tensor in tensors)
+    tensors = [entry] if isinstance(entry, Tensor) else [*entry.values()]
+    return _OF_AN_ENTRY + sum(tensor.nbytes + _OF_A_TENSOR for tensor in tensors)

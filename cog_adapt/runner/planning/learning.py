@@ -13,7 +13,6 @@ from typing import Any
 
 from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
-from cog_adapt.runner.known.adaptation_key import input_digests
 from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.loaded_model import Adaptation
 from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner, submitted
@@ -53,9 +52,8 @@ async def learn(runner: ModelRunner, planned: Plan, on_progress: Callable[[Any],
 
 def _tidy_features(runner: ModelRunner, wanted: Wanted) -> None:
     """Drop the features of a run that came to nothing: no adapter will take them along."""
-    if len(runner.knowledge.features):
-        digests = input_digests([example.input for example in wanted.examples])
-        runner.knowledge.features.discard(wanted.owner, digests)
+    inputs = [example.input for example in wanted.examples]
+    runner.knowledge.kept.discard(wanted.owner, inputs)
 
 
 def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
@@ -106,9 +104,9 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
 def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> None:
     """Let what was computed of the examples go with what it was computed for."""
     name = done.adapter.id if done.adapter else planned.key and planned.key.whole
-    if name and len(runner.knowledge.features):
-        digests = input_digests([example.input for example in planned.wanted.examples])
-        runner.knowledge.features.bring(planned.wanted.owner, digests, name)
+    if name:
+        inputs = [example.input for example in planned.wanted.examples]
+        runner.knowledge.kept.bring(planned.wanted.owner, inputs, name)
 
 
 def _keep(runner: ModelRunner, done: Adaptation, wanted: Wanted, made: Made) -> StoreError | None:

@@ -6,6 +6,8 @@ from typing import Generic, Protocol, TypeVar
 from cog_adapt.runner.adaptation.memory_estimate import in_words
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 
+_FEWEST_TO_SHARE = 8
+
 
 class Holder(Protocol):
     """Work that holds bytes for an owner."""
@@ -28,7 +30,7 @@ class HeldMemory(Generic[H]):
     Args:
         limit: gives the bytes that all of it may have; it is asked while none has any.
         owner_share: of the bytes, for one owner, where there are owners.
-        most_at_once: pieces of work under way; where there are owners, one has three quarters.
+        most_at_once: pieces of work under way; of eight or more one owner has three quarters.
         setting: that says `most_at_once`, for messages.
     """
 
@@ -82,15 +84,16 @@ class HeldMemory(Generic[H]):
 
     def words_of_wait(self, work: H, needed: MemoryDemand) -> str:
         """Say what work waits for."""
-        others = f"{len(self)} other {needed.work}s"
         if self._has_its_turns(work):
-            others = f"{len(self._held_by(work.owner))} other {needed.work}s of this owner"
-        if self._is_full or self._has_its_turns(work):
-            return f"its turn: {others} are under way, as many as may be ({self._setting})"
-        return (
-            f"memory: it needs about {needed}; {in_words(self.bytes)} of {in_words(self._most)} "
-            f"are taken by {others}"
-        )
+            own = _counted(len(self._held_by(work.owner)), needed.work)
+            return f"its turn: {own} of this owner under way, as many as may be ({self._setting})"
+        others = _counted(len(self), needed.work)
+        if self._is_full:
+            return f"its turn: {others} under way, as many as may be ({self._setting})"
+        if self.fits(work):
+            return "its turn: what waits before it needs more memory"
+        taken = f"{in_words(self.bytes)} of {in_words(self._most)}"
+        return f"memory: it needs about {needed}; {taken} are taken, with {others} under way"
 
     @property
     def _is_full(self) -> bool:
@@ -100,7 +103,12 @@ class HeldMemory(Generic[H]):
         most = self._most_at_once
         if most is None or not work.owner:
             return False
-        return len(self._held_by(work.owner)) >= most - most // 4
+        leaves = most // 4 if most >= _FEWEST_TO_SHARE else 0
+        return len(self._held_by(work.owner)) >= most - leaves
 
     def _held_by(self, owner: str) -> list[int]:
         return [held for other, held in self._held.items() if other.owner == owner]
+
+
+def _counted(count: int, work: str) -> str:
+    return f"{count} other {work}{'s' if count > 1 else ''}"

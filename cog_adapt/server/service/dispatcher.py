@@ -113,7 +113,7 @@ class Dispatcher:
     def _refuse_if_full(self, request: PredictionRequest) -> None:
         if self.slots.given_up is not None:
             raise NotReady(self.slots.given_up)
-        excess = len(self.predictions) - self.slots.count
+        excess = self.slots.excess(len(self.predictions), request.owner)
         if not self.waiting.has_room(excess):
             self._observer.rejected("queue full" if self.waiting.most else "busy")
             raise self.waiting.refusal(excess)

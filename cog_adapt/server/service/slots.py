@@ -14,6 +14,7 @@ from cog_adapt.server.service.worker import Worker
 _AT_CAPACITY = "At capacity - all prediction slots busy"
 _MOST_POSITIONS = 100
 _FEWEST_SECONDS_TO_WAIT = 1
+_FEWEST_TO_SHARE = 8  # slots
 
 
 class Queue(deque[Prediction]):
@@ -30,7 +31,7 @@ class Queue(deque[Prediction]):
         self._latest_start: dict[str, int] = {}
 
     def has_room(self, excess: int) -> bool:
-        """Return whether one more may wait; `excess` is how many are in flight beyond the slots."""
+        """Return whether one more may come in; `excess` is that of `Slots.excess`."""
         return excess < self.most
 
     def refusal(self, excess: int) -> AtCapacity | QueueFull:
@@ -117,10 +118,20 @@ class Slots:
         """The number of predictions that may run at once."""
         return sum(worker.slots for worker in self.workers)
 
+    def excess(self, in_flight: int, owner: str) -> int:
+        """Return how many of those in flight wait, less the slots that one more may have now."""
+        on_workers = self._count_by_owner()
+        running = sum(on_workers.values())
+        free = self.count - running
+        if owner:
+            free = min(free, self._most_of_one - on_workers.get(owner, 0))
+        return in_flight - running - max(0, free)
+
     @property
     def _most_of_one(self) -> int:
-        """How many slots one owner may take: where others can wait, a quarter is left to them."""
-        return self.count - self.count // 4 if self.waiting.most else self.count
+        """How many slots one owner may take: where others can wait, a quarter of many is theirs."""
+        leaves = self.waiting.most and self.count >= _FEWEST_TO_SHARE
+        return self.count - self.count // 4 if leaves else self.count
 
     @property
     def given_up(self) -> str | None:

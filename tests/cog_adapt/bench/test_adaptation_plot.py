@@ -20,10 +20,10 @@ def test_what_another_run_has_more_is_scaled_by_the_plain_loop():
     first = [{"contestant": PLAIN, "adapt, s": {"median": 10.0}}]
     other = [
         {"contestant": PLAIN, "adapt, s": {"median": 20.0}},
-        {"contestant": "SetFit", "adapt, s": {"median": 30.0}},
+        {"contestant": "SetFit", "adapt, s": {"median": 30.0}, "adapt / plain": {"median": 1.6}},
     ]
     names = {row["contestant"]: row["adapt, s"]["median"] for row in joined([first, other])}
-    assert names == {PLAIN: 10.0, "SetFit (another run)": 15.0}
+    assert names == {PLAIN: 10.0, "SetFit (another run)": 16.0}
 
 
 def test_a_report_is_drawn_beside_itself_with_each_contestant(tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ from cog_adapt.runner.auto import run as auto
 from cog_adapt.runner.auto.start import Given
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.heads.decision import BASE, GRADIENTS, decide
-from cog_adapt.runner.known.feature_cache import FEATURES
 from cog_adapt.runner.known.receipt import read_receipt
 from cog_adapt.runner.replay import replay
 from tests.cog_adapt.runner.asking import Asker
@@ -122,9 +121,7 @@ def test_what_folds_say_that_were_cut_short_is_not_known(runner, monkeypatch):
 def spoilt(runner):
     """A runner that keeps wrong features of some examples, as another batch would change bits."""
     ask(Asker(runner), ROWS[:12])
-    for key, kept in runner.knowledge.features._kept.items():
-        if key[-1] != FEATURES:
-            continue
+    for kept in runner.knowledge.kept.features._kept.values():
         assert isinstance(kept.entry, torch.Tensor)
         kept.entry.add_(1e-6)
     return runner

@@ -129,6 +129,23 @@ def test_an_embedding_that_rescales_itself_is_named_with_its_remedy() -> None:
     assert "leave it out" in finding.message
 
 
+def test_an_embedding_whose_limit_is_never_met_is_not_blamed() -> None:
+    class Counting(Rescaling):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words.max_norm = 1e6
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, ids: Tensor) -> Tensor:
+            self.get_buffer("count").numpy()[0] += 1
+            return super().forward(ids)
+
+    report = check_gradients(Counting(), torch.randint(0, 9, (5, 3)), squares)
+    (finding,) = [f for f in report.findings if "forwards changed" in f.message]
+    assert "count" in finding.message
+    assert (finding.module, "max_norm" in finding.message) == (None, False)
+
+
 def test_what_follows_in_the_forward_needs_a_copy_of_its_own() -> None:
     probe = torch.randn(6, 4)
     report = check_gradients(Momentum(), probe, squares, trainable="own")

@@ -3,9 +3,17 @@
 import pytest
 import torch
 
+from cog_adapt.runner.known import feature_cache
 from cog_adapt.runner.known.feature_cache import FeatureCache
 
 ROW = torch.zeros(4)  # 16 bytes
+
+
+@pytest.fixture(autouse=True)
+def _values_alone(monkeypatch):
+    """Let entries have the bytes of their values."""
+    monkeypatch.setattr(feature_cache, "_OF_AN_ENTRY", 0)
+    monkeypatch.setattr(feature_cache, "_OF_A_TENSOR", 0)
 
 
 @pytest.fixture
@@ -91,3 +99,25 @@ def test_a_discard_while_the_lock_is_held_waits_for_the_next_put(cache):
     assert len(cache) == 2
     cache.put("ann", ["c"], [ROW])
     assert [each is None for each in cache.get("ann", "abc")] == [True, False, False]
+
+
+def test_what_an_entry_takes_besides_its_values_counts(monkeypatch):
+    cache = FeatureCache(2**10)
+    monkeypatch.setattr(feature_cache, "_OF_AN_ENTRY", 10)
+    monkeypatch.setattr(feature_cache, "_OF_A_TENSOR", 4)
+    cache.put("ann", "ab", [ROW, {"ids": ROW, "mask": ROW}])
+    assert cache.bytes == (10 + 4 + 16) + (10 + 8 + 32)
+
+
+def test_who_keeps_more_pays_for_no_entries_of_others():
+    """A put looks at one entry, however many others have kept: it is in a tick."""
+    cache = FeatureCache(2**20)
+    for number in range(2_000):
+        cache.put("bob", [str(number)], [ROW])
+    cache.put("ann", "ab", [ROW] * 2)
+    assert [*cache._keys_of["ann"]] == [("ann", "a"), ("ann", "b")]
+    cache.get("ann", "a")
+    assert [*cache._keys_of["ann"]] == [("ann", "b"), ("ann", "a")]
+    cache.forget("ann")
+    cache.forget("bob")
+    assert (cache._keys_of, cache.bytes, len(cache)) == ({}, 0, 0)

@@ -65,30 +65,35 @@ def test_one_owner_has_its_share_and_who_has_no_owner_has_all():
 def test_no_more_than_so_many_are_under_way():
     memory = held(Work(1), Work(2), most_at_once=2, setting="AT_ONCE")
     assert not memory.fits(Work(3))
-    assert "2 other adaptations are under way" in memory.words_of_wait(Work(3), NEEDED)
+    assert "2 other adaptations under way" in memory.words_of_wait(Work(3), NEEDED)
     assert "AT_ONCE" in memory.words_of_wait(Work(3), NEEDED)
     memory.free(Work(1))
     assert memory.fits(Work(3))
 
 
 def test_one_owner_leaves_a_quarter_of_the_turns_to_the_others():
-    memory = held(*(Work(n, "a") for n in range(3)), most_at_once=4, setting="AT_ONCE")
+    memory = held(*(Work(n, "a") for n in range(6)), most_at_once=8, setting="AT_ONCE")
     assert memory.is_share_over(Work(9, "a"))
     assert memory.words_of_wait(Work(9, "a"), NEEDED) == (
-        "its turn: 3 other adaptations of this owner are under way, as many as may be (AT_ONCE)"
+        "its turn: 6 other adaptations of this owner under way, as many as may be (AT_ONCE)"
     )
     assert memory.fits(Work(9, "b"))
     memory.free(Work(0, "a"))
     assert memory.fits(Work(9, "a"))
 
 
-def test_who_has_no_owner_may_have_every_turn():
-    memory = held(*(Work(n) for n in range(3)), most_at_once=4)
-    assert memory.fits(Work(9))
+@pytest.mark.parametrize(("owner", "most"), [("", 8), ("a", 4)])
+def test_who_has_no_owner_may_have_every_turn_and_of_few_one_owner_too(owner: str, most: int):
+    memory = held(*(Work(n, owner) for n in range(most - 1)), most_at_once=most)
+    assert memory.fits(Work(9, owner))
 
 
 def test_who_waits_for_memory_is_told_how_much_is_taken():
     words = held(Work(2**20), limit=2**21).words_of_wait(Work(2**21), NEEDED)
-    assert words == (
-        f"memory: it needs about {NEEDED}; 1 MB of 2 MB are taken by 1 other adaptations"
-    )
+    taken = "1 MB of 2 MB are taken, with 1 other adaptation under way"
+    assert words == f"memory: it needs about {NEEDED}; {taken}"
+
+
+def test_who_would_fit_is_told_that_another_is_before_it():
+    words = held(Work(60)).words_of_wait(Work(5), NEEDED)
+    assert words == "its turn: what waits before it needs more memory"

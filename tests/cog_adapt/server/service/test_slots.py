@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cog_adapt.server.errors import QueueFull
 from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished
 
 
@@ -88,12 +89,30 @@ def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):
 
 def test_one_owner_leaves_a_quarter_of_the_slots_to_the_others(play):
     async def scene(harness):
-        await fill(harness, [f"one/{n}" for n in range(6)], slots=4)
-        assert len(harness.dispatcher.lead.running) == 3
+        harness.dispatcher.waiting.most = 10
+        await fill(harness, [f"one/{n}" for n in range(9)], slots=8)
+        assert len(harness.dispatcher.lead.running) == 6
         await harness.submit("of another", durable=False, context={OWNER_KEY: "two"})
-        assert list(harness.dispatcher.lead.running)[3:] == ["two/of another"]
+        assert list(harness.dispatcher.lead.running)[6:] == ["two/of another"]
         end_all(harness)
-        assert len(harness.model.runs) == 7
+        assert len(harness.model.runs) == 10
+
+    play(scene)
+
+
+def test_a_queue_that_one_owner_has_filled_keeps_nobody_else_from_a_free_slot(play):
+    async def scene(harness):
+        harness.dispatcher.waiting.most, harness.dispatcher.lead.slots = 2, 8
+        for number in range(8):
+            await harness.submit(str(number), durable=False, context={OWNER_KEY: "one"})
+        assert len(harness.dispatcher.lead.running) == 6
+        with pytest.raises(QueueFull, match="2 predictions wait; at most 2 may"):
+            await harness.submit("8", durable=False, context={OWNER_KEY: "one"})
+        for name in "ab":
+            await harness.submit(name, durable=False, context={OWNER_KEY: "two"})
+        assert len(harness.dispatcher.lead.running) == 8
+        with pytest.raises(QueueFull, match="2 predictions wait"):
+            await harness.submit("c", durable=False, context={OWNER_KEY: "two"})
 
     play(scene)
 

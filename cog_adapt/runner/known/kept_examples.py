@@ -1,0 +1,116 @@
+"""Features and encoded inputs of recent examples, for the next adaptation of their owner.
+
+They go with the adapter that was made of them. This module knows no model and no store.
+"""
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from cog_adapt.runner.known.adaptation_key import input_digests
+from cog_adapt.runner.known.feature_cache import FeatureCache
+from cog_adapt.runner.task import Batch
+
+T = TypeVar("T")
+_ROW_SHARE = 8  # of all bytes: a row saves a tokenizer's time, features a forward's
+_LARGEST_ROW = 2**16
+
+
+class KeptExamples:
+    """What is kept of all owners' examples, on any thread.
+
+    Args:
+        most_bytes: of all; encoded inputs have an eighth of it.
+
+    Attributes:
+        features: by the digest of an input.
+        rows: encoded inputs, likewise.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.rows = FeatureCache(most_bytes // _ROW_SHARE)
+        self.features = FeatureCache(most_bytes - most_bytes // _ROW_SHARE)
+        self._both = (self.features, self.rows)
+
+    def of(self, owner: str) -> "OwnExamples":
+        """Return what is kept of an owner's examples, for one adaptation."""
+        return OwnExamples(self, owner)
+
+    def bring(self, owner: str, inputs: Sequence[Any], name: str) -> None:
+        """Note what brought these inputs: when it is deleted, they go, but for those of others."""
+        if any(map(len, self._both)):
+            digests = input_digests(inputs)
+            for cache in self._both:
+                cache.bring(owner, digests, name)
+
+    def discard(self, owner: str, inputs: Sequence[Any]) -> None:
+        """Drop those of these inputs that nothing brought: what they were kept for failed."""
+        if any(map(len, self._both)):
+            self.discard_digests(owner, input_digests(inputs))
+
+    def discard_digests(self, owner: str, digests: Iterable[str | None]) -> None:
+        """Drop inputs as `discard` does, by their digests."""
+        own = [*digests]
+        for cache in self._both:
+            cache.discard(owner, own)
+
+    def forget(self, owner: str, name: str | None = None) -> None:
+        """Drop what this brought, and nothing else did; None: all of the owner's."""
+        for cache in self._both:
+            cache.forget(owner, name)
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers for a server's metrics."""
+        return self.features.gauges() | {"encoded_cache_bytes": float(self.rows.bytes)}
+
+
+class OwnExamples:
+    """What is kept of one owner's inputs, for one adaptation. Model thread only.
+
+    Attributes:
+        found: how many inputs had features.
+    """
+
+    def __init__(self, kept: KeptExamples, owner: str) -> None:
+        self._kept, self._owner = kept, owner
+        self._rows_fit = True
+        self._put: set[str | None] = set()
+        self.found = 0
+
+    def guarding(self, work: Generator[Any, None, T]) -> Generator[Any, None, T]:
+        """Do an adaptation's work; where it is left or fails, drop what was kept in its ticks."""
+        try:
+            return (yield from work)
+        except BaseException:
+            self._kept.discard_digests(self._owner, self._put)
+            raise
+
+    def get(self, inputs: Sequence[Any]) -> list[Tensor | None]:
+        """Return each input's features (D,); None where there are none."""
+        found = self._kept.features.get(self._owner, input_digests(inputs))
+        rows = [row if isinstance(row, Tensor) else None for row in found]
+        self.found += sum(row is not None for row in rows)
+        return rows
+
+    def put(self, inputs: Sequence[Any], rows: Sequence[Tensor]) -> None:
+        """Keep each input's features."""
+        digests = input_digests(inputs)
+        self._put.update(digests)
+        self._kept.features.put(self._owner, digests, [row.clone() for row in rows])
+
+    def get_row(self, value: Any) -> Batch | None:  # noqa: ANN401 - the task's own
+        """Return an input's tensors, without a batch axis; None where there are none."""
+        if not self._rows_fit:
+            return None
+        (found,) = self._kept.rows.get(self._owner, input_digests([value]))
+        return None if found is None or isinstance(found, Tensor) else {**found}
+
+    def put_row(self, value: Any, row: Batch) -> None:  # noqa: ANN401
+        """Keep an input's tensors; once some are large (pictures, sounds) nothing more is kept."""
+        self._rows_fit = self._rows_fit and sum(t.nbytes for t in row.values()) <= _LARGEST_ROW
+        if self._rows_fit:
+            digests = input_digests([value])
+            self._put.update(digests)
+            own = {name: tensor.clone() for name, tensor in row.items()}
+            self._kept.rows.put(self._owner, digests, [own])
