@@ -50,8 +50,8 @@ def _whiskers(spread: Mapping[str, float], middle: float) -> list[list[float]]:
 def joined(reports: Sequence[Sequence[Row]]) -> list[Row]:
     """Return the rows of the first report, and from the others those of its missing contestants."""
     rows = list(reports[0])
-    plain = next(float(row[_SECONDS]["median"]) for row in rows if row[_NAME] == PLAIN)
     for others in reports[1:]:
+        plain = next(float(row[_SECONDS]["median"]) for row in rows if row[_NAME] == PLAIN)
         known = {row[_NAME] for row in rows}
         rows += [_scaled(row, plain) for row in others if row[_NAME] not in known]
     return rows

@@ -68,10 +68,7 @@ class Settings(BaseSettings):
         default=None, description="FILE.py:NAME of the training; unset: `cog.yaml`'s"
     )
     cog_max_concurrency: int | None = Field(
-        default=None,
-        ge=1,
-        description="predictions at once; unset: `@cog.concurrent`'s, else 1. Of 8 or more one "
-        "owner leaves a quarter",
+        default=None, ge=1, description="predictions at once; unset: `@cog.concurrent`'s, else 1"
     )
     cog_setup_timeout: float = Field(
         default=0, ge=0, description="seconds for setup(); 0: no limit"
