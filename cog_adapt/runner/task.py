@@ -95,8 +95,8 @@ class Task(ABC):
     def encode(self, inputs: Sequence[Any]) -> Batch:
         """Turn N inputs into CPU tensors with N rows each; refuse unusable ones (InputError).
 
-        An adaptation calls it at most once for each example, and joins the rows, where they are padded as
-        it pads them; where that does not give what several at once do, for each batch.
+        An adaptation calls it at most once for each example, and joins the rows, where they are
+        padded as it pads them; where that does not give what several at once do, for each batch.
         """
 
     @abstractmethod
