@@ -8,7 +8,7 @@ from tests.cog_adapt.contract.serving import serving
 from tests.cog_adapt.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = (ROOT / "examples" / "tickets.jsonl").read_text()
+EXAMPLES = ROOT / "examples" / "tickets.jsonl"
 ADAPTATIONS = 16
 WAITS = "waits for its turn: 4 other adaptations under way"
 ENDED = {"succeeded", "failed", "canceled"}
@@ -24,7 +24,13 @@ def server(tmp_path_factory):
 
 
 def begin_adaptation(server, seed):
-    values = {"text": "x", "examples": EXAMPLES, "method": "lora", "steps": 2000, "seed": seed}
+    values = {
+        "text": "x",
+        "examples": EXAMPLES.read_text(),
+        "method": "lora",
+        "steps": 2000,
+        "seed": seed,
+    }
     headers = {"Prefer": "respond-async"}
     return server.post("/predictions", {"input": values}, headers=headers).json()["id"]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from cog_adapt.runner.errors import StoreError
 from cog_adapt.runner.storage.index import Index, Key
 from cog_adapt.runner.storage.memory import Counts
+from cog_adapt.runner.storage.metadata import Metadata
 
 
 class Disk:
@@ -59,18 +60,18 @@ class Disk:
                 f"{self._most_of_owner:,} on disk. Use a smaller rank or another method, or set "
                 "ADAPTER_OWNER_DISK_BYTES and ADAPTER_DISK_BYTES higher."
             )
-        own = self._chosen(
-            index, index.items(key[0]), self._bytes_of.get(key[0], 0) + size - self._most_of_owner
-        )
+        too_many = self._bytes_of.get(key[0], 0) + size - self._most_of_owner
+        own = self._chosen(index.items(key[0]), too_many)
         freed = sum(self._sizes[each] for each in own)
         others = (pair for pair in index.items() if pair[0] not in own)
-        return own + self._chosen(index, others, self.bytes + size - freed - self._most)
+        return own + self._chosen(others, self.bytes + size - freed - self._most)
 
-    def _chosen(self, index: Index, items: Iterable[tuple[Key, object]], missing: int) -> list[Key]:
+    def _chosen(self, items: Iterable[tuple[Key, Metadata]], missing: int) -> list[Key]:
         if missing <= 0:
             return []
-        loose = [key for key, _ in items if key in self._sizes and not index[key].is_kept]
-        chosen = [*_until(missing, sorted(loose, key=lambda key: index[key].used_at), self._sizes)]
+        loose = [pair for pair in items if pair[0] in self._sizes and not pair[1].is_kept]
+        oldest = [key for key, _ in sorted(loose, key=lambda pair: pair[1].used_at)]
+        chosen = [*_until(missing, oldest, self._sizes)]
         if sum(self._sizes[key] for key in chosen) < missing:
             raise StoreError(
                 f"the disk's budget for adapters ({self._most:,} bytes, {self._most_of_owner:,} an "

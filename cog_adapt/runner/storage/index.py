@@ -41,6 +41,10 @@ class Index:
         """Return what is known of an adapter (KeyError)."""
         return self._places[key[0]][key[1]]
 
+    def get(self, key: Key) -> Metadata | None:
+        """Return what is known of an adapter; None: nothing, or nothing any more."""
+        return self._places.get(key[0], {}).get(key[1])
+
     def __setitem__(self, key: Key, known: Metadata) -> None:
         """Note what is known of an adapter."""
         if key in self:

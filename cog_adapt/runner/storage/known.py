@@ -59,9 +59,17 @@ class KnownAdapters:
         key = (place_of(owner), adapter_id)
         if key not in self.index:
             self.refresh(owner)
-        if key not in self.index or self.index[key].is_expired():
+        known = self.index.get(key)
+        if known is None or known.is_expired():
             raise not_found(adapter_id)
         return key
+
+    def of(self, key: Key) -> Metadata:
+        """Return what is known of an adapter (AdapterNotFound: it was removed meanwhile)."""
+        known = self.index.get(key)
+        if known is None:
+            raise not_found(key[1])
+        return known
 
     def add(self, key: Key, known: Metadata) -> None:
         """Note an adapter; one that is known already stays as it is.
@@ -76,20 +84,23 @@ class KnownAdapters:
         self._write(key)
 
     def change(self, key: Key, change: Callable[[Metadata, NextVersion], Metadata]) -> Metadata:
-        """Change what is known of an adapter (StoreError)."""
+        """Change what is known of an adapter (StoreError, AdapterNotFound)."""
         place = key[0]
         with self._lock:
             last = self.index.last_versions(place)
-            self.index[key] = change(self.index[key], lambda name: last.get(name, 0) + 1)
+            changed = change(self.of(key), lambda name: last.get(name, 0) + 1)
+            self.index[key] = changed
             if self.index.last_versions(place) != last:
                 self._folder.write_versions(place, self.index.last_versions(place))
         self._write(key)
-        return self.index[key]
+        return changed
 
     def note_use(self, key: Key) -> None:
         """Count a use; the files know of it a minute later, if there is another, or at the end."""
         with self._lock:
-            known = self.index[key]
+            known = self.index.get(key)
+            if known is None:  # removed while it was read, which costs no answer
+                return
             self.index[key] = replace(known, hits=known.hits + 1, used_at=now())
             first = self._used.setdefault(key, time.monotonic())
         if time.monotonic() - first >= _WRITE_USES_SECONDS:
@@ -130,7 +141,8 @@ class KnownAdapters:
         self.index.note_last(place, self._folder.read_versions(place))
         for adapter_id in self._folder.ids(place):
             key = (place, adapter_id)
-            is_new = key not in self.index or (owner is not None and self.index[key].owner != owner)
+            before = self.index.get(key)
+            is_new = before is None or (owner is not None and before.owner != owner)
             known = self._folder.read_metadata(key, owner) if is_new else None
             if known:
                 self._note(key, known)
@@ -153,14 +165,17 @@ class KnownAdapters:
         """Write a use; that it cannot be written must not cost an answer."""
         self._used.pop(key, None)
         try:
-            self._folder.write_metadata(key, self.index[key])
-        except (StoreError, KeyError) as error:
+            known = self.of(key)
+            self._folder.write_metadata(key, known)
+        except (StoreError, AdapterNotFound) as error:
             logger.warning("the last use of adapter %s is not written: %s", key[1], error)
             return
-        self._tell(self.index[key].owner, key[1], self.index[key])
+        self._tell(known.owner, key[1], known)
 
     def _write(self, key: Key) -> None:
-        known = self.index[key]
+        known = self.index.get(key)
+        if known is None:  # removed meanwhile
+            return
         self._folder.write_metadata(key, known)
         self._tell(known.owner, key[1], known)
         if self._remote is None:

@@ -96,7 +96,7 @@ class AdapterStore:
 
     def known(self, reference: str, owner: str) -> Metadata:
         """Return what is known of an adapter that an owner may use (AdapterNotFound)."""
-        return self._known.index[self._known.find(reference, owner)]
+        return self._known.of(self._known.find(reference, owner))
 
     def describe(self, owner: str | None) -> list[Metadata]:
         """Return what is known of the adapters of an owner, oldest first; None: of all owners."""

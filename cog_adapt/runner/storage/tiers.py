@@ -75,8 +75,9 @@ class Tiers:
             WeightsError: it is damaged.
         """
         gone: Sequence[Key] = ()
-        if self.folder.holds(key):
-            adapter = checked_content(self.folder.read(key), key[1])
+        content = self._content_here(key)
+        if content is not None:
+            adapter = checked_content(content, key[1])
             self.disk.counts.hits += 1
         else:
             self.disk.counts.misses += 1
@@ -84,6 +85,15 @@ class Tiers:
         with self._lock:
             self.memory.put(key, adapter)
         return adapter, gone
+
+    def _content_here(self, key: Key) -> bytes | None:
+        """Read an adapter's file of this disk; None where there is none, or none any more."""
+        try:
+            return self.folder.read(key) if self.folder.holds(key) else None
+        except WeightsError:
+            if self.folder.holds(key):
+                raise
+            return None
 
     def forget(self, key: Key) -> None:
         """Remove an adapter everywhere (StoreError)."""

@@ -177,3 +177,43 @@ def test_many_threads_put_get_and_remove(tmp_path):
     assert store.gauges()["adapters_disk_bytes"] == 4 * 7 * size
     assert store.gauges()["adapters_memory_bytes"] <= 200
     assert all(adapters[0].id not in ids for ids in left)
+
+
+def test_an_adapter_that_is_removed_while_it_is_used_costs_no_answer(tmp_path, monkeypatch):
+    store, adapter = AdapterStore(tmp_path), adapter_of(1)
+    store.put(adapter, "ann")
+    find = store._known.find
+
+    def and_remove(reference, owner):
+        key = find(reference, owner)
+        store.remove(adapter.id, "ann")
+        return key
+
+    content = store._content
+    monkeypatch.setattr(
+        store, "_content", lambda key: (content(key), store.remove(adapter.id, "ann"))[0]
+    )
+    assert store.get(adapter.id, "ann").id == adapter.id
+    monkeypatch.setattr(store, "_content", content)
+    for use in (store.known, store.get, store.peek):
+        store.put(adapter, "ann")
+        monkeypatch.setattr(store._known, "find", and_remove)
+        with pytest.raises(AdapterNotFound):
+            use(adapter.id, "ann")
+        monkeypatch.setattr(store._known, "find", find)
+
+
+def test_threads_that_keep_use_and_remove_the_same_adapter_see_it_or_not(tmp_path):
+    store, adapter = AdapterStore(tmp_path), adapter_of(1)
+
+    def often(number):
+        use = (store.put, store.get, store.known, store.remove)[number]
+        for _ in range(300):
+            try:
+                use(adapter if number == 0 else adapter.id, "ann")
+            except AdapterNotFound:
+                continue
+            store.describe("ann")
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(often, range(4))) == [None] * 4
