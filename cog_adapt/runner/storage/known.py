@@ -6,7 +6,7 @@ This module reads no tensors.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -72,11 +72,7 @@ class KnownAdapters:
         return known
 
     def add(self, key: Key, known: Metadata) -> None:
-        """Note an adapter; one that is known already stays as it is.
-
-        Raises:
-            StoreError: the disk is full.
-        """
+        """Note an adapter; one that is known already stays as it is (StoreError)."""
         with self._lock:
             if key in self.index:
                 return
@@ -88,8 +84,7 @@ class KnownAdapters:
         place = key[0]
         with self._lock:
             last = self.index.last_versions(place)
-            changed = change(self.of(key), lambda name: last.get(name, 0) + 1)
-            self.index[key] = changed
+            changed = self.index[key] = change(self.of(key), lambda name: last.get(name, 0) + 1)
             if self.index.last_versions(place) != last:
                 self._folder.write_versions(place, self.index.last_versions(place))
         self._write(key)
@@ -131,7 +126,8 @@ class KnownAdapters:
         for place in places:
             self._take_in(place, owner)
         if self._remote:
-            self._take_in_remote(self._remote, None if owner is None else place_of(owner))
+            for key, known in _new_far_away(self.index, self._remote, owner):
+                self._note(key, known)
 
     def _find(self, reference: Reference, owner: str, text: str) -> Key:
         with self._lock:
@@ -139,19 +135,8 @@ class KnownAdapters:
 
     def _take_in(self, place: str, owner: str | None) -> None:
         self.index.note_last(place, self._folder.read_versions(place))
-        for adapter_id in self._folder.ids(place):
-            key = (place, adapter_id)
-            before = self.index.get(key)
-            is_new = before is None or (owner is not None and before.owner != owner)
-            known = self._folder.read_metadata(key, owner) if is_new else None
-            if known:
-                self._note(key, known)
-
-    def _take_in_remote(self, remote: Remote, place: str | None) -> None:
-        for key in remote.keys(place):
-            known = remote.read_metadata(key) if key not in self.index else None
-            if known and known.id == key[1] and place_of(known.owner) == key[0]:
-                self._note(key, known)
+        for key, known in _new_here(self.index, self._folder, place, owner):
+            self._note(key, known)
 
     def _note(self, key: Key, known: Metadata) -> None:
         with self._lock:
@@ -188,3 +173,26 @@ class KnownAdapters:
     def _tell(self, owner: str, adapter_id: str, known: Metadata | None) -> None:
         for watcher in self._watchers:
             watcher(owner, adapter_id, known.to_json() if known else None)
+
+
+def _new_here(
+    index: Index, folder: Folder, place: str, owner: str | None
+) -> Iterator[tuple[Key, Metadata]]:
+    """Yield what a place's folder has that is not known yet, or not as this owner's."""
+    for adapter_id in folder.ids(place):
+        key = (place, adapter_id)
+        before = index.get(key)
+        is_new = before is None or (owner is not None and before.owner != owner)
+        known = folder.read_metadata(key, owner) if is_new else None
+        if known:
+            yield key, known
+
+
+def _new_far_away(
+    index: Index, remote: Remote, owner: str | None
+) -> Iterator[tuple[Key, Metadata]]:
+    """Yield what a store far away has of an owner's that is not known yet; None: of all."""
+    for key in remote.keys(None if owner is None else place_of(owner)):
+        known = remote.read_metadata(key) if key not in index else None
+        if known and known.id == key[1] and place_of(known.owner) == key[0]:
+            yield key, known

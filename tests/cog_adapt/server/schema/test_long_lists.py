@@ -42,7 +42,7 @@ def test_a_million_mistakes_take_no_more_time_and_words_than_a_few(validator, in
     validator.problems({"count": "x"})
     begun = time.process_time()
     problems = validator.problems(inputs)
-    assert time.process_time() - begun < 2  # an error for each item: 14 s
+    assert time.process_time() - begun < 6  # an error for each item: 14 s
     assert 0 < len(problems) <= MOST_PROBLEMS + 1
     assert sum(len(problem.msg) + len(str(problem.loc)) for problem in problems) < 200_000
 
