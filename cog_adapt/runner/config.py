@@ -162,8 +162,9 @@ def _check_numbers(settings: RunnerSettings) -> None:
         if getattr(settings, name) not in (False, True):
             _refuse(name.upper(), getattr(settings, name), "0 or 1")
     for name, lowest in _lowest().items():
-        if getattr(settings, name) < lowest:
-            _refuse(name.upper(), getattr(settings, name), f"a whole number from {lowest}")
+        value = getattr(settings, name)
+        if not isinstance(value, int) or value < lowest:
+            _refuse(name.upper(), value, f"a whole number from {lowest}")
 
 
 def _lowest() -> dict[str, int]:
@@ -172,11 +173,9 @@ def _lowest() -> dict[str, int]:
     return dict.fromkeys(_FROM_ONE, 1) | dict.fromkeys((*names, "adapter_days"), 0)
 
 
-def _whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return -1  # out of every range: refused with its name by __post_init__
+def _whole_number(text: str) -> object:
+    is_number = re.fullmatch(r"[-+]?\d{1,30}", text.strip())
+    return int(text) if is_number else text  # refused with its name by __post_init__
 
 
 def _refuse(name: str, value: object, allowed: str) -> None:

@@ -85,6 +85,12 @@ def test_a_wrong_setting_is_refused_by_its_name(name, value):
         RunnerSettings.from_environment({name: value})
 
 
+@pytest.mark.parametrize("value", ["many", "1.5", "1e3", "9" * 5_000])
+def test_what_is_no_whole_number_is_named_as_it_was_set(value):
+    with pytest.raises(ConfigError, match=f"BATCH_SIZE is '{value}'; allowed: a whole number"):
+        RunnerSettings.from_environment({"BATCH_SIZE": value})
+
+
 @pytest.mark.parametrize(
     "method", [*METHODS, "match:*", "match:encoder.[01].*,*.bias", "match:[!a]?"]
 )
