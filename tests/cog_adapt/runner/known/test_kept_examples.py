@@ -128,12 +128,14 @@ def test_what_was_kept_for_work_that_came_to_nothing_goes_after_its_last_tick(ke
 
 
 def test_what_work_returns_and_what_was_kept_for_it_stay(kept):
+    own = kept.of("ann")
+
     def work():
-        kept.of("ann").put(["one"], [torch.ones(2)])
+        own.put(["one"], [torch.ones(2)])
         yield None
         return "adapter"
 
-    ticks = kept.of("ann").guarding(work())
+    ticks = own.guarding(work())
     next(ticks)
     with pytest.raises(StopIteration) as ended:
         next(ticks)
