@@ -67,6 +67,7 @@ bench: $(ENV)  ## measure accuracy, adaptation time, overhead and serving; write
 	@$(BIN)/python -m bench.overhead --output docs/results/overhead.json
 	@$(BIN)/python -m bench.selftest_cost --output docs/results/selftest-cost.json
 	@$(BIN)/python -m bench.known --output docs/results/known.json
+	@$(BIN)/python -m bench.estimates --output docs/results/estimates.json
 	@$(BIN)/python -m bench.neighbours --output docs/results/neighbours.json
 	@$(BIN)/python -m bench.serving --output docs/results/serving.json
 	@$(BIN)/python -m bench.health --output docs/results/health.json
@@ -87,6 +88,7 @@ quick: $(ENV)  ## the short form of bench: does it run?
 	@$(BIN)/python -m bench.overhead --quick
 	@$(BIN)/python -m bench.selftest_cost --quick
 	@$(BIN)/python -m bench.known --quick
+	@$(BIN)/python -m bench.estimates --quick
 	@$(BIN)/python -m bench.neighbours --quick
 	@$(BIN)/python -m bench.serving --quick
 	@$(BIN)/python -m bench.health --quick

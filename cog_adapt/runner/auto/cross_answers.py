@@ -56,7 +56,8 @@ def candidate_of(given: Given, outputs: Tensor, chosen: Tensor, doubt: Doubt) ->
     losses = objective.losses(outputs, chosen, doubt.wrong)
     scores = objective.right(outputs, chosen, doubt.wrong)
     said = 0.0 if doubt.is_open else doubt.wrong
-    return Candidate.of(losses, scores, objective.importance(chosen), said)
+    importance = objective.importance(chosen)
+    return Candidate.of(losses, scores, importance, said, objective.imagined)
 
 
 def cross_answers(given: Given, doubt: Doubt) -> Generator[None, None, Answered]:

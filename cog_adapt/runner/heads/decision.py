@@ -40,14 +40,32 @@ class Candidate:
     wrong: float = 0.0
 
     @classmethod
-    def of(cls, losses: Tensor, scores: Tensor, weights: Tensor, wrong: float = 0.0) -> "Candidate":
-        """Average losses and scores (N,) by weights (N,)."""
+    def of(
+        cls,
+        losses: Tensor,
+        scores: Tensor,
+        weights: Tensor,
+        wrong: float = 0.0,
+        imagined: int = 0,
+    ) -> "Candidate":
+        """Average losses and scores (N,) by weights (N,).
+
+        Args:
+            losses: of the answers.
+            scores: of the answers.
+            weights: of the answers.
+            wrong: the share of the examples' labels that look wrong.
+            imagined: answers more, half of them right, in the spread of scores of 0 or 1: else 16
+                right answers of 16 would have no error (Agresti & Coull 1998).
+        """
         shares = weights / weights.sum()
         score = (shares * scores).sum()
         count = max(2.0, effective_count(weights))
-        spread = (shares * (scores - score).square()).sum() * count / (count - 1)
-        loss = float((shares * losses).sum())
-        return cls(loss, float(score), float((spread / count).sqrt()), wrong)
+        center = (count * score + imagined / 2) / (count + imagined)
+        squares = count * (shares * (scores - center).square()).sum()
+        squares = squares + imagined / 2 * (center.square() + (1 - center).square())
+        error = (squares / (count + imagined - 1) / count).sqrt()
+        return cls(float((shares * losses).sum()), float(score), float(error), wrong)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class Labels:
     prior: LinearHead
 
     name = "accuracy"
+    imagined = 4  # answers, in the error of an estimate
 
     @property
     def groups(self) -> list[int]:
@@ -151,6 +152,7 @@ class Numbers:
     prior: LinearHead
 
     name = "R²"
+    imagined = 0
     begins_with_prior = False
 
     @property

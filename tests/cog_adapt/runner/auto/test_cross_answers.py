@@ -108,6 +108,14 @@ def test_a_candidate_counts_labels_the_same(model):
     assert candidate.score == pytest.approx(1 / 3)
 
 
+def test_a_candidate_that_is_always_right_may_err_too(found):
+    everything = torch.arange(len(found.features))
+    right = torch.nn.functional.one_hot(found.objective.targets, 3) * 9.0
+    candidate = candidate_of(found, right, everything, NO_DOUBT)
+    assert candidate.score == 1
+    assert candidate.error > 0.05
+
+
 def test_the_middle_halves_b_and_heads_and_keeps_a():
     begin = {
         "fc.lora_a": torch.ones(2, 4),
