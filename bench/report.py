@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
@@ -99,9 +100,25 @@ def arguments(
     if add_options is not None:
         add_options(parser)
     chosen = parser.parse_args()
+    if chosen.threads < 1:
+        parser.error(f"--threads is {chosen.threads}: at least 1, such as 2")
+    if chosen.output is not None and (reason := _why_not_written(chosen.output)):
+        parser.error(f"--output is {chosen.output}: {reason}")
     torch.set_num_threads(chosen.threads)
     logging.disable_progress_bar()
     return chosen
+
+
+def _why_not_written(output: Path) -> str:
+    """Return why a file can't be written, before anything is measured; empty where it can."""
+    if output.is_dir():
+        return "a folder; name a file in it"
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output.parent):
+            return ""
+    except OSError as error:
+        return f"its folder can't be written to ({error.strerror}); name a file in another"
 
 
 def clock(device: torch.device) -> float:
