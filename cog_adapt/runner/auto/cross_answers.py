@@ -57,7 +57,7 @@ def candidate_of(given: Given, outputs: Tensor, chosen: Tensor, doubt: Doubt) ->
     scores = objective.right(outputs, chosen, doubt.wrong)
     said = 0.0 if doubt.is_open else doubt.wrong
     importance = objective.importance(chosen)
-    return Candidate.of(losses, scores, importance, said, objective.imagined)
+    return Candidate.of(losses, scores, importance, said, objective.is_share)
 
 
 def cross_answers(given: Given, doubt: Doubt) -> Generator[None, None, Answered]:

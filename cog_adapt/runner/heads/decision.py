@@ -14,6 +14,7 @@ from torch import Tensor
 from cog_adapt.runner.heads.calibration import effective_count
 
 _FEWEST_FOR_GRADIENTS = 40.0
+_ADDED_ANSWERS = 4  # in the error of a share
 BASE, CLOSED, GRADIENTS, MIDDLE = "base", "closed form", "gradients", "middle"
 _WORDS = {
     BASE: "nothing that was learned beats the base",
@@ -46,7 +47,7 @@ class Candidate:
         scores: Tensor,
         weights: Tensor,
         wrong: float = 0.0,
-        imagined: int = 0,
+        is_share: bool = False,
     ) -> "Candidate":
         """Average losses and scores (N,) by weights (N,).
 
@@ -55,16 +56,21 @@ class Candidate:
             scores: of the answers.
             weights: of the answers.
             wrong: the share of the examples' labels that look wrong.
-            imagined: answers more, half of them right, in the spread of scores of 0 or 1: else 16
-                right answers of 16 would have no error (Agresti & Coull 1998).
+            is_share: whether the score is a share of right answers. Then it is between 0 and 1,
+                also where wrong labels are taken into account, and its error counts four answers
+                more, half of them right: else 16 right answers of 16 would have no error (Agresti
+                & Coull 1998).
         """
         shares = weights / weights.sum()
         score = (shares * scores).sum()
         count = max(2.0, effective_count(weights))
-        center = (count * score + imagined / 2) / (count + imagined)
+        added = _ADDED_ANSWERS if is_share else 0
+        center = (count * score + added / 2) / (count + added)
         squares = count * (shares * (scores - center).square()).sum()
-        squares = squares + imagined / 2 * (center.square() + (1 - center).square())
-        error = (squares / (count + imagined - 1) / count).sqrt()
+        squares = squares + added / 2 * (center.square() + (1 - center).square())
+        error = (squares / (count + added - 1) / count).sqrt()
+        if is_share:
+            score = score.clamp(0, 1)
         return cls(float((shares * losses).sum()), float(score), float(error), wrong)
 
 

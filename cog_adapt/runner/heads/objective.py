@@ -45,7 +45,7 @@ class Labels:
     prior: LinearHead
 
     name = "accuracy"
-    imagined = 4  # answers, in the error of an estimate
+    is_share = True
 
     @property
     def groups(self) -> list[int]:
@@ -152,7 +152,7 @@ class Numbers:
     prior: LinearHead
 
     name = "R²"
-    imagined = 0
+    is_share = False
     begins_with_prior = False
 
     @property

@@ -116,6 +116,16 @@ def test_a_candidate_that_is_always_right_may_err_too(found):
     assert candidate.error > 0.05
 
 
+def test_an_accuracy_is_a_share_where_labels_are_doubted_too(found):
+    everything = torch.arange(len(found.features))
+    targets = found.objective.targets
+    doubt = Doubt(NO_DOUBT.likely.flip(0))  # as large a share of wrong labels as can be
+    assert doubt.wrong > 0.2
+    for shift, score in ((0, 1.0), (1, 0.0)):
+        outputs = torch.nn.functional.one_hot((targets + shift) % 3, 3) * 9.0
+        assert candidate_of(found, outputs, everything, doubt).score == score
+
+
 def test_the_middle_halves_b_and_heads_and_keeps_a():
     begin = {
         "fc.lora_a": torch.ones(2, 4),
@@ -166,4 +176,6 @@ def test_all_are_judged_by_the_same_share_of_wrong_labels(found, answered, likel
         plain = candidate_of(found, outputs, answered.chosen, NO_DOUBT)
         assert judged.wrong == pytest.approx(said)  # nothing is said while it is open
         expected = (plain.score - doubt.wrong / 3) / (1 - doubt.wrong)
-        assert judged.score == pytest.approx(expected)
+        assert judged.score == pytest.approx(min(max(expected, 0.0), 1.0))
+        losses = found.objective.losses(outputs, answered.chosen, doubt.wrong)
+        assert judged.loss == pytest.approx(float(losses.mean()))  # as many of each label

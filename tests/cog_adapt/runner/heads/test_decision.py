@@ -106,15 +106,17 @@ def test_the_error_is_the_standard_error_of_the_mean():
 def test_answers_that_are_all_right_have_an_error_too():
     ones = torch.ones(16, dtype=torch.float64)
     assert Candidate.of(ones, ones, ones).error == 0
-    few = Candidate.of(ones, ones, ones, imagined=4)
+    few = Candidate.of(ones, ones, ones, is_share=True)
     assert few.score == 1
     assert few.error == pytest.approx((0.9 * 0.1 * 20 / 19 / 16) ** 0.5)  # of 18 right of 20
     many = torch.ones(400, dtype=torch.float64)
-    assert Candidate.of(many, many, many, imagined=4).error < 0.005
+    assert Candidate.of(many, many, many, is_share=True).error < 0.005
 
 
-def test_imagined_answers_hardly_change_an_error_in_the_middle():
+def test_added_answers_hardly_change_an_error_in_the_middle():
     scores = torch.tensor([1.0, 0.0] * 20, dtype=torch.float64)
     weights = torch.ones(40, dtype=torch.float64)
     plain = Candidate.of(scores, scores, weights).error
-    assert Candidate.of(scores, scores, weights, imagined=4).error == pytest.approx(plain, rel=0.01)
+    assert Candidate.of(scores, scores, weights, is_share=True).error == pytest.approx(
+        plain, rel=0.01
+    )
