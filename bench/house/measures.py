@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from bench.house.functions import Function, functions_of
 from bench.house.imports import circles, graph_of, lazy_imports
-from bench.house.mirrored import without_test
 from bench.house.private import private_names
 from bench.house.trees import SOURCES, Module, Tree
 
@@ -111,7 +110,6 @@ def house_lists(tree: Tree) -> dict[str, list[str]]:
         "functions nested deeper than 2": _over(functions, "nesting", 2),
         "functions with more than 5 arguments": _over(functions, "arguments", 5),
         "private names of other packages": private_names(modules),
-        "modules without a test of their path": without_test(modules, tree.of("tests")),
         "circles of imports": circles(graph_of(modules)),
         "lazy imports of our own": lazy_imports(modules),
     }
@@ -130,12 +128,6 @@ def _long_classes(modules: Sequence[Module]) -> list[str]:
 
 def house_rows(tree: Tree, lists: dict[str, list[str]]) -> Rows:
     """Return the figures of the sources as a whole."""
-    modules = tree.of(*SOURCES)
-    tested = [m for m in modules if m.path.name != "__init__.py"]
-    missing = len(lists["modules without a test of their path"])
     rows = {name: str(len(found)) for name, found in lists.items()}
-    share = 100 * (1 - missing / max(len(tested), 1))
-    title = "modules with a test of their path"
-    rows[title] = f"{len(tested) - missing} of {len(tested)} ({share:.0f} %)"
-    rows["imports of our own"] = str(sum(map(len, graph_of(modules).values())))
+    rows["imports of our own"] = str(sum(map(len, graph_of(tree.of(*SOURCES)).values())))
     return rows

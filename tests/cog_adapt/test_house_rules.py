@@ -1,12 +1,10 @@
-"""The rules of the house that no linter holds: sizes, words, a test for each module."""
+"""The rules of the house that no linter holds: targets of size, words, what tests wait for."""
 
 import ast
 import re
 from pathlib import Path
 
 import pytest
-
-from tests.cog_adapt.present import present
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "cog_adapt"
@@ -33,15 +31,10 @@ FRAGMENTS = {
     *("what", "whether", "how", "who", "where", "why", "when", "which", "those", "one", "it"),
     *("its", "as", "of", "in", "by", "that", "there", "nothing", "nobody"),
 }
-UNTESTED = {
-    "cog_adapt/__main__.py": "two lines that command/test_main.py runs",
-    "cog_adapt/server/records/migrations/env.py": "alembic runs it; records/test_database.py",
-    "cog_adapt/server/records/migrations/versions/adapter_labels.py": "records/test_database.py",
-    "cog_adapt/server/records/migrations/versions/adapters_index.py": "records/test_database.py",
-    "cog_adapt/server/records/migrations/versions/first_tables.py": "records/test_database.py",
-    "cog_adapt/server/records/migrations/versions/unused_columns.py": "records/test_database.py",
-    "cog_adapt/server/records/migrations/versions/owners.py": "records/test_database.py",
-}
+# Lines of code, blank and comment lines included, docstrings not.
+TARGETS = {"file": 250, "class": 150, "function": 40}
+# Sources that miss a target, each with the reason in a sentence; ten at most.
+EXCEPTIONS: dict[str, str] = {}
 # Where time has to pass in a test, and why no event could be waited for instead.
 SLEEPS = {
     "container/engine.py": "asks dockerd until it answers, and says what it wrote if it does not",
@@ -95,11 +88,31 @@ def is_property(node):
     return any("property" in ast.unparse(each) for each in node.decorator_list)
 
 
-def lines_of(node):
-    """From `def` to the last line, the docstring left out."""
+def docstring_lines(node):
+    """Count the lines of a module's, class's or function's own docstring."""
     documented = ast.get_docstring(node) is not None
-    docstring = node.body[0].end_lineno - node.body[0].lineno + 1 if documented else 0
-    return node.end_lineno - node.lineno + 1 - docstring
+    return node.body[0].end_lineno - node.body[0].lineno + 1 if documented else 0
+
+
+def lines_of(node):
+    """Count lines from `def` or `class` to the last, docstrings inside left out."""
+    documented = (*FUNCTIONS, ast.ClassDef)
+    inside = sum(docstring_lines(each) for each in ast.walk(node) if isinstance(each, documented))
+    return node.end_lineno - node.lineno + 1 - inside
+
+
+def missed_targets(path):
+    """Name the file, classes and functions of a source that are longer than their targets."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    documented = (*FUNCTIONS, ast.ClassDef, ast.Module)
+    inside = sum(docstring_lines(each) for each in ast.walk(tree) if isinstance(each, documented))
+    missed = [path.name] if len(text.splitlines()) - inside > TARGETS["file"] else []
+    for node in ast.walk(tree):
+        kind = "class" if isinstance(node, ast.ClassDef) else "function"
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and lines_of(node) > TARGETS[kind]:
+            missed.append(node.name)
+    return missed
 
 
 def nesting_of(node, depth=0):
@@ -128,12 +141,26 @@ def words_of(name):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_source_is_short_and_flat(path):
-    tree = ast.parse(path.read_text())
-    classes = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)]
-    assert len(path.read_text().splitlines()) <= 250
-    assert [c.name for c in classes if present(c.end_lineno) - c.lineno + 1 > 150] == []
-    assert [f.name for f in functions_in(path) if lines_of(f) > 40] == []
+def test_a_source_is_within_its_targets_or_says_why(path):
+    missed = missed_targets(path)
+    assert not missed or EXCEPTIONS.get(name_of(path)), f"say in EXCEPTIONS why {missed} are long"
+
+
+def test_each_exception_is_needed_and_there_are_few():
+    needed = [name for name in EXCEPTIONS if missed_targets(ROOT / name)]
+    assert needed == list(EXCEPTIONS)
+    assert len(EXCEPTIONS) <= 10
+
+
+def test_what_is_longer_than_its_target_is_found(tmp_path):
+    source = tmp_path / "long.py"
+    body = "\n".join(["        x = 1"] * 40)
+    source.write_text(f'class A:\n    def f(self):\n        """Do."""\n{body}\n')
+    assert missed_targets(source) == ["f"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_function_is_flat(path):
     assert [f.name for f in functions_in(path) if nesting_of(f) > 2] == []
 
 
@@ -168,23 +195,6 @@ def test_nesting_is_counted(source, depth):
 
 def test_the_words_of_a_name():
     assert words_of("_FrontDesk_told2") == {"front", "desk", "told"}
-
-
-def modules():
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py"]
-
-
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_a_module_has_a_test_of_its_path(path):
-    test = ROOT / "tests" / path.relative_to(ROOT).parent / f"test_{path.name}"
-    assert test.exists() or UNTESTED.get(name_of(path)), f"write {name_of(test)}"
-
-
-def test_what_is_named_as_untested_is_there_and_is_untested():
-    for name in UNTESTED:
-        path = ROOT / name
-        assert path.exists()
-        assert not (ROOT / "tests" / Path(name).parent / f"test_{path.name}").exists()
 
 
 def sleeps_in(path):
