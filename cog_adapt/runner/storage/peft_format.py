@@ -8,7 +8,6 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,13 +26,19 @@ from cog_adapt.runner.modules.adapters import (
 )
 from cog_adapt.runner.modules.lora import LORA_A, LORA_B, SCALE
 from cog_adapt.runner.storage.peft_config import read_config, read_scales, written_config
+from cog_adapt.runner.zip_files import ZipBounds, ZipContent
 
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _LEAVES = {LORA_A: "lora_A.weight", LORA_B: "lora_B.weight"}
 _METHODS = ("lora", "head", "start")
 _MOST_CONFIG_BYTES = 2**20
-_MOST_FILES = 100
+_BOUNDS = ZipBounds(
+    members=100,
+    member_bytes=MOST_ADAPTER_BYTES,
+    total_bytes=MOST_ADAPTER_BYTES + _MOST_CONFIG_BYTES,
+    ratio=20,  # trained numbers hardly shrink; pairs that were never trained are half zeros
+)
 _MOST_NAME = 500
 _SHOWN = 80
 
@@ -181,24 +186,40 @@ def _zipped(config: Mapping[str, Any], content: bytes) -> bytes:
 
 def _unzipped(path: Path) -> tuple[bytes, bytes]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            config = _entry(archive, CONFIG, _MOST_CONFIG_BYTES)
-            return config, _entry(archive, TENSORS, MOST_ADAPTER_BYTES)
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError) as error:
-        raise InputError(f"the file is no sound .zip: {error}. Pack it again.") from error
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"the file cannot be read: {error}. Send it again.") from error
+    with file:
+        archive = ZipContent(file, _BOUNDS, lambda member: _is_ours(member.filename))
+        config, tensors = _entries(archive)
+        if config.file_size > _MOST_CONFIG_BYTES:
+            raise InputError(
+                f"{CONFIG} has more than {_MOST_CONFIG_BYTES:,} bytes. Send PEFT's own."
+            )
+        return _read(archive, config, CONFIG), _read(archive, tensors, TENSORS)
 
 
-def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """Read one file of an archive, up to a limit: an archive may say what it likes of its size."""
-    infos = archive.infolist()
-    found = [info for info in infos if info.filename.rpartition("/")[2] == name]
-    if len(infos) > _MOST_FILES or len(found) != 1:
+def _entries(archive: ZipContent) -> list[zipfile.ZipInfo]:
+    """Return where the two files are, each there once, whatever folder they lie in."""
+    found = sorted(archive.members, key=lambda member: _file_name(member.filename))
+    if [_file_name(member.filename) for member in found] != [CONFIG, TENSORS]:
         raise InputError(
-            f"the .zip has {len(infos)} files, {len(found)} of them {name}. Pack the two files "
-            f"{CONFIG} and {TENSORS} that `save_pretrained` writes."
+            f"the ZIP file has {len(found)} of the two files {CONFIG} and {TENSORS} that "
+            "`save_pretrained` writes. Pack the two files, each once."
         )
-    with archive.open(found[0]) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise InputError(f"{name} has more than {most:,} bytes. Send a smaller adapter.")
-    return content
+    return found
+
+
+def _read(archive: ZipContent, member: zipfile.ZipInfo, name: str) -> bytes:
+    try:
+        return archive.read(member)
+    except InputError as error:
+        raise InputError(f"{name} in the ZIP file: {error}") from error
+
+
+def _is_ours(name: str) -> bool:
+    return _file_name(name) in (CONFIG, TENSORS)
+
+
+def _file_name(path: str) -> str:
+    return path.rpartition("/")[2]

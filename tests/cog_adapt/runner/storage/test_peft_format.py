@@ -229,7 +229,7 @@ def test_files_that_are_not_pefts_two_are_refused(format_of_base, tmp_path):
         with pytest.raises(InputError, match="Pack the two files"):
             format_of_base.read(path)
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(InputError, match="the file is no sound .zip"):
+    with pytest.raises(InputError, match="the ZIP file cannot be read: its end is missing"):
         format_of_base.read(path)
 
 
@@ -247,7 +247,7 @@ def test_damaged_content_is_refused(format_of_base, tmp_path):
     content = bytearray(path.read_bytes())
     content[60:64] = b"\xff\xff\xff\xff"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="the file is no sound .zip"):
+    with pytest.raises(InputError, match="adapter_config.json in the ZIP file: it cannot be read"):
         format_of_base.read(path)
 
 
