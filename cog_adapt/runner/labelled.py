@@ -3,6 +3,7 @@
 A task calls these in its hooks; the runner itself knows no labels but those that a task gives.
 """
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,36 @@ def label_set(examples: Sequence[Example]) -> tuple[str, ...]:
             "needed. Add examples of another one."
         )
     return labels
+
+
+def check_apart(labels: Sequence[object]) -> None:
+    """Refuse two labels that a reader cannot tell apart; such that are no texts are left alone.
+
+    They are told apart as texts in Unicode's NFC, without characters that are not seen, and with
+    one space for any white space; case counts.
+
+    Raises:
+        InputError: naming both.
+    """
+    first_of: dict[str, str] = {}
+    for label in labels:
+        if not isinstance(label, str):
+            continue
+        first = first_of.setdefault(_seen(label), label)
+        if first != label:
+            raise InputError(
+                f"the labels {ascii(first):.80} and {ascii(label):.80} look the same: they differ "
+                "in white space, in characters that are not seen, or in how Unicode writes one. "
+                "Write both the same way, or rename one."
+            )
+
+
+def _seen(label: str) -> str:
+    """Return what a reader sees of a label."""
+    if not label.isascii():
+        label = unicodedata.normalize("NFC", label)
+        label = "".join(each for each in label if unicodedata.category(each) != "Cf")
+    return " ".join(label.split())
 
 
 def label_scores(probabilities: Tensor, labels: Sequence[str]) -> list[Any]:

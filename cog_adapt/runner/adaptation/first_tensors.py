@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.labelled import check_apart
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.task import Task
 
@@ -21,13 +22,14 @@ def labels_to_learn(
     """Settle the label set: an earlier adapter's labels, then the new ones of the examples.
 
     Raises:
-        InputError: the task cannot use them, or they are too many for it.
+        InputError: the task cannot use them, they are too many for it, or two look the same.
     """
     known = begin.labels if begin is not None else ()
     ahead = [Example(examples[0].input, label) for label in known]
     labels = tuple(task.labels([*ahead, *examples]))
     if len(labels) > task.max_labels:
         raise InputError(f"{len(labels):,} labels, the limit is {task.max_labels:,}. Give fewer.")
+    check_apart(labels)
     return labels
 
 

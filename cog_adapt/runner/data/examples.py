@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.runner.data.row import ACCEPTED, INPUT_NAMES, TARGET_NAMES, Fault, Row, Rows, brief
+from cog_adapt.runner.data.row import (
+    ACCEPTED,
+    HALF_A_PAIR,
+    INPUT_NAMES,
+    TARGET_NAMES,
+    Fault,
+    Row,
+    Rows,
+    brief,
+)
 from cog_adapt.runner.data.rows import rows_of, rows_of_list
 from cog_adapt.runner.data.zip_rows import zip_rows
 from cog_adapt.runner.errors import InputError
@@ -136,8 +145,7 @@ def read_examples(
 def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
     if not isinstance(source, str | bytes) and len(source) > limits.max_examples:
         raise _too_many(limits)
-    text = source if isinstance(source, str | bytes) else json.dumps(source, default=str)
-    content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    content = source if isinstance(source, bytes) else _encoded(source)
     if len(content) > limits.max_total_bytes:
         raise InputError(
             f"the examples take {len(content)} bytes, the limit is {limits.max_total_bytes}: "
@@ -152,6 +160,20 @@ def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
         raise InputError(f"no examples, the source is empty: {ACCEPTED}")
     _refuse_crowd(text, limits)
     return rows_of(text)
+
+
+def _encoded(source: str | Sequence[Mapping[str, Any]]) -> bytes:
+    try:
+        text = source if isinstance(source, str) else _json_of(source)
+        return text.encode()
+    except UnicodeEncodeError as cause:
+        raise InputError(HALF_A_PAIR) from cause
+    except (RecursionError, ValueError) as cause:
+        raise InputError(f"JSON nested too deep, or in itself: {ACCEPTED}") from cause
+
+
+def _json_of(source: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(source, default=str, ensure_ascii=False)
 
 
 def _too_many(limits: ExampleLimits) -> InputError:

@@ -8,6 +8,7 @@ from typing import Any
 INPUT_NAMES = ("input", "text", "sentence")
 TARGET_NAMES = ("target", "label")
 MOST_COLUMNS = 1_000
+HALF_A_PAIR = "a text has half a surrogate pair, which no encoding has: remove it"
 ACCEPTED = (
     'give a JSON list of {"input": ..., "target": ...}, a JSON object {target: [inputs]}, '
     "JSON Lines, or CSV whose first line is input,target"

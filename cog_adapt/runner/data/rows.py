@@ -7,12 +7,14 @@ nothing useful.
 
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from cog_adapt.runner.data.csv_rows import csv_rows
 from cog_adapt.runner.data.row import (
     ACCEPTED,
+    HALF_A_PAIR,
     INPUT_NAMES,
     MOST_COLUMNS,
     TARGET_NAMES,
@@ -58,12 +60,13 @@ def _no_constant(constant: str) -> object:
     raise InputError(f"{constant} is not JSON: give a number, or a text in quotes")
 
 
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # escapes of a pair, or of a half of one
 _DECODER = json.JSONDecoder(object_pairs_hook=_object_once, parse_constant=_no_constant)
 
 
 def _decoded(text: str, first_line: int = 1) -> object:
     try:
-        return _DECODER.decode(text)
+        return _without_halves(_DECODER.decode(text), text)
     except json.JSONDecodeError as cause:
         where = f"line {first_line + cause.lineno - 1}, column {cause.colno}"
         raise InputError(f"broken JSON at {where}: {cause.msg}: correct it there") from cause
@@ -71,8 +74,17 @@ def _decoded(text: str, first_line: int = 1) -> object:
         raise InputError(f"JSON nested too deep: {ACCEPTED}") from cause
     except InputError:
         raise
+    except UnicodeEncodeError as cause:
+        raise InputError(HALF_A_PAIR) from cause
     except ValueError as cause:
         raise InputError("a number has too many digits: write texts in quotes") from cause
+
+
+def _without_halves(value: object, text: str) -> object:
+    """Return what a text was decoded to (UnicodeEncodeError where it has half a surrogate pair)."""
+    if _HALF.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def _is_json_lines(text: str) -> bool:

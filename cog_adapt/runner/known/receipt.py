@@ -16,6 +16,7 @@ from cog_adapt.runner.errors import ConfigError, InputError
 FORMAT = "cog-adapt/receipt/1"
 Receipt = dict[str, Any]
 _OVER = ("digest", "signature")
+MOST_BYTES = 16 * 2**20  # of a receipt; one of 10,000 examples and steps has about 1 MiB
 
 
 class Signer:
@@ -69,14 +70,18 @@ def read_receipt(text: str | bytes, public_key: Path | None = None) -> Receipt:
     Raises:
         InputError: it is none, was changed, or somebody else signed it.
     """
+    if len(text) > MOST_BYTES:
+        raise InputError(
+            f"the receipt has {len(text):,} bytes; the limit is {MOST_BYTES:,}. Send it unchanged."
+        )
     try:
         receipt = json.loads(text)
         form, digest = receipt["format"], receipt["digest"]
-    except (ValueError, KeyError, TypeError) as error:
+        content = _content(receipt)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"this is no receipt: {error!r}. Send one of {FORMAT!r}.") from error
     if form != FORMAT:
         raise InputError(f"the receipt's format is {form!r}; {FORMAT!r} can be read. Send one.")
-    content = _content(receipt)
     found = hashlib.sha256(content).hexdigest()
     if found != digest:
         raise InputError(

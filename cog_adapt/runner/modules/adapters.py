@@ -26,6 +26,8 @@ _TIMEOUT_SECONDS = 30
 _SHOWN = 80
 MOST_ADAPTER_BYTES = 512 * 2**20  # of a file that somebody sends
 _MOST_HEADER_BYTES = 16 * 2**20
+_MOST_TENSORS = 20_000  # a tensor of no bytes takes a thousand times what its entry does
+_LENGTH_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def adapter_from_bytes(content: bytes, name: str) -> Adapter:
             _texts([header["method"], header["base"]]),
         )
         return Adapter(tensors, labels, method, base, dict(header.get("scales", {})))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise WeightsError(
             f"{name} holds no adapter: its metadata lacks a sound {FORMAT!r} entry. Use a file "
             "that train.py or save_adapter wrote."
@@ -142,7 +144,12 @@ def _texts(values: object) -> tuple[str, ...]:
 
 
 def load_tensors(content: bytes, name: str) -> dict[str, Tensor]:
-    """Read the tensors of a safetensors file's content (WeightsError where it is none)."""
+    """Read the tensors of a safetensors file's content.
+
+    Raises:
+        WeightsError: it is none, or its header is too long or lists too many.
+    """
+    _check_header(content, name)
     try:
         tensors: dict[str, Tensor] = load(content)
     except SafetensorError as error:
@@ -150,10 +157,28 @@ def load_tensors(content: bytes, name: str) -> dict[str, Tensor]:
     return tensors
 
 
+def _check_header(content: bytes, name: str) -> None:
+    """Bound the header before it is parsed: each of its entries and brackets becomes an object."""
+    length = int.from_bytes(content[:_LENGTH_BYTES], "little")
+    if _MOST_HEADER_BYTES < length < len(content):
+        raise WeightsError(
+            f"{name} is no adapter: its header has {length:,} bytes; the limit is "
+            f"{_MOST_HEADER_BYTES:,}. Send another."
+        )
+    end = _LENGTH_BYTES + length
+    opened = content.count(b"{", 0, end) + content.count(b"[", 0, end)
+    if opened > 3 * _MOST_TENSORS:  # a tensor opens three
+        raise WeightsError(
+            f"{name} is no adapter: its header has more than {_MOST_TENSORS:,} tensors. Send "
+            "another."
+        )
+
+
 def metadata_of(content: bytes) -> dict[str, str]:
     """Return the metadata of a sound safetensors file's content."""
-    length = int.from_bytes(content[:8], "little")
-    metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    length = int.from_bytes(content[:_LENGTH_BYTES], "little")
+    header = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length])
+    metadata: dict[str, str] = header.get("__metadata__", {})
     return metadata
 
 
@@ -180,7 +205,7 @@ def header_of(path: Path) -> tuple[dict[str, Any], int]:
         whole = json.loads(content)
         header = json.loads(whole.pop("__metadata__")[FORMAT])
         labels, texts = header["labels"], (header["method"], header["base"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{path.name} is no adapter's file: {error}.") from error
     if not isinstance(labels, list) or not all(isinstance(text, str) for text in texts):
         raise WeightsError(f"{path.name} is no adapter's file: its labels or its base are wrong.")

@@ -9,6 +9,7 @@ from cog_adapt.runner.adaptation.first_tensors import labels_to_learn
 from cog_adapt.runner.data.examples import ExampleSet
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.labelled import check_apart
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request
 from cog_adapt.runner.task import Task
@@ -24,7 +25,7 @@ def settle_labels(
     Examples with an adapter may have a part of its labels, and new ones: it goes on from them.
 
     Raises:
-        InputError: they do not agree, or the labels are too many, too long, empty or not different.
+        InputError: they do not agree, or the labels are too many, too long, empty or look the same.
     """
     _check_names(task, request.labels)
     if named and named.labels and examples.examples:
@@ -39,6 +40,7 @@ def settle_labels(
     given = {place: labels for place, labels in found.items() if labels}
     (first, labels), *others = given.items() or [("labels", ())]
     _check_count(task, labels)
+    check_apart(labels)
     for place, other in others:
         if set(other) != set(labels):
             raise InputError(

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from cog_adapt.server.api.dependencies import parts_of
 from cog_adapt.server.api.requests import PASSED_ON, RequestParser, with_owner
-from cog_adapt.server.errors import NotFound
+from cog_adapt.server.errors import JsonError, NotFound
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, new_id
 
@@ -73,6 +73,7 @@ async def start_prediction(request: Request, inputs: Mapping[str, Any]) -> OwnRu
 
     Raises:
         NotReady: nothing can be run now.
+        JsonError: a text has half a surrogate pair, which JSON cannot hold.
         InvalidInputs: the inputs do not fit.
         QueueFull: no more may wait.
     """
@@ -80,13 +81,17 @@ async def start_prediction(request: Request, inputs: Mapping[str, Any]) -> OwnRu
     dispatcher = parts.service.dispatcher("predict")
     if dispatcher is None:
         raise NotFound("this server runs no predictions; it has no code for them.")
+    try:
+        content = msgspec.json.encode(inputs)
+    except UnicodeEncodeError as error:
+        raise JsonError(f"the inputs cannot be written as JSON: {error}. Correct them.") from error
     parser = RequestParser(
         parts.service, parts.webhooks, "predict", dispatcher.kind, parts.large_bodies
     )
     asked = PredictionRequest(
         id=new_id(),
         kind=dispatcher.kind,
-        input=msgspec.json.encode(inputs),
+        input=content,
         redacted_input=b"",
         context=with_owner({}, request),
         headers={name: request.headers[name] for name in PASSED_ON if name in request.headers},

@@ -60,6 +60,15 @@ def test_inputs_that_do_not_fit_are_refused_as_everywhere(play):
     play(scene)
 
 
+def test_half_a_surrogate_pair_is_the_callers_mistake(play):
+    async def scene(site):
+        answer = await with_routes(site).ask("POST", "/whole", {"text": chr(0xD800)})
+        assert answer.status == 400
+        assert b"cannot be written as JSON" in answer.body
+
+    play(scene)
+
+
 def test_the_prediction_is_the_keys_owners(play):
     async def scene(site):
         asking = with_routes(site).asking("POST", "/whole", {"text": "a"}, key=ADA)
