@@ -7,6 +7,7 @@ mean.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cog_adapt.runner.data.examples import ExampleSet
@@ -22,7 +23,13 @@ from cog_adapt.runner.planning.labels import check_scores, settle_labels
 from cog_adapt.runner.planning.learning import learn
 from cog_adapt.runner.planning.plan import Plan, Wanted, plan, plan_known
 from cog_adapt.runner.planning.progress import Progress, Scope
-from cog_adapt.runner.request import Request, begin_of, find_adapter, read_request_examples
+from cog_adapt.runner.request import (
+    Request,
+    begin_of,
+    find_adapter,
+    is_large,
+    read_request_examples,
+)
 from cog_adapt.runner.task_errors import naming
 
 _SHOWN = 5
@@ -116,9 +123,12 @@ class _Asked:
 
 
 async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
-    """Read a request; files and many rows take a while, so a thread of its own does it."""
+    """Read a request, a large one in turn with other large ones."""
     owner = runner.owner_of(scope.context if scope else {})
     with naming(runner.task):
+        if is_large(request):
+            read = partial(_read_parts, runner, request, owner)
+            return await runner.reading.read_async(owner, read)
         return await asyncio.to_thread(_read_parts, runner, request, owner)
 
 

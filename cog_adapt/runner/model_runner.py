@@ -21,6 +21,7 @@ from cog_adapt.runner.loaded_model import Adaptation, held_adaptations
 from cog_adapt.runner.loading import load
 from cog_adapt.runner.modules.adapters import Adapter, read_weights
 from cog_adapt.runner.scheduling.admission import Admission
+from cog_adapt.runner.scheduling.reading import Reading
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.scheduling.tickets import Ticket
 from cog_adapt.runner.selftest.report import SelfTestReport
@@ -47,6 +48,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     Attributes:
         default: the adapter of requests that name none; None without `weights`.
+        reading: what reads large sources of callers.
         self_test_report: of the last self-test; None before the first.
 
     Raises:
@@ -62,7 +64,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.store, self.checkpoints = store_of(self.settings), folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
-        self._scheduler = Scheduler()
+        self._scheduler, self.reading = Scheduler(), Reading()
         self._model = load(task, self.settings, self._scheduler, self.store)
         self._admission = Admission(self._scheduler, held_adaptations(self._model, self.settings))
         self._growing = GrowingAnswers(self._model.predictions, self._scheduler, self.settings)
@@ -73,7 +75,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def close(self) -> None:
         """End the model thread; whoever waits gets `UnavailableError`."""
-        for part in (self._scheduler, self.knowledge, self.store):
+        for part in (self._scheduler, self.reading, self.knowledge, self.store):
             part.close()
 
     def health(self) -> tuple[str, ...]:
@@ -208,7 +210,8 @@ def _adapters_of(runner: ModelRunner) -> Adapters:
     model, labels = runner._model, tuple(runner.task.labels(()))
     peft = PeftFormat(model.template, model.digest, runner.task.head, labels)
     checked = model.predictions.modules.checked
-    return Adapters(runner.store, checked, peft, runner.knowledge.forget)
+    forget, read = runner.knowledge.forget, runner.reading.read
+    return Adapters(runner.store, checked, peft, forget, read)
 
 
 def _tested(runner: ModelRunner, entry: Callable[..., object] | None) -> Ticket[SelfTestReport]:

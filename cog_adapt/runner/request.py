@@ -23,6 +23,7 @@ from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
 
 _URL = ("data:", "http://", "https://")
+_FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # read in a few milliseconds
 _SHOWN = 80
 _SHOWN_LABELS = 5
 
@@ -56,6 +57,12 @@ class Request:
     fresh: bool = False
     options: Any = None
     deterministic: bool = False
+
+
+def is_large(request: Request) -> bool:
+    """Tell whether to read a request may take long: it has a file, or more than a few rows."""
+    most = _FEW_CHARACTERS if isinstance(request.examples, str) else _FEW_ROWS
+    return bool(request.examples_file or request.weights or len(request.examples) > most)
 
 
 def read_request_examples(request: Request, example_of: ExampleOf) -> ExampleSet:

@@ -73,7 +73,8 @@ def test_a_label_alone_of_its_look_stays_as_it_was_sent(label):
 
 
 def test_labels_that_are_no_texts_are_left_alone():
-    assert labels_to_learn(Numbers(), examples_of((1, 1.5)), None) == (1, 1.5)
+    labels: tuple[object, ...] = labels_to_learn(Numbers(), examples_of((1, 1.5)), None)
+    assert labels == (1, 1.5)
 
 
 class Numbers(Letters):

@@ -27,6 +27,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.files import ZIP_MARK, read_text_or_zip, utf8
 
 _SHOWN = 5
+_AROUND_BYTES = 2  # of each item of a list in JSON: its comma and space, or a bracket
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,10 @@ def read_examples(
 def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
     if not isinstance(source, str | bytes) and len(source) > limits.max_examples:
         raise _too_many(limits)
-    content = source if isinstance(source, bytes) else _encoded(source)
-    if len(content) > limits.max_total_bytes:
+    size = _size_of(source)
+    if size > limits.max_total_bytes:
         raise InputError(
-            f"the examples take {len(content)} bytes, the limit is {limits.max_total_bytes}: "
+            f"the examples take {size} bytes, the limit is {limits.max_total_bytes}: "
             "give fewer or shorter ones"
         )
     if not isinstance(source, str | bytes):
@@ -162,18 +163,22 @@ def _rows_within(source: Source, limits: ExampleLimits) -> Rows:
     return rows_of(text)
 
 
-def _encoded(source: str | Sequence[Mapping[str, Any]]) -> bytes:
+def _size_of(source: Source) -> int:
+    """Return the bytes of a source, of a list as JSON: row by row, so that others run between."""
+    if isinstance(source, bytes):
+        return len(source)
     try:
-        text = source if isinstance(source, str) else _json_of(source)
-        return text.encode()
+        if isinstance(source, str):
+            return len(source.encode())
+        return sum(len(_json_of(row).encode()) + _AROUND_BYTES for row in source)
     except UnicodeEncodeError as cause:
         raise InputError(HALF_A_PAIR) from cause
     except (RecursionError, ValueError) as cause:
         raise InputError(f"JSON nested too deep, or in itself: {ACCEPTED}") from cause
 
 
-def _json_of(source: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps(source, default=str, ensure_ascii=False)
+def _json_of(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, default=str, ensure_ascii=False)
 
 
 def _too_many(limits: ExampleLimits) -> InputError:

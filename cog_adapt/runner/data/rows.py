@@ -8,7 +8,7 @@ nothing useful.
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from cog_adapt.runner.data.csv_rows import csv_rows
@@ -34,7 +34,7 @@ def rows_of(text: str) -> Rows:
     """
     first = text.lstrip()[:1]
     if first == "[":
-        return rows_of_list(_decoded(text))
+        return rows_of_list(_decoded(text, decode=_items))
     if first != "{":
         return csv_rows(text)
     return _json_lines(text) if _is_json_lines(text) else _object_rows(_decoded(text))
@@ -61,12 +61,15 @@ def _no_constant(constant: str) -> object:
 
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # escapes of a pair, or of a half of one
+_SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder(object_pairs_hook=_object_once, parse_constant=_no_constant)
 
 
-def _decoded(text: str, first_line: int = 1) -> object:
+def _decoded(
+    text: str, first_line: int = 1, decode: Callable[[str], object] | None = None
+) -> object:
     try:
-        return _without_halves(_DECODER.decode(text), text)
+        return (decode or _whole)(text)
     except json.JSONDecodeError as cause:
         where = f"line {first_line + cause.lineno - 1}, column {cause.colno}"
         raise InputError(f"broken JSON at {where}: {cause.msg}: correct it there") from cause
@@ -80,11 +83,41 @@ def _decoded(text: str, first_line: int = 1) -> object:
         raise InputError("a number has too many digits: write texts in quotes") from cause
 
 
-def _without_halves(value: object, text: str) -> object:
-    """Return what a text was decoded to (UnicodeEncodeError where it has half a surrogate pair)."""
-    if _HALF.search(text):
-        json.dumps(value, ensure_ascii=False).encode()
+def _whole(text: str) -> object:
+    value = _DECODER.decode(text)
+    _refuse_halves(value, text, 0, len(text))
     return value
+
+
+def _items(text: str) -> list[object]:
+    """Decode a list item by item: the decoder lets no other thread run until it returns."""
+    items = list[object]()
+    place = _past_space(text, text.index("[") + 1)
+    while not (text.startswith("]", place) and not items):
+        item, end = _DECODER.raw_decode(text, place)
+        _refuse_halves(item, text, place, end)
+        items.append(item)
+        place = _past_space(text, end)
+        if text.startswith("]", place):
+            break
+        if not text.startswith(",", place):
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
+        place = _past_space(text, place + 1)
+    end = _past_space(text, place + 1)
+    if end != len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return items
+
+
+def _past_space(text: str, place: int) -> int:
+    found = _SPACE.match(text, place)
+    return found.end() if found else place
+
+
+def _refuse_halves(value: object, text: str, start: int, end: int) -> None:
+    """Refuse half a surrogate pair in what a part of a text was decoded to (UnicodeEncodeError)."""
+    if _HALF.search(text, start, end):
+        json.dumps(value, ensure_ascii=False).encode()
 
 
 def _is_json_lines(text: str) -> bool:

@@ -17,6 +17,9 @@ from cog_adapt.runner.storage.known import Watcher
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 
+Reading = Callable[[str, Callable[[], Adapter]], Adapter]
+"""Reads a file for an owner, in turn with whatever else is read."""
+
 FORMATS = ("safetensors", "peft", "receipt")
 _SHOWN = 80
 
@@ -29,6 +32,7 @@ class Adapters:
         check: returns an adapter that fits the runner's base, and refuses others (WeightsError).
         peft: PEFT's format for that base.
         forget: drops what is known of an owner's adaptations: of one key, or, None, of all.
+        reading: has an uploaded file read; at once and on the caller's thread where it is left out.
     """
 
     def __init__(
@@ -37,11 +41,13 @@ class Adapters:
         check: Callable[[Adapter], Adapter],
         peft: PeftFormat,
         forget: Callable[[str, str | None], None],
+        reading: Reading = lambda _owner, read: read(),
     ) -> None:
         self._store = store
         self._check = check
         self._peft = peft
         self._forget = forget
+        self._reading = reading
 
     def describe(self, owner: str | None) -> list[dict[str, Any]]:
         """Return the metadata of an owner's adapters, oldest first; None: of all owners'."""
@@ -90,12 +96,15 @@ class Adapters:
             StoreError: the disk, or its budget, is full.
         """
         try:
-            is_peft = zipfile.is_zipfile(path)
-            adapter = self._check(self._peft.read(path) if is_peft else read_adapter(path))
+            adapter = self._reading(owner, lambda: self._read(path))
         except WeightsError as error:
             raise InputError(str(error)) from error
         self._store.put(adapter, owner)
         return self._store.known(adapter.id, owner).to_json()
+
+    def _read(self, path: Path) -> Adapter:
+        is_peft = zipfile.is_zipfile(path)
+        return self._check(self._peft.read(path) if is_peft else read_adapter(path))
 
     def change(self, owner: str, adapter_id: str, changes: Mapping[str, object]) -> dict[str, Any]:
         """Change name, notes, expires_at, pinned or shared; return the metadata.

@@ -77,7 +77,7 @@ def test_a_whole_surrogate_pair_is_a_character():
 
 
 def test_rows_that_nest_without_end_are_refused():
-    row = {"target": "x"}
+    row: dict[str, object] = {"target": "x"}
     row["input"] = row
     with pytest.raises(InputError, match="nested too deep, or in itself"):
         parse_examples([row])

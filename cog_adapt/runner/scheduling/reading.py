@@ -1,0 +1,57 @@
+"""Reads what is large and comes from callers: one source at a time, owners in turn, on one thread.
+
+Decompressing and parsing in Python need the interpreter, as the model thread does after each
+operation. Several threads that parse would each hold it for a switch interval before the model
+thread has it back; so there is one, and the interval is short while it reads. A full collection of
+garbage holds the interpreter for as long as there are many objects, as many rows are: it waits
+until they are read. This module knows no formats.
+"""
+
+import contextvars
+import gc
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from cog_adapt.runner.scheduling.scheduler import Scheduler, once
+from cog_adapt.runner.scheduling.tickets import Ticket
+
+T = TypeVar("T")
+_SWITCH_SECONDS = 0.0005  # Python's own is ten times as long
+
+
+class Reading:
+    """The thread that reads, and its row of sources for each owner."""
+
+    def __init__(self) -> None:
+        self._scheduler = Scheduler("reading")
+
+    def read(self, owner: str, read: Callable[[], T]) -> T:
+        """Have a source read in its owner's turn; returns and raises what `read` does."""
+        return self._submit(owner, read).wait()
+
+    async def read_async(self, owner: str, read: Callable[[], T]) -> T:
+        """Read as `read` does, from an event loop; a source nobody waits for is left unread."""
+        return await self._submit(owner, read).wait_async()
+
+    def close(self) -> None:
+        """Drop what waits and end the thread; waiting callers get `UnavailableError`."""
+        self._scheduler.close()
+
+    def _submit(self, owner: str, read: Callable[[], T]) -> Ticket[T]:
+        called = contextvars.copy_context().run  # what a task prints belongs to its prediction
+        return self._scheduler.submit_short(once(called, partial(_giving_way, read)), owner)
+
+
+def _giving_way(read: Callable[[], T]) -> T:
+    """Read so that others run in between; both switches are the process's, and are put back."""
+    usual, collects = sys.getswitchinterval(), gc.isenabled()
+    sys.setswitchinterval(min(usual, _SWITCH_SECONDS))
+    gc.disable()  # what is read has no cycles
+    try:
+        return read()
+    finally:
+        sys.setswitchinterval(usual)
+        if collects:
+            gc.enable()
