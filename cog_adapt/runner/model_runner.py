@@ -64,11 +64,11 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         self.store, self.checkpoints = store_of(self.settings), folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
-        self._scheduler, self.reading = Scheduler(), Reading()
+        self._scheduler = Scheduler()
         self._model = load(task, self.settings, self._scheduler, self.store)
         self._admission = Admission(self._scheduler, held_adaptations(self._model, self.settings))
         self._growing = GrowingAnswers(self._model.predictions, self._scheduler, self.settings)
-        self.knowledge = _knowledge_of(self)
+        self.knowledge, self.reading = _knowledge_of(self), Reading()
 
     def __exit__(self, *error: object) -> None:
         self.close()

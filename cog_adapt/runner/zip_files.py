@@ -74,7 +74,7 @@ class ZipContent:
         except InputError:
             raise
         except _ALL_BROKEN as error:
-            raise _broken(str(error)) from error
+            raise _broken(f"{error!s:.{_SHOWN}}") from error
         if len(infos) != count:
             raise _broken(f"it says that it has {count:,} members, and lists {len(infos):,}")
         _check_apart(infos, start)
@@ -97,7 +97,7 @@ class ZipContent:
             with self._archive.open(member) as file:
                 content = _unpacked(file, member.file_size)
         except _ALL_BROKEN as error:
-            raise InputError(f"it cannot be read: {error}. Make it anew.") from error
+            raise InputError(f"it cannot be read: {error!s:.{_SHOWN}}. Make it anew.") from error
         if len(content) != member.file_size:
             raise InputError(
                 f"it cannot be read: it says that it has {member.file_size:,} bytes, and has "

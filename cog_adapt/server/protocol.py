@@ -236,6 +236,12 @@ class Frames:
         del self._buffer[:end]
         return messages
 
+    def _decoded(self, body: memoryview) -> Any:  # noqa: ANN401 - any message
+        try:
+            return self._decoder.decode(body)
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(f"a text is not UTF-8: {error.reason}") from error
+
     def _decode_whole(self, view: memoryview) -> tuple[list[Any], int]:
         """Decode the complete messages at the beginning; return also where the last one ends."""
         messages, start = [], 0
@@ -243,6 +249,6 @@ class Frames:
             end = start + _LENGTH.size + _LENGTH.unpack_from(view, start)[0]
             if end > len(view):
                 break
-            messages.append(self._decoder.decode(view[start + _LENGTH.size : end]))
+            messages.append(self._decoded(view[start + _LENGTH.size : end]))
             start = end
         return messages, start

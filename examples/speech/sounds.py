@@ -62,9 +62,12 @@ def wave_of(content: bytes) -> np.ndarray:
             frames = min(file.getnframes(), sent)
             _check_length(frames / rate)
             sound = np.frombuffer(file.readframes(frames), kind)
-    except (EOFError, KeyError, ZeroDivisionError, wave.Error) as error:
-        raise InputError(f"a sound cannot be read: {error!r}. {_ALLOWED}.") from error
+    except InputError:
+        raise
+    except (EOFError, KeyError, ValueError, RuntimeError, ArithmeticError, wave.Error) as error:
+        raise InputError(f"a sound cannot be read: {error!r:.200}. {_ALLOWED}.") from error
     frames = sound[: len(sound) // channels * channels].reshape(-1, channels)
+    _check_length(len(frames) / rate)  # a header may promise what does not come
     one_channel = (frames.mean(1) - zero) / one
     times = np.arange(0, len(one_channel), rate / HERTZ)
     resampled: np.ndarray = np.interp(times, np.arange(len(one_channel)), one_channel)

@@ -16,6 +16,7 @@ from cog_adapt.runner.errors import ConfigError, InputError
 FORMAT = "cog-adapt/receipt/1"
 Receipt = dict[str, Any]
 _OVER = ("digest", "signature")
+_SHOWN = 80
 MOST_BYTES = 16 * 2**20  # of a receipt; one of 10,000 examples and steps has about 1 MiB
 
 
@@ -79,14 +80,18 @@ def read_receipt(text: str | bytes, public_key: Path | None = None) -> Receipt:
         form, digest = receipt["format"], receipt["digest"]
         content = _content(receipt)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"this is no receipt: {error!r}. Send one of {FORMAT!r}.") from error
+        raise InputError(
+            f"this is no receipt: {error!r:.{_SHOWN}}. Send one of {FORMAT!r}."
+        ) from error
     if form != FORMAT:
-        raise InputError(f"the receipt's format is {form!r}; {FORMAT!r} can be read. Send one.")
+        raise InputError(
+            f"the receipt's format is {form!r:.{_SHOWN}}; {FORMAT!r} can be read. Send one."
+        )
     found = hashlib.sha256(content).hexdigest()
     if found != digest:
         raise InputError(
-            f"the receipt was changed: it says that its digest is {digest!r}, and it is {found!r}. "
-            "Fetch it again from where it was made."
+            f"the receipt was changed: it says that its digest is {digest!r:.{_SHOWN}}, and it is "
+            f"{found!r}. Fetch it again from where it was made."
         )
     _check_signature(receipt.get("signature"), content, public_key)
     return dict(receipt)
@@ -113,8 +118,8 @@ def _check_signature(signature: object, content: bytes, public_key: Path | None)
     if wanted is not None and raw != wanted:
         shown = base64.b64encode(wanted).decode()
         raise InputError(
-            f"the receipt was signed by {signature['public_key']!r}, and not by {shown!r}, the key "
-            f"in {public_key}. Name the key of who made it."
+            f"the receipt was signed by {signature['public_key']!r:.{_SHOWN}}, and not by "
+            f"{shown!r}, the key in {public_key}. Name the key of who made it."
         )
 
 

@@ -9,7 +9,7 @@ _WORDS = (b"[", b"{", b'"', b",", b"\n", b"\0", b"\xff\xfe", b"\\ud800", b"1e999
 
 def mutated(sound: Sequence[bytes], count: int, seed: int = 0) -> Iterator[bytes]:
     """Yield `count` files, each of one to three changes to one of the sound ones."""
-    drawn = random.Random(seed)  # noqa: S311 - no secret
+    drawn = random.Random(seed)
     for _ in range(count):
         content = bytearray(drawn.choice(sound))
         for _ in range(drawn.randint(1, 3)):
