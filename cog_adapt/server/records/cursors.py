@@ -20,6 +20,7 @@ class _Place(Protocol):
 
 
 T = TypeVar("T", bound=_Place)
+_MOST_CHARACTERS = 4096
 
 
 def write_cursor(place: object) -> str:
@@ -36,10 +37,12 @@ def read_cursor(text: str | None, kind: type[T]) -> T | None:
     if text is None:
         return None
     refusal = f"cursor {text[:80]!r} is none of this server's; leave it out for the first page"
+    if len(text) > _MOST_CHARACTERS:
+        raise InputError(refusal)
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         decoded = msgspec.json.decode(data, type=kind)
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+    except (binascii.Error, ValueError, RecursionError, msgspec.DecodeError) as error:
         raise InputError(refusal) from error
     if decoded.created_at.tzinfo is None or "\0" in decoded.id + decoded.owner:
         raise InputError(refusal)

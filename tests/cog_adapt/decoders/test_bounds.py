@@ -1,5 +1,6 @@
 """What a decoder would make far more of than was sent is refused before it is decoded."""
 
+import base64
 import json
 
 import pytest
@@ -10,6 +11,8 @@ from cog_adapt.runner.data.examples import parse_examples
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.known import receipt
 from cog_adapt.runner.modules.adapters import FORMAT, adapter_from_bytes
+from cog_adapt.server.errors import InputError as ServerInputError
+from cog_adapt.server.records.adapter_pages import AdapterQuery
 from tests.cog_adapt.decoders.peak import risen
 
 NESTED = "[" * 100_000 + "]" * 100_000
@@ -74,6 +77,14 @@ def test_half_a_surrogate_pair_in_examples_is_refused(source):
 def test_a_whole_surrogate_pair_is_a_character():
     (found,) = parse_examples('[{"input": "\\ud83d\\ude00", "target": "x"}]').examples
     assert found.input == "\U0001f600"
+
+
+@pytest.mark.parametrize("levels", [700, 30_000])
+def test_a_cursor_that_nests_deep_is_none_of_this_servers(levels):
+    place = b'["2026-01-02T03:04:05Z","a","b",' + b"[" * levels
+    text = base64.urlsafe_b64encode(place).decode().rstrip("=")
+    with pytest.raises(ServerInputError, match="is none of this server's"):
+        AdapterQuery.of(10, text)
 
 
 def test_rows_that_nest_without_end_are_refused():
