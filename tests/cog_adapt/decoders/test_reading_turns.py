@@ -84,6 +84,7 @@ def test_several_large_sources_are_read_one_after_the_other(runner):
 
     asyncio.run(story())
     assert runner.task.most == 1
+    assert set(runner.task.threads) == {"reading"}
 
 
 def test_a_small_source_does_not_wait_for_a_large_one(runner):
