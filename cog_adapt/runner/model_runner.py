@@ -73,7 +73,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def close(self) -> None:
         """End the model thread; whoever waits gets `UnavailableError`."""
-        for part in (self._scheduler, self.knowledge, self.store):
+        for part in (self._scheduler, self.checkpoints, self.knowledge, self.store):
             part.close()
 
     def health(self) -> tuple[str, ...]:

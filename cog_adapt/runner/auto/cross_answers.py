@@ -98,7 +98,9 @@ def _outputs(given: Given, tensors: Tensors, others: Tensor) -> Generator[None, 
     rows = [start.examples[i] for i in others.tolist()]
     targets = given.targets_of(rows)
     size = start.recipe.batch_size
-    return (yield from outputs_of(given.phase, replica, given.names.layer, rows, targets, size))
+    looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, size)
+    outputs, _ = yield from looked
+    return outputs
 
 
 def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:

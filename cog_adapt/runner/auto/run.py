@@ -17,7 +17,7 @@ from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.cross_answers import Answered, candidate_of, cross_answers, middle
-from cog_adapt.runner.auto.head import outputs_and_losses
+from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import Given, Outcome
 from cog_adapt.runner.heads.calibration import effective_count
 from cog_adapt.runner.heads.closed_form import ClosedForm
@@ -65,7 +65,7 @@ def adapt_automatically(given: Given) -> Automatic:
     Raises:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
     """
-    if not _is_linear(given):
+    if not (yield from _is_linear(given)):
         return None
     yield None
     everything = torch.arange(len(given.features))
@@ -99,7 +99,7 @@ def adapt_automatically(given: Given) -> Automatic:
 
 def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
     """Fit a head in closed form and nothing else; None where the task's head is another one."""
-    if not _is_linear(given):
+    if not (yield from _is_linear(given)):
         return None
     yield None
     everything = torch.arange(len(given.features))
@@ -108,13 +108,14 @@ def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
     return given.outcome(given.names.write(form.head), decision, "fitted")
 
 
-def _is_linear(given: Given) -> bool:
+def _is_linear(given: Given) -> Generator[None, None, bool]:
     """Return whether the head is what the task says: linear in the features, and its loss usual."""
     start, few = given.start, torch.arange(min(_FEW, len(given.features)))
     replica = serving_replica(start.template, start.tensors, start.scales)
     rows = start.examples[: len(few)]
     targets = given.targets_of(rows)
-    outputs, losses = outputs_and_losses(given.phase, replica, given.names.layer, rows, targets)
+    looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, len(rows))
+    outputs, losses = yield from looked
     expected = given.objective.prior(given.features[few])
     if outputs.shape != expected.shape:
         return False
