@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import Any
 
 import predict
+from bench.attack.long_ticks import watch_if_asked
 from cog_adapt.runner.scheduling.fair_queue import FairQueue
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.tickets import Job, Part, Ticket
@@ -81,6 +82,7 @@ class Timed(predict.Predictor):
         """Load the model, and follow its ticks from then on."""
         super().setup(weights)
         self.ticks = Ticks(self.runner._scheduler)
+        watch_if_asked(self.runner._scheduler)
 
     def gauges(self) -> dict[str, float]:
         """Tell what the ticks were, and all that the runner tells."""

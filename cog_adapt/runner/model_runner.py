@@ -75,7 +75,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def close(self) -> None:
         """End the model thread; whoever waits gets `UnavailableError`."""
-        for part in (self._scheduler, self.reading, self.knowledge, self.store):
+        waited = (self.reading, self.checkpoints, self.knowledge, self.store)
+        for part in (self._scheduler, *waited):
             part.close()
 
     def health(self) -> tuple[str, ...]:

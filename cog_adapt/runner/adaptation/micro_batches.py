@@ -6,6 +6,7 @@ shows it, or a few examples' losses differ alone. This module knows no schedule 
 
 import logging
 import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 
 import torch
@@ -80,7 +81,7 @@ class MicroBatches:
         """Cut a batch into parts where that changes no loss; return the positions of each."""
         groups, limit = self.examples.groups(chosen, self.relief), self.start.limit
         if len(groups) > 1 and limit.rows_are_independent is None:
-            self._look()
+            yield from self._looks()
             yield None
         return groups if limit.rows_are_independent else [[*chosen]]
 
@@ -91,7 +92,9 @@ class MicroBatches:
         try:
             next(work)
             yield None
-            while not is_over():
+            left = len(groups) - 1
+            while left <= 0 or not is_over():  # an update that has begun is not given up
+                left -= 1
                 next(work)
                 yield None
         except StopIteration as stop:
@@ -111,21 +114,26 @@ class MicroBatches:
             return False
         traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
         if limit.rows_are_independent is None:
-            self._look()
+            deque(self._looks(), maxlen=0)
         return bool(limit.rows_are_independent)
 
     def _smaller(self, groups: Groups, chosen: Sequence[int]) -> Groups:
         self.start.limit.halve(self.examples.largest(groups))
         return self.examples.groups(chosen, self.relief)
 
-    def _look(self) -> None:
+    def _looks(self) -> Generator[None, None, None]:
         """Find out whether an example's loss depends on the others of its batch."""
-        mixed = mixes_rows(self.take_step.replica, self.take_step.training)
-        self.start.limit.rows_are_independent = not mixed and rows_are_independent(self.start)
+        is_independent = not mixes_rows(self.take_step.replica, self.take_step.training)
+        if is_independent:
+            is_independent = yield from rows_are_independent(self.start)
+        self.start.limit.rows_are_independent = is_independent
 
 
-def rows_are_independent(start: Start) -> bool:
-    """Return whether a few examples' losses, before any step, are the same alone."""
+def rows_are_independent(start: Start) -> Generator[None, None, bool]:
+    """Return whether a few examples' losses, before any step, are the same alone.
+
+    They are computed together in one tick, and alone in one each.
+    """
     if not start.task.rows_are_independent:
         return False
     device = start.precision.device
@@ -135,7 +143,11 @@ def rows_are_independent(start: Start) -> bool:
     chosen = sorted({last * number // (_TRIED - 1) for number in range(_TRIED)})
     try:
         together = _losses(start, replica, chosen)
-        alone = torch.cat([_losses(start, replica, [position]) for position in chosen])
+        each = list[Tensor]()
+        for position in chosen:
+            yield None
+            each.append(_losses(start, replica, [position]))
+        alone = torch.cat(each)
     except _UNFIT as error:
         if is_out_of_memory(error):
             raise

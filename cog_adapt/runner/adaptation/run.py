@@ -9,6 +9,7 @@ This module knows no thread and no caller.
 import math
 import time
 from collections.abc import Generator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
 import torch
@@ -41,6 +42,7 @@ from cog_adapt.runner.modules.replicas import (
 )
 from cog_adapt.runner.task import Batch, Task
 
+_SAVING_SECONDS = 0.005  # of a tick that waits for a disk
 _SCORINGS = 5  # held-out scorings spread over a run, besides the one before it
 
 Adapting = Generator[Step | None, None, tuple[Tensors, AdaptationReport]]
@@ -63,6 +65,7 @@ def adapt(start: Start) -> Adapting:
         if taken is not None:
             yield taken
         yield from run.score_if_due()
+    yield from run.written()
     return run.result()
 
 
@@ -90,6 +93,7 @@ class _Run:
         self.earlier_steps = len(self.steps)
         self.earlier_seconds = resume.seconds if resume else 0.0
         self.best = _Best(*resume.best) if resume else _Best()
+        self.saving: Future[None] | None = None
         self.is_over_budget = False  # of this call: what goes on has all of it again
         if resume:
             restore_optimizer(self.take_step, resume)
@@ -135,9 +139,34 @@ class _Run:
             self.steps.append(self._step(result, rate))
         self._note_budget()
         is_due = result is not None and len(self.steps) % self.start.keep_every == 0
-        if self.start.keep and (is_due or self.stop_reason == "budget_seconds"):
-            self.start.keep(_state_of(self))
+        yield from self._keep(is_due, self.stop_reason == "budget_seconds")
         return None if result is None else self.steps[-1]
+
+    def _keep(self, is_due: bool, is_last: bool) -> Generator[None, None, None]:
+        """Have the state written beside the next steps; the last one is waited for.
+
+        While one is being written, none that is only due is added: a disk may be slow.
+        """
+        if self.start.keep is None or not (is_due or is_last):
+            return
+        if self.saving is not None and not self.saving.done() and not is_last:
+            return
+        yield from self.written()
+        self.saving = self.start.keep(_state_of(self))
+
+    def written(self) -> Generator[None, None, None]:
+        """Wait until no state is being written, a moment a tick.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        while self.saving is not None:
+            wait([self.saving], _SAVING_SECONDS)
+            if self.saving.done():
+                saved, self.saving = self.saving, None
+                saved.result()
+            else:
+                yield None
 
     def _step(self, result: StepResult, rate: float) -> Step:
         limit = self.start.limit

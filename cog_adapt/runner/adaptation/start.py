@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +19,8 @@ from cog_adapt.runner.modules.batch_rows import holding
 from cog_adapt.runner.task import Batch, Task, on_device
 
 _TINY = torch.finfo(torch.float32).tiny
+Keep = Callable[[TrainingState], "Future[None] | None"]
+"""Writes a state; what is returned is done when it is written, None where it is already."""
 
 
 class KeptRows(Protocol):
@@ -45,7 +48,8 @@ class Start:
         limit: how large a part of a step may be; one for all runs of an adaptation.
         compiles: whether the blocks of its replica are compiled.
         kept_rows: what encoded inputs are kept in beyond this run; None: in nothing.
-        keep: called with the state after every step that `keep_every` divides.
+        keep: called with the state after every step that `keep_every` divides; what it returns, if
+            anything, is done when the state is written.
     """
 
     task: Task
@@ -57,7 +61,7 @@ class Start:
     precision: Precision
     learning_rate: float
     resume: TrainingState | None = None
-    keep: Callable[[TrainingState], None] | None = None
+    keep: Keep | None = None
     keep_every: int = 50
     scales: Mapping[str, float] = field(default_factory=dict)
     weights: Sequence[float] | None = None
@@ -85,7 +89,7 @@ class Checkpoints:
     """Where an adaptation leaves its state, and where it goes on from."""
 
     load: Callable[[], TrainingState | None]
-    save: Callable[[TrainingState], None]
+    save: Keep
     every: int
 
     def added_to(self, start: Start) -> Start:

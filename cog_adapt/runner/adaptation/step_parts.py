@@ -7,6 +7,7 @@ blocks: a step of 32 glosses is four parts, each of 0.11 s of CPU time, on loade
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from cog_adapt.runner.task import Batch, Task
 
 _TOKENS = 192  # of a part on a CPU
 _TOKENS_ELSEWHERE = 16_384  # a GPU is slower by more shapes, and 32 long texts take it no 75 ms
+FORWARD_ALONE = 3.0  # times less than with a backward
 _NUMBERS_A_TOKEN = 2_048  # of a row without a mask: two pictures of 224 x 224 have 148 "tokens"
 _MASK = "attention_mask"
 
@@ -97,6 +99,32 @@ def cut(costs: Sequence[int], limit: int, size: Callable[[Sequence[int]], int]) 
         else:
             parts.append([row])
     return parts
+
+
+def forward_groups(task: Task, batch: Batch, device: torch.device) -> list[list[int]]:
+    """Cut the rows of an encoded batch into parts for forwards alone; return their positions."""
+    counts = len(next(iter(batch.values())))
+    costs = [
+        cost_of({name: tensor[row] for name, tensor in batch.items()}) for row in range(counts)
+    ]
+    limit = limit_for(task, device).of(FORWARD_ALONE)
+    return cut(costs, limit, lambda some: len(some) * max(some, default=0))
+
+
+def rows_of_group(task: Task, batch: Batch, inputs: Sequence[Any], group: Sequence[int]) -> Batch:
+    """Return some rows of an encoded batch, padded to the longest of them.
+
+    Args:
+        task: encodes the rows anew where a mask says that they may be shorter.
+        batch: of all inputs.
+        inputs: those that were encoded.
+        group: positions of the rows.
+    """
+    if len(group) == len(inputs):
+        return batch
+    if _MASK in batch:
+        return task.encode([inputs[row] for row in group])
+    return {name: tensor[list(group)] for name, tensor in batch.items()}
 
 
 def mixes_rows(replica: nn.Module, training: Collection[str]) -> bool:

@@ -25,6 +25,7 @@ from cog_adapt.runner.adaptation.kept_outputs import (
     recall,
 )
 from cog_adapt.runner.adaptation.start import Rows
+from cog_adapt.runner.adaptation.step_parts import FORWARD_ALONE
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.devices.randomness import random_state, seeded
 
@@ -33,7 +34,6 @@ _BATCHES_IN_A_BUDGET = 8  # a run that a time ends must not spend it on the trun
 _EXACT = 1e-4  # how far a loss may be off, in float32
 _ROUGH = 3e-2  # in 16 bits, whose rounding follows the padding
 _SEED = 0
-_FORWARD_ALONE = 3.0  # times less than with a backward
 
 
 class TrunkKept(NamedTuple):
@@ -140,7 +140,7 @@ def _filled(
     own = None if lengths is None else dict(zip(order, lengths, strict=True))
     size = examples.start.recipe.batch_size
     batches = [order[first : first + size] for first in range(0, len(order), size)]
-    for group in [group for batch in batches for group in examples.groups(batch, _FORWARD_ALONE)]:
+    for group in [group for batch in batches for group in examples.groups(batch, FORWARD_ALONE)]:
         with _watched(block, kept, own, spare):
             spare.losses(examples.rows(group), _SEED)
         if kept.bytes > most_bytes:

@@ -5,6 +5,7 @@ The base and the closed form answer the same examples, from the features that ar
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import Given
+from cog_adapt.runner.devices.algebra_thread import beside
 from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, Doubt
 from cog_adapt.runner.heads.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate
 from cog_adapt.runner.modules.lora import LORA_A
@@ -65,7 +67,8 @@ def cross_answers(given: Given, doubt: Doubt) -> Generator[None, None, Answered]
     steps = max(1, int(given.steps * _FOLD_STEPS))
     parts: list[tuple[Tensor, dict[str, Tensor]]] = []
     for train, others in given.folds:
-        form = given.objective.fit(given.features, train)
+        fit = partial(given.objective.fit, given.features, train)
+        form = yield from beside(fit, is_large=given.is_large)
         run = given.beginning(train, form, steps)
         run = replace(run, recipe=replace(run.recipe, stop_after=None))  # that is for all examples
         trained = yield from _trained(run)
@@ -98,7 +101,9 @@ def _outputs(given: Given, tensors: Tensors, others: Tensor) -> Generator[None, 
     rows = [start.examples[i] for i in others.tolist()]
     targets = given.targets_of(rows)
     size = start.recipe.batch_size
-    return (yield from outputs_of(given.phase, replica, given.names.layer, rows, targets, size))
+    looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, size)
+    outputs, _ = yield from looked
+    return outputs
 
 
 def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:

@@ -4,7 +4,7 @@ A head is one linear layer, whose weight has a column for each feature. This mod
 """
 
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.adaptation.step_parts import forward_groups, rows_of_group
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
@@ -77,7 +78,7 @@ def features_of(
 ) -> Generator[None, None, Tensor | None]:
     """Compute the features (N, D) of inputs; None where the task has none.
 
-    What is kept is not computed again; the rest is, a batch a tick.
+    What is kept is not computed again; the rest is, a part of a batch a tick.
     """
     rows = list(kept.get(inputs)) if kept else [None] * len(inputs)
     missing = [place for place, row in enumerate(rows) if row is None]
@@ -102,20 +103,20 @@ def _computed(
         InputError: the task gives other shapes.
         AdaptationError: a value is not finite.
     """
-    parts: list[Tensor] = []
-    for first in range(0, len(inputs), size):
-        some = inputs[first : first + size]
-        part = _in_halves(partial(_of_batch, phase, module), some, phase.precision.device)
+    rows: dict[int, Tensor] = {}
+    compute = partial(_of_batch, phase, module)
+    for positions, batch in _parts(phase, inputs, size):
+        part = _in_halves(compute, batch, len(positions), phase.precision.device)
         if part is None:
             return None
-        if part.dim() != 2 or len(part) != len(some):
+        if part.dim() != 2 or len(part) != len(positions):
             raise InputError(
-                f"{type(phase.task).__name__}.features gives {tuple(part.shape)} for {len(some)} "
-                "inputs; it must give a row of numbers for each. Mend the task."
+                f"{type(phase.task).__name__}.features gives {tuple(part.shape)} for "
+                f"{len(positions)} inputs; it must give a row of numbers for each. Mend the task."
             )
-        parts.append(part.float().cpu())
+        rows |= zip(positions, part.float().cpu(), strict=True)
         yield None
-    features = torch.cat(parts)
+    features = torch.stack([rows[position] for position in range(len(inputs))])
     if not bool(torch.isfinite(features).all()):
         raise AdaptationError(
             f"{type(phase.task).__name__}.features gives values that are not finite. Look for a "
@@ -124,32 +125,52 @@ def _computed(
     return features
 
 
-def _of_batch(phase: Phase, module: nn.Module, some: Sequence[Any]) -> Tensor | None:
-    batch = on_device(phase.task.encode(some), phase.precision.device)
+def _parts(phase: Phase, inputs: Sequence[Any], size: int) -> Iterator[tuple[list[int], Batch]]:
+    """Encode inputs, and cut them into parts that a tick has time for; yield their positions too.
+
+    The cut follows from the inputs alone: the same ones give the same bits.
+    """
+    device = phase.precision.device
+    for first in range(0, len(inputs), size):
+        some = inputs[first : first + size]
+        batch = phase.task.encode(some)
+        for group in forward_groups(phase.task, batch, device):
+            part = rows_of_group(phase.task, batch, some, group)
+            yield [first + row for row in group], part
+
+
+def _of_batch(phase: Phase, module: nn.Module, batch: Batch) -> Tensor | None:
+    batch = on_device(batch, phase.precision.device)
     return run_inference(_features, module, phase.precision, phase.serve_mode, phase.task, batch)
 
 
 def _in_halves(
-    compute: Callable[[Sequence[Any]], Tensor | None], some: Sequence[Any], device: torch.device
+    compute: Callable[[Batch], Tensor | None], batch: Batch, rows: int, device: torch.device
 ) -> Tensor | None:
     """Compute features of a batch; where memory runs out, of each half of it."""
     try:
-        return compute(some)
+        return compute(batch)
     except (RuntimeError, MemoryError) as error:
-        if len(some) == 1 or not is_out_of_memory(error):
+        if rows == 1 or not is_out_of_memory(error):
             raise
         traceback.clear_frames(error.__traceback__)  # their locals keep activations alive
     free_cache(device)
-    middle = (len(some) + 1) // 2
-    halves = [compute(some[:middle]), compute(some[middle:])]
+    middle = (rows + 1) // 2
+    halves = [
+        compute({name: tensor[half] for name, tensor in batch.items()})
+        for half in (slice(middle), slice(middle, None))
+    ]
     found = [half for half in halves if half is not None]
     return torch.cat(found) if found else None
 
 
 def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
     phase: Phase, module: nn.Module, layer: str, rows: Sequence[Example], targets: Tensor, size: int
-) -> Generator[None, None, Tensor]:
-    """Compute what the head gives for examples, (N, K), a batch a tick.
+) -> Generator[None, None, tuple[Tensor, Tensor]]:
+    """Compute what the head gives for examples, (N, K), and their losses, (N,), a part a tick.
+
+    The task's own loss runs the model; a hook on the head's layer reads what it gives. Where that
+    is not one row for each example, the outputs are (0, 0).
 
     Args:
         phase: how inference runs.
@@ -157,36 +178,33 @@ def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
         layer: the path of the head.
         rows: the examples.
         targets: theirs, (N, ...).
-        size: how many make a batch.
+        size: how many are encoded at once.
     """
-    parts: list[Tensor] = []
-    for first in range(0, len(rows), size):
-        some = slice(first, first + size)
-        outputs, _ = outputs_and_losses(phase, module, layer, rows[some], targets[some])
-        parts.append(outputs)
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    for positions, batch in _parts(phase, [row.input for row in rows], size):
+        outputs, losses = _outputs_and_losses(phase, module, layer, batch, targets[positions])
+        if len(outputs) != len(positions):
+            return torch.zeros(0, 0), losses
+        found |= zip(positions, zip(outputs, losses, strict=True), strict=True)
         yield None
-    return torch.cat(parts)
+    every = [found[position] for position in range(len(rows))]
+    return torch.stack([outputs for outputs, _ in every]), torch.stack([loss for _, loss in every])
 
 
-def outputs_and_losses(
-    phase: Phase, module: nn.Module, layer: str, rows: Sequence[Example], targets: Tensor
+def _outputs_and_losses(
+    phase: Phase, module: nn.Module, layer: str, batch: Batch, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Compute what the head gives for a batch of examples, (N, K), and the losses, (N,).
-
-    The task's own loss runs the model; a hook on the head's layer reads what it gives.
-    """
     parts: list[Tensor] = []
     device = phase.precision.device
-    batch = on_device(phase.task.encode([row.input for row in rows]), device)
     handle = module.get_submodule(layer).register_forward_hook(
         lambda _layer, _inputs, outputs: parts.append(outputs)
     )
+    given = (phase.task, on_device(batch, device), targets.to(device))
     try:
-        how = (phase.precision, phase.serve_mode)
-        losses = run_inference(_loss, module, *how, phase.task, batch, targets.to(device))
+        losses = run_inference(_loss, module, phase.precision, phase.serve_mode, *given)
     finally:
         handle.remove()
-    if len(parts) != 1 or len(parts[0]) != len(rows):
+    if len(parts) != 1:
         return torch.zeros(0, 0), losses.float().cpu()
     return parts[0].float().cpu().clone(), losses.float().cpu()
 

@@ -9,6 +9,7 @@ module knows no thread and no caller.
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -17,8 +18,9 @@ from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.cross_answers import Answered, candidate_of, cross_answers, middle
-from cog_adapt.runner.auto.head import outputs_and_losses
+from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import Given, Outcome
+from cog_adapt.runner.devices.algebra_thread import beside
 from cog_adapt.runner.heads.calibration import effective_count
 from cog_adapt.runner.heads.closed_form import ClosedForm
 from cog_adapt.runner.heads.decision import (
@@ -65,13 +67,11 @@ def adapt_automatically(given: Given) -> Automatic:
     Raises:
         AdaptationError: a loss or gradient was not finite, or memory ran out.
     """
-    if not _is_linear(given):
+    if not (yield from _is_linear(given)):
         return None
     yield None
-    everything = torch.arange(len(given.features))
-    form = given.objective.fit(given.features, everything)
+    form, first = yield from beside(partial(_fitted, given), is_large=given.is_large)
     closed = given.names.write(form.head)
-    first = _without_steps(given, form, everything)
     yield Early(closed, tuple(given.start.labels), first)
     if given.is_over:
         return _without_gradients(given, closed, first, "budget_seconds")
@@ -80,7 +80,8 @@ def adapt_automatically(given: Given) -> Automatic:
     if not given.folds:
         return (yield from _unestimated(given, first))
     answered = yield from cross_answers(given, given.objective.doubt(form))
-    decision = _decide(given, answered, first)
+    decide_now = partial(_decide, given, answered, first)
+    decision = yield from beside(decide_now, is_large=given.is_large)
     if given.is_over:  # the folds may have been cut short, and what they say is not known again
         return _without_gradients(given, closed, first, "budget_seconds")
     if decision.chosen in (BASE, CLOSED):
@@ -89,7 +90,9 @@ def adapt_automatically(given: Given) -> Automatic:
     tensors, report = yield from adapt(run)
     if decision.chosen == MIDDLE:
         tensors = middle(run.tensors, tensors)
-    calibration = given.objective.calibration_of_all(answered.calibration(given, decision.chosen))
+    calibrate = partial(answered.calibration, given, decision.chosen)
+    of_folds = yield from beside(calibrate, is_large=given.is_large)
+    calibration = given.objective.calibration_of_all(of_folds)
     head = given.names.read(tensors).calibrated(calibration)
     tensors = tensors | given.names.write(head)
     seconds = time.monotonic() - given.began
@@ -99,22 +102,21 @@ def adapt_automatically(given: Given) -> Automatic:
 
 def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
     """Fit a head in closed form and nothing else; None where the task's head is another one."""
-    if not _is_linear(given):
+    if not (yield from _is_linear(given)):
         return None
     yield None
-    everything = torch.arange(len(given.features))
-    form = given.objective.fit(given.features, everything)
-    decision = asked_for(_without_steps(given, form, everything))
-    return given.outcome(given.names.write(form.head), decision, "fitted")
+    form, first = yield from beside(partial(_fitted, given), is_large=given.is_large)
+    return given.outcome(given.names.write(form.head), asked_for(first), "fitted")
 
 
-def _is_linear(given: Given) -> bool:
+def _is_linear(given: Given) -> Generator[None, None, bool]:
     """Return whether the head is what the task says: linear in the features, and its loss usual."""
     start, few = given.start, torch.arange(min(_FEW, len(given.features)))
     replica = serving_replica(start.template, start.tensors, start.scales)
     rows = start.examples[: len(few)]
     targets = given.targets_of(rows)
-    outputs, losses = outputs_and_losses(given.phase, replica, given.names.layer, rows, targets)
+    looked = outputs_of(given.phase, replica, given.names.layer, rows, targets, len(rows))
+    outputs, losses = yield from looked
     expected = given.objective.prior(given.features[few])
     if outputs.shape != expected.shape:
         return False
@@ -155,6 +157,13 @@ def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, 
     seconds = time.monotonic() - given.began
     report = replace(report, decision=first, seconds=seconds)
     return Outcome(tensors | given.names.write(head), report)
+
+
+def _fitted(given: Given) -> tuple[ClosedForm, Decision]:
+    """Fit a head to all examples, and compare it with the base."""
+    everything = torch.arange(len(given.features))
+    form = given.objective.fit(given.features, everything)
+    return form, _without_steps(given, form, everything)
 
 
 def _without_steps(given: Given, form: ClosedForm, everything: Tensor) -> Decision:

@@ -29,7 +29,8 @@ _FEWEST_STEPS = 20
 _EXAMPLES_A_STEP = 8
 _KNOWN_STEPS = 0.5  # of the steps, from an adapter of most of the examples
 _LEAST_SECONDS = 0.001
-# A fit is one tick, of a few seconds at these: its cost rises with powers of them.
+_FITTED_AT_ONCE = 1_000  # examples times labels, whose head is fitted in a tick of 0.1 s
+# A fit takes some seconds at these: its cost rises with powers of them.
 _MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
 
 
@@ -79,6 +80,11 @@ class Given:
     def folds(self) -> list[tuple[Tensor, Tensor]]:
         """The positions to train on and to answer; none where there are too few."""
         return folds(self.objective.groups, self.start.recipe.seed)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a fit would hold the model's thread for longer than a tick may."""
+        return len(self.features) * max(1, len(self.start.labels)) > _FITTED_AT_ONCE
 
     @property
     def steps(self) -> int:

@@ -11,6 +11,7 @@ import shutil
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cog_adapt.runner.adaptation.start import Checkpoints
@@ -33,6 +34,9 @@ class CheckpointFolder:
         days: after which a file is removed.
         most_bytes: of all files; None: a tenth of the disk's free space.
         most_of_owner: bytes of one owner's files; None: half of all; who has no name may use all.
+
+    Attributes:
+        writer: writes states beside the model's thread, which a disk must not hold up.
     """
 
     def __init__(
@@ -43,9 +47,15 @@ class CheckpointFolder:
         most_of_owner: int | None = None,
     ) -> None:
         self._folder, self._seconds = folder, days * _SECONDS_A_DAY
+        # One: a state of all of a model's weights takes as much memory as it is written from.
+        self.writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._removed: OrderedDict[Path, None] = OrderedDict()
         self._most_bytes = most_bytes or _free_bytes(folder) // _SHARE_OF_DISK
         self._most_of_owner = most_of_owner or self._most_bytes // _OWNER_SHARE
+
+    def close(self) -> None:
+        """Wait until what is being written is written."""
+        self.writer.shutdown()
 
     def begin(self, key: str, owner: str = "") -> Path:
         """Return the file for the state of an owner's training that begins."""
@@ -135,8 +145,12 @@ def folder_of(settings: RunnerSettings) -> CheckpointFolder:
 def checkpoints_in(folder: CheckpointFolder, file: Path, every: int) -> Checkpoints:
     """Return how a run leaves its state in a file, and goes on from it."""
 
-    def save(state: TrainingState) -> None:
+    def write(state: TrainingState) -> None:
         save_state(state, file)
         folder.tidy(written=file)
 
-    return Checkpoints(load=lambda: load_state(file), save=save, every=every)
+    return Checkpoints(
+        load=lambda: load_state(file),
+        save=lambda state: folder.writer.submit(write, state),
+        every=every,
+    )

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
+from cog_adapt.runner.adaptation.gradient_step import GradientStep, Part
 from cog_adapt.runner.adaptation.start import adamw
 from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.errors import AdaptationError, ModeError
@@ -57,9 +57,26 @@ def same(one, other):
     return all(torch.equal(one[name], other[name]) for name in one | other)
 
 
+class Wide(nn.Module):
+    """Has more numbers than one tick updates, in several matrices."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 1_600), nn.Linear(1_600, 1_600))
+        self.more = nn.ModuleList([nn.Linear(1_600, 1_600) for _ in range(2)])
+        self.last = nn.Linear(1_600, 1)
+
+    def forward(self, batch):
+        hidden = self.layers(batch)
+        for layer in self.more:
+            hidden = layer(hidden.tanh())
+        return self.last(hidden)[:, 0]
+
+
 @pytest.mark.parametrize("clip_norm", [1e6, 0.05])
-def test_steps_are_those_of_a_plain_loop_bit_for_bit(clip_norm):
-    plain, replica = seeded_module(Curve).train(), replica_of(Curve)
+@pytest.mark.parametrize("kind", [Curve, Wide])
+def test_steps_are_those_of_a_plain_loop_bit_for_bit(kind, clip_norm):
+    plain, replica = seeded_module(kind).train(), replica_of(kind)
     optimizer = torch.optim.AdamW(plain.parameters(), lr=RATE, weight_decay=0.0, fused=True)
     step = step_on(replica, clip_norm=clip_norm)
     for batch in batches(5):
@@ -72,6 +89,12 @@ def test_steps_are_those_of_a_plain_loop_bit_for_bit(clip_norm):
         assert result.loss == loss.item()
         assert result.gradient_norm == norm.item()
         assert same(parameters(plain), parameters(replica))
+
+
+@pytest.mark.parametrize(("kind", "ticks"), [(Curve, 1), (Wide, 5)])
+def test_an_update_of_many_numbers_takes_ticks_of_its_own(kind, ticks):
+    step, (batch, *_) = step_on(replica_of(kind)), batches(1)
+    assert len([*step.ticks([Part(batch)], seed=0)]) + 1 == ticks
 
 
 def test_dropout_of_a_step_is_that_of_its_seed():

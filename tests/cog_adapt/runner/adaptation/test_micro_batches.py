@@ -19,13 +19,14 @@ from torch.nn import functional as F
 from cog_adapt.runner.adaptation import micro_batches
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.gradient_step import GradientStep
-from cog_adapt.runner.adaptation.micro_batches import rows_are_independent
+from cog_adapt.runner.adaptation.micro_batches import MicroBatches, rows_are_independent
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints, adamw, weighted_loss
-from cog_adapt.runner.config import Recipe, RunnerSettings
+from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError
+from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.replicas import training_replica
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
@@ -43,6 +44,9 @@ ROUNDING = 2.0**-24
 
 def texts(count=18):
     return [Example("abcdefghijklmnop"[: 2 + n * 5 % 13], LABELS[n % 3]) for n in range(count)]
+
+
+CPU = Precision(torch.device("cpu"))
 
 
 class Watched(Texts):
@@ -142,7 +146,7 @@ def test_a_part_is_a_tick_of_at_most_the_tokens():
     assert [each for each in seen if each] == [*done.report.steps]
     assert sum(watched.seen) == 6 * 8
     assert len(watched.seen) > 6 * 3
-    ticks_of_a_look = 1
+    ticks_of_a_look = 5  # four examples together, and each alone
     assert len(seen) == len(watched.seen) + ticks_of_a_look
 
 
@@ -270,6 +274,17 @@ def test_a_budget_that_ends_between_two_parts_ends_with_the_step_before(monkeypa
     assert again.adapter.id == done.adapter.id
 
 
+def test_an_update_that_has_begun_is_finished_though_the_budget_is_over():
+    start = loaded(Whole()).start(texts(), RECIPE)
+    wide = nn.Sequential(nn.Linear(4, 2_000), nn.Linear(2_000, 2_000), nn.Linear(2_000, 1_000))
+    before = copy.deepcopy(wide.state_dict())
+    make = adamw(RECIPE, 0.1)
+    step = GradientStep(wide, lambda module, rows: module(torch.ones(2, 4)), make, CPU, frozenset())
+    work = MicroBatches(start, EncodedExamples(start), step).step([0, 1], 0, lambda: True)
+    assert finished(work) is not None
+    assert all(not torch.equal(before[name], now) for name, now in wide.state_dict().items())
+
+
 def test_the_smallest_budget_takes_a_step_in_parts():
     done = adapted(Watched(), dataclasses.replace(RECIPE, budget_seconds=0.001))
     assert (len(done.report.steps), done.report.stop_reason) == (1, "budget_seconds")
@@ -382,7 +397,7 @@ def test_a_task_is_looked_at_with_a_few_examples_spread_over_all():
     for kind, expected in ((InBatch, True), (Contrastive, False), (Pairs, False)):
         task = kind()
         start = loaded(task).start(examples("images", 18), RECIPE)
-        assert rows_are_independent(start) is expected
+        assert finished(rows_are_independent(start)) is expected
         assert task.seen == []
 
 

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 import weakref
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints, adamw, encode_examples, example_loss
 from cog_adapt.runner.config import METHODS, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.errors import AdaptationError, InputError, ModeError
+from cog_adapt.runner.errors import AdaptationError, InputError, ModeError, StoreError
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
 from tests.cog_adapt.conftest import jobs_left, process_state
@@ -260,6 +261,34 @@ def test_states_are_kept_at_the_asked_distance(loaded):
     keeping = Checkpoints(load=lambda: None, save=states.append, every=3)
     run(loaded, "caching", Recipe(max_steps=10), checkpoints=keeping)
     assert [len(state.steps) for state in states] == [3, 6, 9]
+
+
+def test_steps_go_on_while_a_state_is_written_and_the_end_waits_for_it(loaded):
+    states: list[Any] = []
+    written: Future[None] = Future()
+
+    def save(state):
+        states.append(state)
+        return written
+
+    keeping = Checkpoints(load=lambda: None, save=save, every=2)
+    work = loaded["caching"].adapting(examples("caching"), Recipe(max_steps=6), None, keeping)
+    steps = 0
+    while steps < 6:
+        steps += isinstance(next(work), Step)
+    assert next(work) is None  # it has all its steps, and waits
+    assert [len(state.steps) for state in states] == [2]
+    written.set_result(None)
+    _, done = drained(work)
+    assert len(done.report.steps) == 6
+
+
+def test_a_state_that_cannot_be_written_ends_the_run(loaded):
+    failed: Future[None] = Future()
+    failed.set_exception(StoreError("the disk is full"))
+    keeping = Checkpoints(load=lambda: None, save=lambda _: failed, every=2)
+    with pytest.raises(StoreError, match="the disk is full"):
+        run(loaded, "caching", Recipe(max_steps=6), checkpoints=keeping)
 
 
 @pytest.mark.parametrize("shape", ["letters", "caching", "lazy"])

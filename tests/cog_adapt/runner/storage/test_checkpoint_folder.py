@@ -108,7 +108,13 @@ def test_what_is_written_after_its_training_has_ended_goes_too(put, tmp_path):
 
 def test_a_runners_folder_lies_beside_its_adapters(tmp_path):
     settings = RunnerSettings(weights_dir=tmp_path, checkpoint_days=3, checkpoint_bytes=7)
-    assert vars(folder_of(settings)) == vars(CheckpointFolder(tmp_path / "checkpoints", 3, 7))
+    folder = folder_of(settings)
+    state = folder.begin("mine")
+    assert state == tmp_path / "checkpoints" / "mine.safetensors"
+    state.parent.mkdir()
+    state.write_bytes(b"12345678")
+    folder.tidy()
+    assert not state.exists()  # it has more than 7 bytes
 
 
 def test_a_state_of_another_name_is_taken_over_where_there_is_none(tmp_path):

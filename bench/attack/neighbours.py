@@ -1,0 +1,110 @@
+"""Times one owner's short predictions while another owner gives the server one kind of work.
+
+The server runs the shipped predictor. Where a tick of its model's thread is long, the stack that
+was seen most in it stands in the result.
+"""
+
+import itertools
+import json
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bench.attack.asking import document_of, row_of, send_json
+from bench.attack.watcher import watched
+from bench.attack.work import KINDS, Caller, Round
+from cog_adapt.command.local_server import local_server
+from cog_adapt.server.middleware.keys import make_key
+
+LIMIT_MS = 250.0  # of the 99th percentile of the other owner's predictions
+_DOOR = {"COG_PREDICT_TYPE_STUB": "bench/attack/timed.py:Timed"}
+_CONNECTIONS = 4  # of the owner that gives work
+_QUIET_SECONDS = 2.0
+_SHOWN = 3
+
+
+def measure_neighbours(seconds: float, kinds: dict[str, Round] = KINDS) -> list[dict[str, Any]]:
+    """Return a row for no work and for each kind, each of so many seconds."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        keys = {owner: make_key(owner, ("predict",)) for owner in ("ann", "bob")}
+        (folder / "keys").write_text("".join(f"{line}\n" for _, line in keys.values()))
+        ticks = folder / "ticks"
+        settings = {"API_KEYS_FILE": str(folder / "keys"), "TICKS_FILE": str(ticks)}
+        with local_server("predict", _DOOR | settings) as server:
+            address = server.url.removeprefix("http://")
+            ann, bob = (key for key, _ in keys.values())
+            document_of(address, bob)
+            for key in (ann, bob):
+                send_json(address, key, {"text": "warm", "labels": ["one", "two"]})
+            rows = [_measure(address, (ann, bob), "nothing", None, seconds)]
+            print(rows[0]["no-op p99 ms"], flush=True)
+            for kind, ask in kinds.items():
+                ticks.write_text("")
+                row = _measure(address, (ann, bob), kind, ask, seconds)
+                rows.append(row | {"long ticks": _long_ticks(ticks)})
+                print(kind, rows[-1], flush=True)
+        return rows
+
+
+def _measure(
+    address: str, keys: tuple[str, str], kind: str, ask: Round | None, seconds: float
+) -> dict[str, Any]:
+    """Time the second owner while the first one works."""
+    answers: Counter[str] = Counter()
+    time.sleep(_QUIET_SECONDS)
+    with watched(address, keys[1]) as samples:
+        time.sleep(_QUIET_SECONDS)
+        began = time.monotonic()
+        until = began + seconds
+        numbers = itertools.count(int(began * 1000))
+        threads = [
+            threading.Thread(target=_work, args=(address, keys[0], ask, numbers, until, answers))
+            for _ in range(_CONNECTIONS if ask else 0)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(seconds)
+        ended = time.monotonic()
+        for thread in threads:
+            thread.join()
+    return row_of(kind, began, ended, answers, samples)
+
+
+def _work(  # noqa: PLR0913 - one thread's own
+    address: str,
+    key: str,
+    ask: Round,
+    numbers: "itertools.count[int]",
+    until: float,
+    answers: Counter[str],
+) -> None:
+    caller = Caller(address, key)
+    while time.monotonic() < until:
+        status = ask(caller, next(numbers))
+        answers[f"{status // 100}xx" if status else "refused"] += 1
+    caller.close()
+
+
+def _long_ticks(path: Path) -> list[str]:
+    """Return the longest ticks by where the thread was, each with its count."""
+    seen = [json.loads(line) for line in path.read_text().splitlines()]
+    longest: dict[str, float] = {}
+    counts = Counter(each["frames"] for each in seen)
+    for each in seen:
+        longest[each["frames"]] = max(longest.get(each["frames"], 0.0), each["seconds"])
+    first = sorted(longest.items(), key=lambda found: -found[1])[:_SHOWN]
+    return [f"{seconds:.2f} s ({counts[frames]}): {frames}" for frames, seconds in first]
+
+
+def late_neighbours(rows: list[dict[str, Any]]) -> list[str]:
+    """Say which kinds of work hold another owner up for longer than the limit."""
+    return [
+        f"{row['attack']}: another owner's p99 is {row['no-op p99 ms']:.0f} ms, the limit is "
+        f"{LIMIT_MS:.0f}"
+        for row in rows
+        if row["no-op p99 ms"] > LIMIT_MS
+    ]

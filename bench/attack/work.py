@@ -1,0 +1,176 @@
+"""The kinds of work that one owner gives a server, each again and again, to time another owner.
+
+Every kind asks for what is new, so that no answer is known from before.
+"""
+
+import base64
+import http.client
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_TICKETS = Path(__file__).parents[2] / "examples" / "tickets.jsonl"
+_PATIENCE = 120.0
+_MEMBERS, _ROWS, _TEXTS = 9_000, 10_000, 3_000
+_LONG_TEXT = "words of a long text that fill all that the encoder reads " * 12
+_REFUSING = "http://127.0.0.1:9/hook"  # an address that the guard refuses
+_CLOSED = "https://192.0.2.1/hook"  # no host has this address: see RFC 5737
+
+
+Status = int
+Round = Callable[["Caller", int], Status]
+"""Asks for one kind of work once; the number makes it new. Returns the answer's status."""
+
+
+class Caller:
+    """Asks a server for one owner, over one connection.
+
+    Args:
+        address: host and port.
+        key: of the owner.
+    """
+
+    def __init__(self, address: str, key: str) -> None:
+        self._connection = http.client.HTTPConnection(address, timeout=_PATIENCE)
+        self._key = key
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, **headers: str
+    ) -> tuple[Status, bytes]:
+        """Return the status and the body of the answer; 0 where the connection ended instead."""
+        own = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        more = {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            self._connection.request(method, path, body, own | more)
+            answer = self._connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            return 0, b""
+
+    def predict(self, inputs: dict[str, Any], **headers: str) -> Status:
+        """Ask for a prediction."""
+        body = json.dumps({"input": inputs}).encode()
+        return self.ask("POST", "/predictions", body, **headers)[0]
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+
+def _adapting(method: str, text: str = "") -> Round:
+    """Return a round of adaptation to 48 tickets, each with more text."""
+    rows = [json.loads(line) for line in _TICKETS.read_text().splitlines()]
+
+    def ask(caller: Caller, number: int) -> Status:
+        examples = [row | {"text": f"{number} {row['text']} {text}"} for row in rows]
+        return caller.predict({"text": "w", "examples": examples, "method": method, "seed": number})
+
+    return ask
+
+
+def _zip_members(caller: Caller, number: int) -> Status:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for member in range(_MEMBERS):
+            archive.writestr(f"label{member % 7}/{number}-{member}.png", b"%d" % member * 8)
+    return caller.predict({"text": "w", "examples_file": _data_uri(file.getvalue())})
+
+
+def _csv_rows(caller: Caller, number: int) -> Status:
+    rows = (f"ticket {number} of {row},label {row % 7}" for row in range(_ROWS))
+    content = "\n".join(["text,label", *rows]).encode()
+    inputs = {"text": "w", "examples_file": _data_uri(content), "budget_seconds": 2.0}
+    return caller.predict(inputs)
+
+
+def _many_texts(caller: Caller, number: int) -> Status:
+    texts = [f"{number} {row} words of a text" for row in range(_TEXTS)]
+    return caller.predict({"texts": texts, "labels": ["one", "two"]})
+
+
+def _long_texts(caller: Caller, number: int) -> Status:
+    texts = [f"{number} {row} {_LONG_TEXT}" for row in range(64)]
+    return caller.predict({"texts": texts, "labels": ["one", "two"]})
+
+
+def _many_labels(caller: Caller, number: int) -> Status:
+    labels = [f"label {number} {row} {_LONG_TEXT}"[:200] for row in range(1_000)]
+    return caller.predict({"text": "w", "labels": labels})
+
+
+def _refused_text(caller: Caller, number: int) -> Status:
+    return caller.predict({"text": f"{number} word " * 400_000, "labels": ["one", "two"]})
+
+
+def _deterministic(caller: Caller, number: int) -> Status:
+    texts = [f"{number} {row} {_LONG_TEXT}" for row in range(32)]
+    return caller.predict({"texts": texts, "labels": ["one", "two"], "deterministic": True})
+
+
+def _small(caller: Caller, number: int) -> Status:
+    return caller.predict({"text": f"w {number}", "labels": ["one", "two"]})
+
+
+def _canceled(caller: Caller, number: int) -> Status:
+    path = f"/predictions/storm{number}"
+    body = json.dumps({"input": {"text": "w", "labels": ["one", "two"]}}).encode()
+    status, _ = caller.ask("PUT", path, body, Prefer="respond-async")
+    caller.ask("POST", f"{path}/cancel")
+    return status
+
+
+def _refused_webhook(caller: Caller, number: int) -> Status:
+    body = {"input": {"text": f"{number}", "labels": ["one", "two"]}, "webhook": _CLOSED}
+    return caller.ask("POST", "/predictions", json.dumps(body).encode(), Prefer="respond-async")[0]
+
+
+def _lists(caller: Caller, number: int) -> Status:
+    caller.ask("GET", "/adapters?limit=100")
+    return caller.ask("GET", "/predictions?limit=100")[0]
+
+
+def _own_adapter(caller: Caller) -> bytes:
+    """Return the file of an adapter of the owner's own, which is made where there is none."""
+    _adapting("head")(caller, -1)
+    _, page = caller.ask("GET", "/adapters?limit=1")
+    found = json.loads(page)["results"][0]["id"]
+    return caller.ask("GET", f"/adapters/{found}/download")[1]
+
+
+def _uploads(caller: Caller, number: int) -> Status:
+    body = _own_adapter(caller)
+    return caller.ask("POST", "/adapters", body, Content_Type="application/octet-stream")[0]
+
+
+def _downloads(caller: Caller, number: int) -> Status:
+    return 200 if _own_adapter(caller) else 0
+
+
+def _data_uri(content: bytes) -> str:
+    return f"data:application/octet-stream;base64,{base64.b64encode(content).decode()}"
+
+
+KINDS: dict[str, Round] = {
+    "auto": _adapting("auto"),
+    "auto, long texts": _adapting("auto", _LONG_TEXT),
+    "LoRA": _adapting("lora"),
+    "LoRA, long texts": _adapting("lora", _LONG_TEXT),
+    "all parameters": _adapting("all"),
+    f"a ZIP of {_MEMBERS:,} members": _zip_members,
+    f"a CSV of {_ROWS:,} rows": _csv_rows,
+    f"{_TEXTS:,} texts": _many_texts,
+    "64 long texts": _long_texts,
+    "1,000 labels": _many_labels,
+    "a text that is too long": _refused_text,
+    "deterministic": _deterministic,
+    "small requests": _small,
+    "accepted and canceled": _canceled,
+    "refused webhooks": _refused_webhook,
+    "lists": _lists,
+    "uploads": _uploads,
+    "downloads": _downloads,
+}
