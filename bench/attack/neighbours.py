@@ -41,12 +41,10 @@ def measure_neighbours(seconds: float, kinds: dict[str, Round] = KINDS) -> list[
             for key in (ann, bob):
                 send_json(address, key, {"text": "warm", "labels": ["one", "two"]})
             rows = [_measure(address, (ann, bob), "nothing", None, seconds)]
-            print(rows[0]["no-op p99 ms"], flush=True)
             for kind, ask in kinds.items():
                 ticks.write_text("")
                 row = _measure(address, (ann, bob), kind, ask, seconds)
                 rows.append(row | {"long ticks": _long_ticks(ticks)})
-                print(kind, rows[-1], flush=True)
         return rows
 
 
@@ -71,7 +69,7 @@ def _measure(
         ended = time.monotonic()
         for thread in threads:
             thread.join()
-    return row_of(kind, began, ended, answers, samples)
+    return row_of(f"beside: {kind}", began, ended, answers, samples)
 
 
 def _work(  # noqa: PLR0913 - one thread's own

@@ -1,5 +1,7 @@
 """Walks hostile values through every input, field, header and path, and times a second caller.
 
+Then one owner gives each kind of work, and another one's predictions are timed (`neighbours`).
+
 The server and everything that it is asked for are on the loopback interface, and end with the walk.
 """
 
@@ -18,6 +20,7 @@ from bench.attack import values
 from bench.attack.asking import LIMITS, PATIENCE, document_of, row_of
 from bench.attack.busy import late_busy, measure_busy
 from bench.attack.drips import dripping
+from bench.attack.neighbours import late_neighbours, measure_neighbours
 from bench.attack.watcher import watched
 from bench.report import Columns, Report, arguments
 from cog_adapt.command.local_server import local_server
@@ -41,10 +44,17 @@ class Sizes:
     drips: int = 50
     drip_seconds: float = 10.0
     busy_seconds: float = 20.0
+    neighbour_seconds: float = 20.0
 
 
 QUICK = Sizes(
-    small=200_000, large=(2_000_000,), repeats=3, drips=10, drip_seconds=1.0, busy_seconds=4.0
+    small=200_000,
+    large=(2_000_000,),
+    repeats=3,
+    drips=10,
+    drip_seconds=1.0,
+    busy_seconds=4.0,
+    neighbour_seconds=4.0,
 )
 
 
@@ -193,8 +203,10 @@ def main() -> None:
     """Attack a server of its own, and time a second caller."""
     chosen = arguments(main.__doc__)
     sizes = QUICK if chosen.quick else Sizes()
-    rows = [*measure(sizes), busy := measure_busy(sizes.busy_seconds)]
+    walked, busy = measure(sizes), measure_busy(sizes.busy_seconds)
+    beside = measure_neighbours(sizes.neighbour_seconds)
+    rows = [*walked, busy, *beside]
     report = Report("A second caller while hostile values come, ms", COLUMNS, rows, vars(sizes))
     report.publish(choose_precision(RunnerSettings.from_environment()), chosen.output)
-    if missed := late(rows[:-1]) + late_busy(busy):
+    if missed := late(walked) + late_busy(busy) + late_neighbours(beside):
         raise SystemExit("\n".join(["too late:", *missed]))

@@ -36,6 +36,16 @@ class Caller:
     def __init__(self, address: str, key: str) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=_PATIENCE)
         self._key = key
+        self._adapter = b""
+
+    @property
+    def adapter(self) -> bytes:
+        """The file of an adapter of the owner's own, which is made at the first look."""
+        if not self._adapter:
+            _adapting("head")(self, -1)
+            found = json.loads(self.ask("GET", "/adapters?limit=1")[1])["results"][0]["id"]
+            _, self._adapter = self.ask("GET", f"/adapters/{found}/download")
+        return self._adapter
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, **headers: str
@@ -133,21 +143,15 @@ def _lists(caller: Caller, number: int) -> Status:
     return caller.ask("GET", "/predictions?limit=100")[0]
 
 
-def _own_adapter(caller: Caller) -> bytes:
-    """Return the file of an adapter of the owner's own, which is made where there is none."""
-    _adapting("head")(caller, -1)
-    _, page = caller.ask("GET", "/adapters?limit=1")
-    found = json.loads(page)["results"][0]["id"]
-    return caller.ask("GET", f"/adapters/{found}/download")[1]
-
-
 def _uploads(caller: Caller, number: int) -> Status:
-    body = _own_adapter(caller)
-    return caller.ask("POST", "/adapters", body, Content_Type="application/octet-stream")[0]
+    typed = {"Content_Type": "application/octet-stream"}
+    return caller.ask("POST", "/adapters", caller.adapter, **typed)[0]
 
 
 def _downloads(caller: Caller, number: int) -> Status:
-    return 200 if _own_adapter(caller) else 0
+    assert caller.adapter
+    found = json.loads(caller.ask("GET", "/adapters?limit=1")[1])["results"][0]["id"]
+    return caller.ask("GET", f"/adapters/{found}/download")[0]
 
 
 def _data_uri(content: bytes) -> str:

@@ -6,8 +6,10 @@ import pytest
 
 from bench.attack.asking import LIMITS
 from bench.attack.busy import ADAPTATIONS, MOST_STEPS, late_busy, measure_busy
+from bench.attack.neighbours import LIMIT_MS, late_neighbours, measure_neighbours
 from bench.attack.values import of_any_type, of_fields, of_type
 from bench.attack.walk import QUICK, attacks, measure
+from bench.attack.work import KINDS
 from cog_adapt.server.schema.openapi import openapi_schema
 
 predict = pytest.importorskip("predict", reason="the walk goes through the template's door")
@@ -69,3 +71,16 @@ def test_values_are_of_the_size_that_is_asked_for():
     sizes = [len(value) for value in (*of_any_type(10_000), *of_fields(10_000))]
     assert max(sizes) < 50_000
     assert any(len(value) > 5_000 for value in of_type({"type": "string"}, 10_000))
+
+
+def test_each_kind_of_work_is_taken_while_another_owner_asks():
+    kinds = {name: KINDS[name] for name in ("LoRA", "uploads", "small requests", "lists")}
+    quiet, *rows = measure_neighbours(1.0, kinds)
+    assert [row["attack"] for row in rows] == [f"beside: {name}" for name in kinds]
+    assert all(row["others refused"] == 0 for row in (quiet, *rows))
+    for row in rows:  # 4xx: an owner has two uploads at once
+        answers = set(row["answers"].split()[1::2])
+        assert "2xx," in answers or "2xx" in answers, row
+        assert answers <= {"2xx", "2xx,", "4xx"}, row
+    assert late_neighbours([quiet | {"no-op p99 ms": LIMIT_MS + 1}])
+    assert not late_neighbours([quiet | {"no-op p99 ms": LIMIT_MS}])
