@@ -1,7 +1,7 @@
 """Reads in separate threads, so that neither the event loop nor the writer waits."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -68,7 +68,9 @@ class Reader:
 
         return await self.run(find)
 
-    async def find_due(self, server: str, now: datetime, limit: int) -> list[str]:
+    async def find_due(
+        self, server: str, now: datetime, limit: int, but_owners: Collection[str] = ()
+    ) -> list[str]:
         """Return the ids of a server's pending deliveries that are due, oldest first."""
         query = (
             select(deliveries.c.id)
@@ -76,6 +78,7 @@ class Reader:
                 deliveries.c.state == "pending",
                 deliveries.c.next_attempt_at <= now,
                 deliveries.c.server == server,
+                deliveries.c.owner.not_in(but_owners),
             )
             .order_by(deliveries.c.created_at, deliveries.c.id)
             .limit(limit)

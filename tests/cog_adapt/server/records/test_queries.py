@@ -51,6 +51,8 @@ def test_due_ones_come_oldest_first_and_no_others(home):
             assert ids(await records.due_deliveries(now, 1)) == ["d1"]
             assert ids(await records.due_deliveries(now, 1, {"d1", "d3"})) == ["d2"]
             assert await records.due_deliveries(now, 9, {"d1", "d2", "d3"}) == []
+            assert await records.due_deliveries(now, 9, (), {""}) == []
+            assert ids(await records.due_deliveries(now, 9, (), {"ann"})) == ["d1", "d2", "d3"]
             assert ids(await other.due_deliveries(now, 10)) == ["d6"]
 
     asyncio.run(story())

@@ -213,7 +213,7 @@ async def test_some_go_out_at_once_and_no_more():
 async def test_an_owners_deliveries_take_the_owners_turns():
     receiver = Receiver()
     deliverer, _ = make(receiver)
-    deliverer._turns = Turns(most_of_owner=2)
+    deliverer._turns = Turns(most_of_host=4)
     receiver.open.clear()
     owed = [delivery(owner=owner) for owner in ("ann", "ann", "ann", "bob")]
     tasks = [asyncio.create_task(deliverer.deliver(each, ())) for each in owed]
