@@ -142,11 +142,12 @@ class Deliverer:
 
     async def _post(self, webhook_id: str, message: _Message, owner: str) -> Answer | Exception:
         url, body, more = message
-        async with self._turns.take(owner, url):
+        async with self._turns.take(owner, url) as turn:
             headers = self._signer.write_headers(webhook_id, body, datetime.now(UTC), more)
             try:
                 return await self._egress.post(url, body, headers, timeout=self._timeout)
             except (OSError, EgressError) as error:
+                turn.rests = True
                 return error
 
     async def _save(self, delivery: Delivery) -> None:

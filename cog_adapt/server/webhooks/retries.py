@@ -91,7 +91,7 @@ class Retries:
 
     def _end(self, owner: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._share.remove(owner)
+        self._share.give_back(owner)
         self._look_at(time.time())  # another attempt may start
 
     def _is_new(self, delivery: Delivery) -> bool:

@@ -1,14 +1,19 @@
 """How many webhooks are under way at once: to one host, and in all, shared by owners.
 
 A receiver that never answers holds the turns of its own host, not those of others; and an owner
-whose receivers are slow never holds all turns of a host that another owner's webhooks go to.
+whose receivers are slow never holds all turns of a host that another owner's webhooks go to. An
+attempt that reaches nobody is over at once, so its turn rests: else a host that refuses connections
+would be tried as often as the processor allows, at the cost of all who ask this server.
 """
 
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from urllib.parse import urlsplit
+
+_REST_SECONDS = 1.0
 
 
 class Turns:
@@ -24,16 +29,43 @@ class Turns:
         self._hosts: dict[str, Share] = {}
 
     @contextlib.asynccontextmanager
-    async def take(self, owner: str, url: str) -> AsyncIterator[None]:
+    async def take(self, owner: str, url: str) -> AsyncIterator["Turn"]:
         """Wait for a turn, and hold it; who waits leaves turns of the host to others."""
-        name = _host_of(url)
+        name, turn = _host_of(url), Turn()
         host = self._hosts.setdefault(name, Share(self._most_of_host))
-        try:
-            async with host.take(owner), self._all.take(owner):
-                yield
-        finally:
-            if host.is_unused:
-                self._hosts.pop(name, None)
+        async with contextlib.AsyncExitStack() as held:
+            held.callback(self._forget_unused, name)
+            await host.take(owner)
+            held.callback(turn.end, partial(self._give_back, name, owner))
+            await self._all.take(owner)
+            held.callback(turn.end, partial(self._all.give_back, owner))
+            yield turn
+
+    def _give_back(self, host: str, owner: str) -> None:
+        self._hosts[host].give_back(owner)
+        self._forget_unused(host)
+
+    def _forget_unused(self, host: str) -> None:
+        if host in self._hosts and self._hosts[host].is_unused:
+            del self._hosts[host]
+
+
+class Turn:
+    """A turn to send.
+
+    Attributes:
+        rests: whether nobody has it for a second after its end.
+    """
+
+    def __init__(self) -> None:
+        self.rests = False
+
+    def end(self, give_back: Callable[[], None]) -> None:
+        """Give it back, now or after the rest."""
+        if self.rests:
+            asyncio.get_running_loop().call_later(_REST_SECONDS, give_back)
+        else:
+            give_back()
 
 
 class Share:
@@ -65,7 +97,7 @@ class Share:
         self._free -= 1
         self._held[owner] += 1
 
-    def remove(self, owner: str) -> None:
+    def give_back(self, owner: str) -> None:
         """Count one less, and let those who wait have it."""
         self._free += 1
         self._held[owner] -= 1
@@ -73,17 +105,12 @@ class Share:
             del self._held[owner]
         self._hand_out()
 
-    @contextlib.asynccontextmanager
-    async def take(self, owner: str) -> AsyncIterator[None]:
-        """Wait for a turn, and hold it."""
+    async def take(self, owner: str) -> None:
+        """Wait for a turn, and hold it until it is given back."""
         if owner in self._waiting or not self.may_have(owner):
             await self._wait(owner)
         else:
             self.add(owner)
-        try:
-            yield
-        finally:
-            self.remove(owner)
 
     async def _wait(self, owner: str) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -94,7 +121,7 @@ class Share:
             if turn.cancelled():
                 self._forget(owner, turn)
             else:  # it was given at the same moment
-                self.remove(owner)
+                self.give_back(owner)
             raise
 
     def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:

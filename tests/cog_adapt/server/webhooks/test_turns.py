@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -126,3 +127,21 @@ async def test_a_turn_given_to_who_leaves_at_that_moment_is_the_next_ones():
     tasks[1].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert entered[-1] == "c"
+
+
+async def test_a_turn_that_reached_nobody_rests_and_one_that_did_does_not(monkeypatch):
+    later: list[Any] = []
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_later", lambda seconds, call: later.append((seconds, call)))
+    turns = Turns(most_of_host=1)
+    for rests in (False, True):
+        async with turns.take("", "http://refusing/") as turn:
+            turn.rests = rests
+    waiting = asyncio.ensure_future(turns.take("", "http://refusing/").__aenter__())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    assert {seconds for seconds, _ in later} == {1.0}
+    for _, call in later:
+        call()
+    await waiting
