@@ -97,7 +97,7 @@ class Retries:
     def _is_new(self, delivery: Delivery) -> bool:
         """Return whether the delivery waits for `complete` to make its first attempt."""
         made = delivery.created_at
-        is_recent = made > self._since and datetime.now(UTC) - made < _FIRST_ATTEMPT_WITHIN
+        is_recent = made > self._since and abs(datetime.now(UTC) - made) < _FIRST_ATTEMPT_WITHIN
         return is_recent and not delivery.attempts
 
     def _look_at(self, moment: float) -> None:
@@ -106,7 +106,8 @@ class Retries:
         self._wake.set()
 
     async def _sleep(self) -> None:
-        while (left := self._next_look - time.time()) > 0:
+        # a look that is further away was planned before the clock was set back
+        while 0 < (left := self._next_look - time.time()) <= _LONGEST_SLEEP:
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
                 await self._wait_for_wake(left)

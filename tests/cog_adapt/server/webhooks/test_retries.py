@@ -197,3 +197,13 @@ async def test_an_owners_slow_receivers_leave_attempts_to_others(start):
     assert sorted(tried[16:]) == ["b0", "b1", "b2"]
     deliverer.open.set()
     await until(lambda: len(deliverer.tried) == 103)
+
+
+async def test_a_clock_that_is_set_back_holds_up_no_look(start, monkeypatch):
+    deliverer = Deliverer()
+    retries = start(deliverer)
+    await until(lambda: len(deliverer.limits) == 1)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 10_800)
+    retries.note(delivery(next_attempt_at=datetime.now(UTC) + timedelta(seconds=1)))
+    await until(lambda: len(deliverer.limits) == 2)
