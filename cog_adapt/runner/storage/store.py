@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.modules.adapters import Adapter
@@ -19,6 +20,7 @@ from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
 from cog_adapt.runner.storage.known import KnownAdapters, NextVersion, Watcher
 from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
 
@@ -30,9 +32,8 @@ logger = logging.getLogger(__name__)
 class AdapterStore:
     """The adapters of a folder.
 
-    An owner's adapters are known to that owner, and to whom the owner shares them with; "" is who
-    asks where there are no owners, as under plain Cog. What nobody owns is known to every owner: it
-    was made before there were any.
+    Which of them a reference means, and who may use it, is `cog_adapt.adapter_rule`'s to say; ""
+    is who asks where there are no owners, as under plain Cog.
 
     Args:
         folder: made when the first adapter is put.
@@ -71,18 +72,26 @@ class AdapterStore:
         self._tiers.write_through(key)
         return path
 
-    def get(self, reference: str, owner: str = "") -> Adapter:
+    def get(self, reference: str, owner: str = "", *, sees_all: bool = False) -> Adapter:
         """Return the adapter that an owner calls so, by id, `name` or `name@v2`: it is used.
+
+        Args:
+            reference: what it is called.
+            owner: who asks.
+            sees_all: whether the owner may use others' too.
 
         Raises:
             AdapterNotFound: this owner has no such adapter, and nobody shares one.
+            InputError: several owners share one of that name.
             WeightsError: the file is damaged.
             StoreError: the store far away cannot be read.
         """
         try:
-            key = self._known.find(reference, owner)
+            key = self._known.find(reference, Asker(owner, sees_all))
         except AdapterNotFound:
-            adapter = self._tiers.recent((place_of(owner), reference))  # where the disk is full
+            own = (place_of(owner), reference)
+            is_unwritten = own not in self._known.index  # as where the disk is full
+            adapter = self._tiers.recent(own) if is_unwritten else None
             if adapter is None:
                 raise
             return adapter
@@ -92,11 +101,11 @@ class AdapterStore:
 
     def peek(self, reference: str, owner: str) -> Adapter:
         """Return what `get` does, and do not count it as a use."""
-        return self._content(self._known.find(reference, owner))
+        return self._content(self._known.find(reference, Asker(owner)))
 
     def known(self, reference: str, owner: str) -> Metadata:
         """Return what is known of an adapter that an owner may use (AdapterNotFound)."""
-        return self._known.of(self._known.find(reference, owner))
+        return self._known.of(self._known.find(reference, Asker(owner)))
 
     def describe(self, owner: str | None) -> list[Metadata]:
         """Return what is known of the adapters of an owner, oldest first; None: of all owners."""
@@ -137,6 +146,17 @@ class AdapterStore:
         self._forget([key])
         return children
 
+    def note(self, adapter_id: str, owner: str, known: Metadata | None) -> None:
+        """Know an adapter as another process has written it; None: it is gone from here too."""
+        key = (place_of(owner), adapter_id)
+        if known is None:
+            self._tiers.let_go(key)
+            self._known.forget(key)
+            return
+        self._known.note(key, known)
+        if self._folder.holds(key):
+            self._tiers.note(key, known.bytes)
+
     def watch(self, watcher: Watcher) -> None:
         """Call with owner, id and metadata at each change, on its thread; None: it is gone."""
         self._known.watch(watcher)
@@ -159,6 +179,9 @@ class AdapterStore:
             self._known.forget(key)  # its file was removed by hand
             raise
         self._forget(gone)
+        if key not in self._known.index:  # it was removed while it was read
+            self._tiers.let_go(key)
+            raise not_found(key[1])
         return adapter
 
     def _forget(self, keys: Iterable[Key]) -> None:

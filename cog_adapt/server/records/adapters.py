@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.records.adapter_pages import (
     AdapterPage,
     AdapterQuery,
-    Asker,
     digest_of,
     find_adapter,
 )
@@ -66,15 +66,13 @@ class AdapterIndex:
         """Return some that this asker may use, newest first."""
         return await self._reader.run(partial(query.read, asker=asker))
 
-    async def find(self, asker: Asker, reference: str, owner: str | None) -> "bytes | None":
-        """Return the metadata of the one that an id, a name or NAME@vN means to this asker.
-
-        Args:
-            asker: whose own come first, and then those that are shared.
-            reference: the id or name.
-            owner: looks among the adapters of this owner alone.
-        """
-        look = partial(find_adapter, asker=asker, reference=reference, owner=owner)
+    async def find(
+        self, asker: Asker, reference: str, owner: str | None, *, to_change: bool = False
+    ) -> "bytes | None":
+        """Return the metadata of the one that an id, a name or NAME@vN means, as `find_adapter`."""
+        look = partial(
+            find_adapter, asker=asker, reference=reference, owner=owner, to_change=to_change
+        )
         return await self._reader.run(look)
 
     async def own(self, owner: str, adapter_id: str | None = None) -> list[bytes]:

@@ -4,9 +4,10 @@ import asyncio
 
 import msgspec
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
 from cog_adapt.server.protocol import Ready
-from cog_adapt.server.records.adapter_pages import AdapterQuery, Asker
+from cog_adapt.server.records.adapter_pages import AdapterQuery
 from cog_adapt.server.service.adapters import Adapters
 from tests.cog_adapt.server.service.harness import Harness
 

@@ -70,7 +70,7 @@ def test_to_forget_asks_a_worker_that_keeps_adapters_and_no_other(play):
 def test_a_predictor_that_keeps_none_has_none_of_an_owner(play):
     async def scene(keeper):
         assert await keeper.adapters.find_own("ada") == []
-        keeper.adapters._note(described("a"))
+        keeper.change("a")
         assert [each["id"] for each in await keeper.adapters.find_own("ada", "a")] == ["a"]
         keeper.lead.ready = msgspec.structs.replace(keeper.lead.ready, has_adapters=False)
         assert await keeper.adapters.find_own("ada") == []
