@@ -128,7 +128,7 @@ class NotStreamable(RequestError):
 
 
 class IdInUse(RequestError):
-    """The id belongs to another prediction, or what it names is of several owners."""
+    """The id belongs to another prediction, one that has not ended or has another input."""
 
 
 class NotEnded(RequestError):

@@ -91,7 +91,6 @@ _REASONS = {
     403: "It is shared with the caller, who may not change it",
     404: "There is none, or the predictor keeps no adapters",
     408: "The body came too slowly",
-    409: "Several owners have one: the message names them",
     413: "The body is too large",
     415: "The body is not declared as JSON",
     429: "Too many ask at once",

@@ -58,7 +58,7 @@ _OWNERS_OWN: Metadata = {
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._~-]")
 
 
-_LOOKS = (400, 404, 409, 503)
+_LOOKS = (400, 404, 503)
 _ACTS = (*_LOOKS, 429, 500, 504, 507)
 
 _OF_UPLOAD = {
@@ -191,7 +191,7 @@ async def _find_own(
 
     Raises:
         NotFound: there is none that the asker may use.
-        IdInUse: those of several owners are meant.
+        InvalidRequest: those of several owners are meant.
         Forbidden: it is only shared with the asker.
     """
     adapter = await adapters.find(asker, reference, owner, to_change=True)

@@ -21,7 +21,14 @@ from cog_adapt.server.adapter_messages import (
     AdapterChanged,
     AdapterFormat,
 )
-from cog_adapt.server.errors import DiskFull, IdInUse, NoAdapters, NotFound, NotReady, RequestError
+from cog_adapt.server.errors import (
+    DiskFull,
+    InvalidRequest,
+    NoAdapters,
+    NotFound,
+    NotReady,
+    RequestError,
+)
 from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery
 from cog_adapt.server.service.adapter_index import IndexWriter
 from cog_adapt.server.service.adapter_relay import AdapterRelay
@@ -91,13 +98,13 @@ class Adapters:
 
         Raises:
             NotFound: there is none, or it is another's: in the same words.
-            IdInUse: adapters of several owners are meant.
+            InvalidRequest: adapters of several owners are meant.
         """
         await self._prepare(asker)
         try:
             found = await self._index.find(asker, reference, owner, to_change=to_change)
         except SeveralOwners as error:
-            raise IdInUse(str(error)) from error
+            raise InvalidRequest(str(error), ("query", "owner")) from error
         if found is None:
             raise _not_found(reference)
         metadata: Metadata = msgspec.json.decode(found)
