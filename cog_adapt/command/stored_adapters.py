@@ -13,6 +13,7 @@ from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.server.errors import InputError
+from cog_adapt.server.middleware.keys import OWNER_NAME
 
 _SETUP_SECONDS = 300.0
 
@@ -83,6 +84,16 @@ class StoredAdapters:
             lambda known, next_version: apply_changes(known, checked, next_version),
         )
         return changed.to_json()
+
+    def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
+        """Move one to another owner; return its metadata."""
+        if not OWNER_NAME.fullmatch(receiver):
+            raise InputError(
+                f"owner {receiver[:80]!r}: write 1 to 64 letters, digits, dots, '_', '@', '-', "
+                "starting with a letter or digit, as in API_KEYS_FILE."
+            )
+        found = self.show(reference, owner)
+        return self._store.give(found["id"], found["owner"], receiver).to_json()
 
     def remove(self, reference: str, owner: str | None) -> Metadata:
         """Remove one."""

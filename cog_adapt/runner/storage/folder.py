@@ -153,18 +153,21 @@ _ENDS = (".safetensors", ".json")
 def _lock(file: IO[str]) -> None:
     """Wait for the lock of an open file, which other processes hold for milliseconds."""
     end = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > end:
-                raise StoreError(
-                    f"{Path(file.name).name} has been locked by another process for "
-                    f"{_LOCK_SECONDS:g} s. End that process, or try later."
-                ) from error
-            time.sleep(_LOOK_SECONDS)
-        else:
-            return
+    while not _is_locked_now(file):
+        if time.monotonic() > end:
+            raise StoreError(
+                f"{Path(file.name).name} has been locked by another process for "
+                f"{_LOCK_SECONDS:g} s. End that process, or try later."
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_locked_now(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def checked_content(content: bytes, adapter_id: str) -> Adapter:

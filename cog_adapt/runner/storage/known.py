@@ -95,7 +95,7 @@ class KnownAdapters:
         with self._folder.locked(place):
             self.index.note_last(place, self._folder.read_versions(place))
             last = self.index.last_versions(place)
-            changed = change(self._current(key), lambda name: last.get(name, 0) + 1)
+            changed = change(self._written(key), lambda name: last.get(name, 0) + 1)
             if changed.name is not None and version_of(changed) > last.get(changed.name, 0):
                 last[changed.name] = version_of(changed)
                 self._folder.write_versions(place, last)
@@ -107,7 +107,7 @@ class KnownAdapters:
     def note(self, key: Key, known: Metadata) -> None:
         """Know an adapter as another process has written it; nobody is told."""
         with self._lock:
-            self.index[key] = self._with_uses(key, known)
+            self.index[key] = _with_uses(known, self.index.get(key))
 
     def note_use(self, key: Key) -> None:
         """Count a use; the files know of it a minute later, if there is another, or at the end."""
@@ -168,28 +168,19 @@ class KnownAdapters:
             self._tell(before, key[1], None)
         self._tell(known.owner, key[1], known)
 
-    def _current(self, key: Key) -> Metadata:
+    def _written(self, key: Key) -> Metadata:
         """Return what is known, as another process may have changed it (AdapterNotFound)."""
         known, written = self.of(key), self._folder.read_written(key)
-        if written is not None:
-            return self._with_uses(key, written)
-        if self._remote is None and not self._folder.holds(key):
+        if written is None and self._remote is None and not self._folder.holds(key):
             raise not_found(key[1])
-        return known
-
-    def _with_uses(self, key: Key, known: Metadata) -> Metadata:
-        """Add the uses that this process has counted."""
-        here = self.index.get(key)
-        if here is None or here.hits <= known.hits:
-            return known
-        return replace(known, hits=here.hits, used_at=max(here.used_at, known.used_at))
+        return known if written is None else _with_uses(written, known)
 
     def _write_use(self, key: Key) -> None:
         """Write a use; that it cannot be written must not cost an answer."""
         self._used.pop(key, None)
         try:
             with self._folder.locked(key[0]):
-                known = self._current(key)
+                known = self._written(key)
                 self._folder.write_metadata(key, known)
             with self._lock:
                 self.index[key] = known
@@ -214,6 +205,13 @@ class KnownAdapters:
     def _tell(self, owner: str, adapter_id: str, known: Metadata | None) -> None:
         for watcher in self._watchers:
             watcher(owner, adapter_id, known.to_json() if known else None)
+
+
+def _with_uses(known: Metadata, here: Metadata | None) -> Metadata:
+    """Add the uses that this process has counted."""
+    if here is None or here.hits <= known.hits:
+        return known
+    return replace(known, hits=here.hits, used_at=max(here.used_at, known.used_at))
 
 
 def _new_here(

@@ -7,12 +7,14 @@ database is needed, and one from before there was metadata is taken in.
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
-from cog_adapt.adapter_rule import Asker
+from cog_adapt.adapter_rule import Asker, version_of
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.budgets import Budgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
@@ -146,6 +148,34 @@ class AdapterStore:
         self._forget([key])
         return children
 
+    def give(self, adapter_id: str, owner: str, receiver: str) -> Metadata:
+        """Move an owner's own adapter to another owner, with its name and how it was made.
+
+        Returns:
+            What is known of it now: its version is the receiver's next, if theirs is as late.
+
+        Raises:
+            AdapterNotFound: this owner has no such adapter.
+            InputError: the receiver has it already.
+            StoreError: the disk, or the receiver's budget, is full.
+        """
+        key, there = self._known.own(adapter_id, owner), (place_of(receiver), adapter_id)
+        self._known.refresh(receiver)
+        if there in self._known.index:
+            raise InputError(
+                f"{receiver!r} has adapter {adapter_id} already. Remove one of the two."
+            )
+        given, adapter = self._known.of(key), self._content(key)
+        _, gone = self._tiers.write(there, adapter, adapter.to_bytes(), self._known.index)
+        self._forget(gone)
+        self._known.add(there, replace(given, owner=receiver, name=None, version=None))
+        self._tiers.write_through(there)
+        if given.name is not None:
+            self._known.change(there, partial(_named_as, given))
+        self.decisions.copy(owner, adapter_id, receiver)
+        self.remove(adapter_id, owner)
+        return self._known.of(there)
+
     def note(self, adapter_id: str, owner: str, known: Metadata | None) -> None:
         """Know an adapter as another process has written it; None: it is gone from here too."""
         key = (place_of(owner), adapter_id)
@@ -198,6 +228,13 @@ class AdapterStore:
                 logger.warning("adapter %s is over its time, and stays: %s", key[1], error)
                 continue
             self._known.forget(key)
+
+
+def _named_as(given: Metadata, known: Metadata, next_version: NextVersion) -> Metadata:
+    """Give a name and version that another owner gave, or the next where that is taken."""
+    name = given.name or ""
+    version = max(version_of(given), next_version(name))
+    return replace(known, name=name, version=version)
 
 
 def _old(index: Index, days: int) -> list[Key]:

@@ -55,7 +55,8 @@ class Adapters:
     def __init__(self, service: PredictionService) -> None:
         self._service, self._index = service, service.records.adapters
         self._link = service.worker.adapters
-        self._writer = IndexWriter(self._index)
+        has_owners = service.settings.api_keys_file is not None
+        self._writer = IndexWriter(self._index, has_owners=has_owners)
         others = [each for part in service.dispatchers.values() for each in part.workers]
         others = [each for each in others if each is not service.worker]
         self._relay = AdapterRelay([service.worker, *others], self._writer)
