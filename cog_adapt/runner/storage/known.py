@@ -195,16 +195,20 @@ class KnownAdapters:
             return
         self._folder.write_metadata(key, known)
         self._tell(known.owner, key[1], known)
-        if self._remote is None:
-            return
-        try:
-            self._remote.write_metadata(key, known)
-        except StoreError as error:
-            logger.warning("what is known of adapter %s lies on this disk only: %s", key[1], error)
+        if self._remote is not None:
+            _write_far_away(self._remote, key, known)
 
     def _tell(self, owner: str, adapter_id: str, known: Metadata | None) -> None:
         for watcher in self._watchers:
             watcher(owner, adapter_id, known.to_json() if known else None)
+
+
+def _write_far_away(remote: Remote, key: Key, known: Metadata) -> None:
+    """Write what is known far away too; that it cannot be written costs no change."""
+    try:
+        remote.write_metadata(key, known)
+    except StoreError as error:
+        logger.warning("what is known of adapter %s lies on this disk only: %s", key[1], error)
 
 
 def _with_uses(known: Metadata, here: Metadata | None) -> Metadata:
