@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
@@ -60,7 +61,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     ) -> None:
         self.task, self.settings = task, settings or RunnerSettings()
         self.default = read_weights(weights) if weights else None
-        self._owner_key: str | None = None
+        self._owner_key = self._admin_key = ""
         self.store, self.checkpoints = store_of(self.settings), folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
@@ -118,9 +119,14 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """Take owners from this key of a context; a server that guards the key calls this."""
         self._owner_key = key
 
-    def owner_of(self, context: Mapping[str, str]) -> str:
-        """Name whose adapters a request with this context may use; "" where there are no owners."""
-        return context.get(self._owner_key, "") if self._owner_key else ""
+    def read_admin_from(self, key: str) -> None:
+        """Take from this key of a context that an admin asks; called as `read_owner_from` is."""
+        self._admin_key = key
+
+    def asker_of(self, context: Mapping[str, str]) -> Asker:
+        """Say who asks in a request with this context; owner "" where there are no owners."""
+        owner = context.get(self._owner_key, "") if self._owner_key else ""
+        return Asker(owner, bool(owner and self._admin_key and context.get(self._admin_key)))
 
     def self_test(self, entry: Callable[..., object] | None = None) -> SelfTestReport:
         """Run the self-test; SELF_TEST sets the first's level. `entry` is a door to check."""

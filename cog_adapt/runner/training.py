@@ -42,7 +42,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         AdaptationError: a gradient step could not be taken.
         StoreError: a checkpoint or the adapter could not be written.
     """
-    owner = runner.owner_of(scope.context if scope else {})
+    owner = runner.asker_of(scope.context if scope else {}).owner
     examples = await asyncio.to_thread(read_request_examples, request, runner.task.example)
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")

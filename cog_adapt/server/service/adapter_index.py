@@ -11,6 +11,7 @@ from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.adapters import AdapterIndex, Place
 
+_SHOWN = 5
 log = structlog.get_logger()
 
 
@@ -32,13 +33,14 @@ class IndexWriter:
 
     Args:
         index: where to.
+        has_owners: whether keys are set.
 
     Attributes:
         owners: those that this worker was asked to describe.
     """
 
-    def __init__(self, index: AdapterIndex) -> None:
-        self._index = index
+    def __init__(self, index: AdapterIndex, *, has_owners: bool = False) -> None:
+        self._index, self._has_owners = index, has_owners
         self._filling = _Filling()
         self.owners: dict[str, asyncio.Task[None]] = {}
         self._changes: dict[Place, bytes | None] = {}
@@ -100,6 +102,21 @@ class IndexWriter:
         filling.newer = None
         if report.is_whole:
             await self._index.forget_before(filling.since)
+            await self._name_unowned()
+
+    async def _name_unowned(self) -> None:
+        """Say once which adapters are an admin's alone since keys are set."""
+        if not self._has_owners:
+            return
+        self._has_owners = False
+        count, names = await self._index.unowned(_SHOWN)
+        if count:
+            log.warning(
+                "adapters that nobody owns are only for keys with the scope admin: "
+                "`cog-adapt adapters give NAME OWNER` gives one to an owner",
+                count=count,
+                adapters=names,
+            )
 
     def _start(self, writing: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(_logging_failure(writing))
