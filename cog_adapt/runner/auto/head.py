@@ -13,10 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Phase
+from cog_adapt.runner.input_sizes import portions
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.task import Batch, Task, on_device
 
@@ -103,8 +105,8 @@ def _computed(
         AdaptationError: a value is not finite.
     """
     parts: list[Tensor] = []
-    for first in range(0, len(inputs), size):
-        some = inputs[first : first + size]
+    for place in portions(inputs, size):
+        some = inputs[place]
         part = _in_halves(partial(_of_batch, phase, module), some, phase.precision.device)
         if part is None:
             return None
@@ -125,7 +127,7 @@ def _computed(
 
 
 def _of_batch(phase: Phase, module: nn.Module, some: Sequence[Any]) -> Tensor | None:
-    batch = on_device(phase.task.encode(some), phase.precision.device)
+    batch = on_device(encoded(phase.task, some), phase.precision.device)
     return run_inference(_features, module, phase.precision, phase.serve_mode, phase.task, batch)
 
 
@@ -160,8 +162,7 @@ def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
         size: how many make a batch.
     """
     parts: list[Tensor] = []
-    for first in range(0, len(rows), size):
-        some = slice(first, first + size)
+    for some in portions([row.input for row in rows], size):
         outputs, _ = outputs_and_losses(phase, module, layer, rows[some], targets[some])
         parts.append(outputs)
         yield None
@@ -177,7 +178,7 @@ def outputs_and_losses(
     """
     parts: list[Tensor] = []
     device = phase.precision.device
-    batch = on_device(phase.task.encode([row.input for row in rows]), device)
+    batch = on_device(encoded(phase.task, [row.input for row in rows]), device)
     handle = module.get_submodule(layer).register_forward_hook(
         lambda _layer, _inputs, outputs: parts.append(outputs)
     )
