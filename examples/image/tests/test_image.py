@@ -36,7 +36,7 @@ def png(width, height):
 
 
 def mutated(content, draw):
-    """Some first bytes of a file, with a few of its header changed."""
+    """Cut a file, and change a few bytes of its header."""
     found = bytearray(content[: draw.randrange(1, 2 * len(content))])
     for _ in range(4):
         found[draw.randrange(min(len(found), 80))] = draw.choice([0, 1, 127, 128, 255])
@@ -44,7 +44,7 @@ def mutated(content, draw):
 
 
 def refusal(read, content):
-    """What is said of a file that is refused; empty where it is read."""
+    """Return what is said of a file that is refused; empty where it is read."""
     try:
         read(content)
     except InputError as error:

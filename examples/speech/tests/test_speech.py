@@ -39,7 +39,7 @@ def sound(seconds, width=2, rate=8000, channels=1):
 
 
 def header(channels=1, rate=8000, width=2, kind=1, fmt_bytes=16, declared=0):
-    """A WAV file's first bytes, with any values and no sound."""
+    """Make a WAV file's first bytes, with any values and no sound."""
     size = (channels * width) % 2**16
     form = struct.pack("<HHIIHH", kind, channels, rate, 0, size, 8 * width)
     said = struct.pack("<4sI", b"fmt ", fmt_bytes) + form + struct.pack("<4sI", b"data", declared)
@@ -47,7 +47,7 @@ def header(channels=1, rate=8000, width=2, kind=1, fmt_bytes=16, declared=0):
 
 
 def mutated(content, draw):
-    """Some first bytes of a file, with a few of its header changed."""
+    """Cut a file, and change a few bytes of its header."""
     found = bytearray(content[: draw.randrange(1, 2 * len(content))])
     for _ in range(4):
         found[draw.randrange(min(len(found), 80))] = draw.choice([0, 1, 127, 128, 255])
@@ -55,7 +55,7 @@ def mutated(content, draw):
 
 
 def refusal(read, content):
-    """What is said of a file that is refused; empty where it is read."""
+    """Return what is said of a file that is refused; empty where it is read."""
     try:
         read(content)
     except InputError as error:
