@@ -15,11 +15,13 @@ from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import Decoded
 from cog_adapt.runner.errors import InputError, UnavailableError
 from cog_adapt.runner.few_shot import answer, stream
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.input_decoder import AT_ONCE
 from cog_adapt.runner.input_sizes import MOST_CHARACTERS, TICK_CHARACTERS
+from cog_adapt.runner.known.adaptation_key import input_digests
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
@@ -203,6 +205,17 @@ def test_an_adaptation_encodes_a_batch_in_several_ticks(settings):
     assert ticks == [8_000, 8_000, 8_000]
 
 
+def test_no_tick_of_a_step_tokenizes_a_whole_batch(settings):
+    task = Tokenized()
+    model = LoadedModel(task, settings)
+    rows = [Example(chr(97 + n) * 2_000, ("low", "high")[n % 2]) for n in range(12)]
+    ticks = []
+    for _ in model.adapting(rows, Recipe(method="all", max_steps=1, batch_size=12)):
+        ticks.append(sum(task.calls))
+        task.calls.clear()
+    assert max(ticks) <= 2 * TICK_CHARACTERS  # with the few that show how they are padded
+
+
 def test_names_of_labels_are_tokenized_a_tick_at_a_time(settings):
     class Names(Letters):
         calls: list[int] = []
@@ -240,6 +253,10 @@ def test_an_adaptation_is_known_by_what_was_sent(seals):
     assert (first.report["known"], again.report["known"]) == (False, True)
     assert again.adapter == first.adapter
     assert seals.task.decoded == ["sealed:ab"]
+
+
+def test_features_are_known_by_what_was_sent():
+    assert input_digests([Decoded("sent", "other")]) == input_digests(["sent"])
 
 
 def test_others_are_answered_while_one_request_is_decoded(seals):
@@ -291,8 +308,8 @@ def test_who_leaves_frees_the_thread_that_decodes(seals):
     task.decoded.clear()
     task.go.set()
     assert len(seals.predict(["sealed:yc"], labels=("low", "high"))) == 1
-    assert len(task.decoded) <= 4
     wait_until(lambda: not seals.gauges()["adaptation_bytes"])
+    assert len(task.decoded) <= 4
     assert seals.gauges()["adaptations_waiting"] == 0
 
 
