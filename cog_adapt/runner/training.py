@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.runner.decoding import check_decoding
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.few_shot import warnings_about
+from cog_adapt.runner.input_sizes import check_characters
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.planning.learning import learn
 from cog_adapt.runner.planning.plan import Wanted, plan
@@ -46,6 +48,8 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     examples = await asyncio.to_thread(read_request_examples, request, runner.task.example)
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
+    check_characters(runner.task, request.inputs)
+    await asyncio.to_thread(check_decoding, runner.task, (), examples.examples)
     warnings = await warnings_about(runner, request, examples)
     wanted = Wanted(examples.examples, request.recipe, owner, fresh=request.fresh, survives=True)
     planned = await asyncio.to_thread(plan, runner, wanted)
