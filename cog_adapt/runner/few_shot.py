@@ -131,10 +131,8 @@ async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _
     check_characters(runner.task, request.inputs)
     with naming(runner.task):
         read = partial(_read_parts, runner, request, asker)
-        if is_large(request):
-            asked = await runner.reading.read_async(asker.owner, read)
-        else:
-            asked = await asyncio.to_thread(read)
+        large = is_large(request)
+        asked = await runner.reading.read_async(asker.owner, read, is_large=large)
         return replace(asked, query=await runner.decoded_async(asked.query))
 
 

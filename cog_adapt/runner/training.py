@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.planning.learning import learn
 from cog_adapt.runner.planning.plan import Wanted, plan
 from cog_adapt.runner.planning.progress import Progress, Scope
-from cog_adapt.runner.request import Request, read_request_examples
+from cog_adapt.runner.request import Request, is_large, read_request_examples
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         StoreError: a checkpoint or the adapter could not be written.
     """
     owner = runner.asker_of(scope.context if scope else {}).owner
-    examples = await asyncio.to_thread(read_request_examples, request, runner.task.example)
+    read = partial(read_request_examples, request, runner.task.example)
+    examples = await runner.reading.read_async(owner, read, is_large=is_large(request))
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
     check_characters(runner.task, request.inputs)

@@ -1,9 +1,10 @@
 """Keeps the index of adapters as the worker says it is, by a list at its start and each change."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
@@ -12,6 +13,7 @@ from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.adapters import AdapterIndex, Place
 
 _SHOWN = 5
+Writing = Callable[[], Awaitable[None]]  # called by the task: a server may end before it begins
 log = structlog.get_logger()
 
 
@@ -53,7 +55,7 @@ class IndexWriter:
 
     def on_listed(self, report: AdaptersListed) -> None:
         """Take some of all adapters."""
-        self._start(self._write_listed(report, self._filling))
+        self._start(partial(self._write_listed, report, self._filling))
 
     def on_exit(self) -> None:
         """Expect another list."""
@@ -69,7 +71,7 @@ class IndexWriter:
         if self._filling.newer is not None:
             self._filling.newer.add((owner, adapter_id))
         if not self._changes:
-            self._start(self.write_changes())
+            self._start(self.write_changes)
         self._changes[owner, adapter_id] = metadata
 
     async def write_changes(self) -> None:
@@ -118,14 +120,14 @@ class IndexWriter:
                 adapters=names,
             )
 
-    def _start(self, writing: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(_logging_failure(writing))
+    def _start(self, write: Writing) -> None:
+        task = asyncio.get_running_loop().create_task(_logging_failure(write))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-async def _logging_failure(writing: Coroutine[None, None, None]) -> None:
+async def _logging_failure(write: Writing) -> None:
     try:
-        await writing
+        await write()
     except StorageError as error:
         log.warning("the index of adapters cannot be written", error=str(error))
