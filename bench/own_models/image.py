@@ -61,7 +61,9 @@ def ways(scratch: Path) -> Iterator[tuple[Way, Way]]:
 def _features(task: Any, module: Any, files: list[bytes]) -> Any:
     parts = [files[first : first + _BATCH] for first in range(0, len(files), _BATCH)]
     with torch.inference_mode():
-        return torch.cat([task.features(module, task.encode(part)) for part in parts]).numpy()
+        return torch.cat(
+            [task.features(module, task.encode([*map(task.decode_input, part)])) for part in parts]
+        ).numpy()
 
 
 KIND = Kind(

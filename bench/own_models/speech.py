@@ -29,7 +29,7 @@ def ways(scratch: Path) -> Iterator[tuple[Way, Way]]:
     sounds = [sentences.spoken(said) for said in sentences.HELD_OUT]
     module = task.load().eval()
     with torch.inference_mode():
-        base = task.predict(module, task.encode(sounds), (), None)
+        base = task.predict(module, task.encode(_decoded(task, sounds)), (), None)
     with runner_of(task, scratch) as runner:
 
         def ours(seed: int) -> Outcome:
@@ -55,7 +55,7 @@ def _trained(task: Any, module: Any, known: Sequence[tuple[bytes, str]], seed: i
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=_RATE)
     fall = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1.0 / _STEPS, _STEPS)
-    batch = task.encode([sound for sound, _ in known])["x"]
+    batch = task.encode(_decoded(task, [sound for sound, _ in known]))["x"]
     order = random.Random(seed)
     for _ in range(_STEPS):
         chosen = order.sample(range(len(known)), _BATCH)
@@ -69,9 +69,14 @@ def _trained(task: Any, module: Any, known: Sequence[tuple[bytes, str]], seed: i
     return model.eval()
 
 
+def _decoded(task: Any, sounds: Sequence[bytes]) -> list[Any]:
+    return [*map(task.decode_input, sounds)]
+
+
 def _written(task: Any, model: Any, sounds: Sequence[bytes]) -> list[str]:
     with torch.inference_mode():
-        said: list[str] = task.predict(model.base_model.model, task.encode(sounds), (), None)
+        batch = task.encode(_decoded(task, sounds))
+        said: list[str] = task.predict(model.base_model.model, batch, (), None)
     return said
 
 

@@ -1,9 +1,9 @@
-"""The commands `adapters ls`, `show`, `get`, `receipt`, `put`, `name` and `rm`."""
+"""The commands `adapters ls`, `show`, `get`, `receipt`, `put`, `name`, `give` and `rm`."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,9 @@ from cog_adapt.command.interrupts import ending_on_signals
 from cog_adapt.runner.errors import InputError as RefusedInput
 from cog_adapt.runner.errors import RunnerError
 from cog_adapt.server.errors import InputError, ServerError
+
+if TYPE_CHECKING:
+    from cog_adapt.command.stored_adapters import StoredAdapters
 
 adapters = typer.Typer(
     help="The adapters of a server, or without --url those in this folder's WEIGHTS_DIR.",
@@ -117,6 +120,19 @@ def rename(
 
 
 @adapters.command()
+def give(
+    reference: _Reference,
+    receiver: Annotated[str, typer.Argument(metavar="OWNER", help="As in API_KEYS_FILE.")],
+    owner: _Owner = None,
+) -> None:
+    """Move an adapter of this folder to another owner; a server sees it at its next start."""
+    with _opened_folder() as stored:
+        given = stored.give(reference, owner, receiver)
+        name = f" {given['name']}@v{given['version']}" if given["name"] else ""
+        typer.echo(f"given to {receiver}: {given['id']}{name}", err=True)
+
+
+@adapters.command()
 def rm(
     references: Annotated[list[str], typer.Argument(metavar="ADAPTER…", help="Each as for show.")],
     owner: _Owner = None,
@@ -134,9 +150,30 @@ def rm(
 @contextmanager
 def _source(url: str | None, key: str | None) -> Iterator[AdapterSource]:
     """Open what a command works on; what fails in it is one line and an exit code."""
+    if url is None:
+        with _opened_folder() as stored:
+            yield stored
+    else:
+        with _saying_failures(), _served(url, key) as served:
+            yield served
+
+
+@contextmanager
+def _opened_folder() -> Iterator["StoredAdapters"]:
+    """Open the folder's adapters."""
+    with _saying_failures():
+        # Imported here: torch takes seconds, which no other command waits for.
+        from cog_adapt.command.stored_adapters import StoredAdapters
+        from cog_adapt.runner.config import RunnerSettings
+
+        yield StoredAdapters(RunnerSettings.from_environment())
+
+
+@contextmanager
+def _saying_failures() -> Iterator[None]:
     try:
-        with ending_on_signals(), _opened(url, key) as source:
-            yield source
+        with ending_on_signals():
+            yield
     except KeyboardInterrupt as error:
         raise typer.Exit(_INTERRUPTED) from error
     except (ServerError, RunnerError) as error:
@@ -146,14 +183,7 @@ def _source(url: str | None, key: str | None) -> Iterator[AdapterSource]:
 
 
 @contextmanager
-def _opened(url: str | None, key: str | None) -> Iterator[AdapterSource]:
-    if url is None:
-        # Imported here: torch takes seconds, which no other command waits for.
-        from cog_adapt.command.stored_adapters import StoredAdapters
-        from cog_adapt.runner.config import RunnerSettings
-
-        yield StoredAdapters(RunnerSettings.from_environment())
-        return
+def _served(url: str, key: str | None) -> Iterator[AdapterSource]:
     from cog_adapt.command.client import Client
     from cog_adapt.command.served_adapters import ServedAdapters
 

@@ -127,7 +127,8 @@ def _recipes(kind: str, text: str) -> str:
     """Let `make` ask the kind's own request."""
     text = text.replace("-m examples.few_shot", f"-m server predict {flags_of(kind)}")
     train = f"-m server train {_ROWS} -o weights/mine.safetensors"
-    text = text.replace("-m examples.training", train).replace("-m examples.serve", "-m server")
+    serve = "-m server --host 127.0.0.1"  # as `examples.serve` does
+    text = text.replace("-m examples.training", train).replace("-m examples.serve", serve)
     for words in (", through Cog's server", ", then predict with it", ", with curl lines to paste"):
         text = text.replace(words, "")
     return text

@@ -1,9 +1,9 @@
 """The adapters in the folder of a predictor, for the command line; no model is loaded."""
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cog_adapt.adapter_rule import OPERATOR, SeveralOwners, choose, parse_reference
 from cog_adapt.command.adapter_source import Metadata, as_json, write_portions
 from cog_adapt.command.local_server import local_server
 from cog_adapt.command.served_adapters import ServedAdapters
@@ -13,9 +13,9 @@ from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.server.errors import InputError
+from cog_adapt.server.middleware.keys import OWNER_NAME
 
 _SETUP_SECONDS = 300.0
-_VERSIONED = re.compile(r"(.+)@v([0-9]+)")
 
 
 class StoredAdapters:
@@ -30,24 +30,24 @@ class StoredAdapters:
         self, owner: str | None, name: str | None, label: str | None = None
     ) -> Iterator[Metadata]:
         """Read what lies beside the files."""
-        found = reversed(self._describe(owner))
+        found = (known.to_json() for known in reversed(self._store.describe(owner)))
         named = (each for each in found if name in (None, each["name"]))
         return (each for each in named if label is None or label in (each["labels"] or ()))
 
     def show(self, reference: str, owner: str | None) -> Metadata:
-        """Find one; who may use which is a server's business.
+        """Find one of any owner.
 
         Raises:
             InputError: there is none, or several owners have one.
         """
-        found = {each["owner"]: each for each in self._meant(reference, owner)}
-        if not found:
+        candidates = self._store.describe(owner)
+        try:
+            found = choose(candidates, parse_reference(reference), OPERATOR, to_change=True)
+        except SeveralOwners as error:
+            raise InputError(str(error)) from error
+        if found is None:
             raise InputError(f"there is no adapter {reference!r} here; `adapters ls` lists them.")
-        if len(found) > 1:
-            owners = ", ".join(map(repr, sorted(found)))
-            raise InputError(f"{reference!r} is of several owners: {owners}. Add --owner.")
-        (only,) = found.values()
-        return only
+        return found.to_json()
 
     def get(self, reference: str, owner: str | None, form: str, path: Path) -> Path:
         """Write one, whole or not at all."""
@@ -85,21 +85,17 @@ class StoredAdapters:
         )
         return changed.to_json()
 
+    def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
+        """Move one to another owner; return its metadata."""
+        if not OWNER_NAME.fullmatch(receiver):
+            raise InputError(
+                f"owner {receiver[:80]!r}: write 1 to 64 letters, digits, dots, '_', '@', '-', "
+                "starting with a letter or digit, as in API_KEYS_FILE."
+            )
+        found = self.show(reference, owner)
+        return self._store.give(found["id"], found["owner"], receiver).to_json()
+
     def remove(self, reference: str, owner: str | None) -> Metadata:
         """Remove one."""
         found = self.show(reference, owner)
         return {"children": self._store.remove(found["id"], found["owner"])}
-
-    def _describe(self, owner: str | None) -> list[Metadata]:
-        return [known.to_json() for known in self._store.describe(owner)]
-
-    def _meant(self, reference: str, owner: str | None) -> list[Metadata]:
-        """Return those that may be meant, the last of each owner being the first choice."""
-        found = self._describe(owner)
-        by_id = [each for each in found if each["id"] == reference]
-        versioned = _VERSIONED.fullmatch(reference)
-        name, version = versioned.groups() if versioned else (reference, None)
-        named = [each for each in found if each["name"] == name]
-        if version is not None:
-            named = [each for each in named if each["version"] == int(version)]
-        return by_id or sorted(named, key=lambda each: each["version"] or 0)

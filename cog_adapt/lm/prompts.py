@@ -14,6 +14,7 @@ from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError
 
+_FEW_CHARACTERS = 8  # for each token that fits: so many are tokenized before the rest is
 _RENAMED = {"prompt": "input", "completion": "target"}
 
 
@@ -33,11 +34,11 @@ class Prompts:
     def tokens(self, input: Any) -> list[int]:  # noqa: ANN401 - what a caller sent
         """Return the tokens of an input, one at least; refuse another (InputError)."""
         if isinstance(input, Mapping) and isinstance(input.get("text"), str):
-            self._refuse_hopeless(len(input["text"]))
+            self._refuse_hopeless([input["text"]])
             found = self._tokenizer(input["text"])["input_ids"]
             return self._bounded([*found] or [self._start()])
         messages = _messages(input)
-        self._refuse_hopeless(sum(sum(map(len, message.values())) + 1 for message in messages))
+        self._refuse_hopeless([text for message in messages for text in message.values()])
         if not self._tokenizer.chat_template:
             texts = [str(message["content"]) for message in messages]
             return self._bounded(self._tokenizer("\n".join(texts))["input_ids"])
@@ -54,7 +55,7 @@ class Prompts:
         """Return the tokens of an answer, with the token that ends it."""
         if not isinstance(target, str) or not target:
             raise InputError(f"the target {brief(target)} is no text, or empty. Send a text.")
-        self._refuse_hopeless(len(target))
+        self._refuse_hopeless([target])
         found = self._tokenizer(target, add_special_tokens=False)["input_ids"]
         return self._bounded([*found, self._tokenizer.eos_token_id])
 
@@ -63,14 +64,23 @@ class Prompts:
         bos = self._tokenizer.bos_token_id
         return int(self._tokenizer.eos_token_id if bos is None else bos)
 
-    def _refuse_hopeless(self, characters: int) -> None:
-        """Refuse a text that is too long whatever its tokens are: to make them takes seconds."""
-        most = self._most * self._longest
+    def _refuse_hopeless(self, texts: Sequence[str]) -> None:
+        """Refuse what is too long by its beginning alone: to make all tokens takes seconds.
+
+        The beginning has eight characters for each token that fits, where few texts have five.
+        """
+        messages = len(texts) // 2  # of two texts each, which are a token more at least
+        characters, most = sum(map(len, texts)) + messages, self._most * self._longest
         if characters > most:
             raise InputError(
                 f"a text has {characters} characters; more than {most} are never the {self._most} "
                 "tokens that fit. Send a shorter one."
             )
+        begun = self._most * _FEW_CHARACTERS
+        if characters > begun:
+            beginning = "".join(texts)[:begun]
+            found = self._tokenizer(beginning, add_special_tokens=False, verbose=False)
+            self._bounded(found["input_ids"])
 
     def _bounded(self, tokens: list[int]) -> list[int]:
         if len(tokens) > self._most:

@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.data.examples import ExampleSet
+from cog_adapt.runner.decoding import check_decoding
 from cog_adapt.runner.devices.determinism import require_repeatable
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.generation.growing import GenerativeTask
 from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.input_sizes import check_characters
 from cog_adapt.runner.known.recent_requests import Recent, request_digest
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
@@ -124,12 +127,13 @@ class _Asked:
 
 async def _read(runner: ModelRunner, request: Request, scope: Scope | None) -> _Asked:
     """Read a request, a large one in turn with other large ones."""
-    owner = runner.owner_of(scope.context if scope else {})
+    asker = runner.asker_of(scope.context if scope else {})
+    check_characters(runner.task, request.inputs)
     with naming(runner.task):
-        if is_large(request):
-            read = partial(_read_parts, runner, request, owner)
-            return await runner.reading.read_async(owner, read)
-        return await asyncio.to_thread(_read_parts, runner, request, owner)
+        read = partial(_read_parts, runner, request, asker)
+        large = is_large(request)
+        asked = await runner.reading.read_async(asker.owner, read, is_large=large)
+        return replace(asked, query=await runner.decoded_async(asked.query))
 
 
 async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Asked:
@@ -142,17 +146,20 @@ async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Aske
     return replace(asked, warnings=await _checked(runner, request, examples, owner))
 
 
-def _read_parts(runner: ModelRunner, request: Request, owner: str) -> _Asked:
+def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
     if not request.inputs:
         raise InputError("no input: the request has nothing to answer. Send at least one.")
+    check_decoding(runner.task, request.inputs)
     if request.deterministic:
         require_repeatable(runner.precision.device)
+    owner = asker.owner
     again = _read_again(runner, request, owner)
     if again is not None:
         return again
     task = runner.task
-    named = find_adapter(request, runner.store, owner)
+    named = find_adapter(request, runner.store, asker)
     examples = read_request_examples(request, task.example)
+    check_decoding(task, request.inputs, examples.examples)
     labels = settle_labels(task, request, examples, named)
     adapter = named or _fitting(runner.default, labels)
     check_scores(task, request, adapter.labels if adapter else labels)

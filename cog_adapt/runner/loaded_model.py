@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cog_adapt.runner.adaptation.compiling import may_compile
 from cog_adapt.runner.adaptation.first_tensors import going_on, labels_to_learn
-from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
+from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed, longest_of
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, resolve, start_tensors
 from cog_adapt.runner.adaptation.report import AdaptationReport, Step
 from cog_adapt.runner.adaptation.run import adapt
@@ -26,6 +26,7 @@ from cog_adapt.runner.auto.run import Early, adapt_automatically, adapt_without_
 from cog_adapt.runner.auto.start import Given, KeptInputs, gathered
 from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import decoding_examples
 from cog_adapt.runner.devices.device import free_memory
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
@@ -35,9 +36,11 @@ from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
 from cog_adapt.runner.modules.replicas import Tensors
 from cog_adapt.runner.predictions import Predictions
+from cog_adapt.runner.scheduling.elsewhere import Elsewhere
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task import Task, decodes
 
+Progress = Step | Early | Needed | Elsewhere[Any] | None
 _BY_GRADIENTS = "lora"  # of a task whose own method is `auto`
 _SHARE_OF_FREE = 7 / 8  # the rest is for predictions, and for what is estimated too low
 
@@ -93,7 +96,7 @@ class LoadedModel:
         begin: Adapter | None = None,
         checkpoints: Checkpoints | None = None,
         kept: KeptInputs | None = None,
-    ) -> Generator[Step | Early | Needed | None, None, Adaptation]:
+    ) -> Generator[Progress, None, Adaptation]:
         """Adapt to examples, a step a tick; whatever happens, the base is checked at the end.
 
         Before the first step it yields what it needs, and may be let wait there.
@@ -106,8 +109,7 @@ class LoadedModel:
                 given = (examples, recipe, begin, checkpoints, kept)
                 return (yield from _adapting_automatically(self, *given))
             start = yield from self.starting(examples, recipe, begin, checkpoints)
-            start = replace(start, kept_rows=kept)
-            yield self.estimates.of(start)
+            start = yield from _admitted(self, replace(start, kept_rows=kept))
             fitted = (yield from _fitting(self, start, kept)) if begin is None else None
             if fitted is not None:
                 return fitted
@@ -166,15 +168,15 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
     begin: Adapter | None,
     checkpoints: Checkpoints | None,
     kept: KeptInputs | None,
-) -> Generator[Step | Early | Needed | None, None, Adaptation]:
+) -> Generator[Progress, None, Adaptation]:
     """Let `auto` choose; a task without features gets its own method, and early stopping."""
     began = time.monotonic()
     own = model.task.method if model.task.method != AUTO else _BY_GRADIENTS
     start = yield from model.starting(examples, replace(recipe, method=own), is_blind=True)
-    start = replace(start, kept_rows=kept)
-    needed, spent = model.estimates.of(start), time.monotonic() - began
-    yield needed
+    spent = time.monotonic() - began
+    start = yield from _admitted(model, replace(start, kept_rows=kept))
     began = time.monotonic() - spent  # its budget pays for no wait
+    decoded = start.examples
     given = yield from _gathered(model, start, kept, began)
     outcome = adapter = None
     if given is not None:
@@ -184,12 +186,31 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
     if outcome is None:
         own_recipe = replace(recipe, method=own)
         start = yield from model.starting(examples, own_recipe, None, checkpoints)
-        outcome = yield from adapt_without_features(replace(start, kept_rows=kept))
+        start = replace(start, kept_rows=kept, examples=decoded)
+        outcome = yield from adapt_without_features(start)
     if outcome.tensors is not None:
         adapter = model._adapter(start, outcome.tensors, outcome.report.method)
     used = replace(start.recipe, method=AUTO, learning_rate=recipe.learning_rate)
     report = replace(_said_of(kept, outcome.report), halved_at=start.limit.halved_at)
     return Adaptation(adapter, report, used, begin if outcome.from_known else None)
+
+
+def _admitted(
+    model: LoadedModel, start: Start
+) -> Generator[Elsewhere[Any] | Needed | None, None, Start]:
+    """Say what a start needs, and go on with its examples decoded, once it may."""
+    start = yield from _decoded(start, longest_of(start.examples))
+    yield model.estimates.of(start)
+    return (yield from _decoded(start, range(len(start.examples))))
+
+
+def _decoded(start: Start, chosen: Sequence[int]) -> Generator[Elsewhere[Any], None, Start]:
+    """Let another thread decode examples, where the task decodes them."""
+    if not decodes(start.task):
+        return start
+    work = Elsewhere(decoding_examples(start.task, start.examples, chosen))
+    yield work
+    return replace(start, examples=work.result())
 
 
 def _fitting(

@@ -5,17 +5,21 @@ values, adapters with CPU tensors, and reports.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, aclosing
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import check_decoding
 from cog_adapt.runner.devices.determinism import mode_of
 from cog_adapt.runner.generation.growing import GenerativeTask
 from cog_adapt.runner.growing_answers import GrowingAnswers, OnEnd
 from cog_adapt.runner.inference.answers import Query, find_shortened
+from cog_adapt.runner.input_decoder import InputDecoder
+from cog_adapt.runner.input_sizes import check_characters
 from cog_adapt.runner.known.knowledge import Knowledge
 from cog_adapt.runner.loaded_model import Adaptation, held_adaptations
 from cog_adapt.runner.loading import load
@@ -60,13 +64,15 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     ) -> None:
         self.task, self.settings = task, settings or RunnerSettings()
         self.default = read_weights(weights) if weights else None
-        self._owner_key: str | None = None
+        self._owner_key = self._admin_key = ""
         self.store, self.checkpoints = store_of(self.settings), folder_of(self.settings)
         self.store.decisions.watch(lambda _owner, made: self.checkpoints.drop(made.state))
         self.self_test_report: SelfTestReport | None = None
         self._scheduler = Scheduler()
         self._model = load(task, self.settings, self._scheduler, self.store)
-        self._admission = Admission(self._scheduler, held_adaptations(self._model, self.settings))
+        self._decoder = InputDecoder(task)
+        held = held_adaptations(self._model, self.settings)
+        self._admission = Admission(self._scheduler, held, self._decoder.thread)
         self._growing = GrowingAnswers(self._model.predictions, self._scheduler, self.settings)
         self.knowledge, self.reading = _knowledge_of(self), Reading()
 
@@ -75,8 +81,8 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
 
     def close(self) -> None:
         """End the model thread; whoever waits gets `UnavailableError`."""
-        waited = (self.reading, self.checkpoints, self.knowledge, self.store)
-        for part in (self._scheduler, *waited):
+        stored = (self.checkpoints, self.knowledge, self.store)
+        for part in (self.reading, self._decoder, self._scheduler, *stored):
             part.close()
 
     def health(self) -> tuple[str, ...]:
@@ -118,9 +124,14 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         """Take owners from this key of a context; a server that guards the key calls this."""
         self._owner_key = key
 
-    def owner_of(self, context: Mapping[str, str]) -> str:
-        """Name whose adapters a request with this context may use; "" where there are no owners."""
-        return context.get(self._owner_key, "") if self._owner_key else ""
+    def read_admin_from(self, key: str) -> None:
+        """Take from this key of a context that an admin asks; called as `read_owner_from` is."""
+        self._admin_key = key
+
+    def asker_of(self, context: Mapping[str, str]) -> Asker:
+        """Say who asks in a request with this context; owner "" where there are no owners."""
+        owner = context.get(self._owner_key, "") if self._owner_key else ""
+        return Asker(owner, bool(owner and self._admin_key and context.get(self._admin_key)))
 
     def self_test(self, entry: Callable[..., object] | None = None) -> SelfTestReport:
         """Run the self-test; SELF_TEST sets the first's level. `entry` is a door to check."""
@@ -136,17 +147,33 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
     ) -> list[Any]:
         """Answer a `Query` of these parts (InputError, WeightsError where they do not fit)."""
         query = Query(inputs, adapter, labels, options)
-        return self._growing.whole(query) if _grows(self) else _asked(self, query).wait()
+        check_characters(self.task, inputs)
+        check_decoding(self.task, inputs)
+        parts = map(self._decoder.decoded, self._decoder.portions(query))
+        if _grows(self):
+            return [answer for part in parts for answer in self._growing.whole(part)]
+        return [answer for part in parts for answer in _asked(self, part).wait()]
 
     async def predict_async(self, query: Query) -> list[Any]:
         """Predict as `predict` does, from an event loop."""
-        if _grows(self):
-            return await self._growing.whole_async(query)
-        return await _asked(self, query).wait_async()
+        check_characters(self.task, query.inputs)
+        await self._decoder.check_async(query.inputs)
+        answers: list[Any] = []
+        for part in self._decoder.portions(query):
+            answers += await _answered(self, await self._decoder.decoded_async(part))
+        return answers
 
-    def generate_async(self, query: Query, on_end: OnEnd | None = None) -> Pieces:
+    async def decoded_async(self, query: Query) -> Query:
+        """Return a query with its inputs decoded, to be asked more than once; many stay as sent."""
+        return await self._decoder.few_decoded(query)
+
+    async def generate_async(self, query: Query, on_end: OnEnd | None = None) -> Pieces:
         """Yield an answer's pieces, then call `on_end` with `Generation.facts`; leaving cancels."""
-        return self._growing.stream(query, on_end)
+        check_characters(self.task, query.inputs)
+        query = await self._decoder.whole_decoded(query)
+        async with aclosing(self._growing.stream(query, on_end)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def shortened_async(self, inputs: Sequence[Any], owner: str = "") -> Sequence[int]:
         """Ask `Task.shortened` on the model thread: a tokenizer takes one caller at a time."""
@@ -175,6 +202,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
             InputError: the examples or the recipe do not fit.
             AdaptationError: a step could not be taken.
         """
+        check_decoding(self.task, (), examples)
         return submitted(self, examples, recipe, begin, checkpoint).wait(_steps_only(on_step))
 
     async def adapt_async(  # noqa: PLR0913 - what one adaptation is given
@@ -188,6 +216,7 @@ class ModelRunner(AbstractContextManager["ModelRunner"]):
         owner: str = "",
     ) -> Adaptation:
         """Adapt as `adapt` does, from an event loop; `owner` pays for the model thread's time."""
+        await self._decoder.check_async((), examples)
         ticket = submitted(self, examples, recipe, begin, checkpoint, owner=owner)
         return await ticket.wait_async(_steps_only(on_step))
 
@@ -219,6 +248,12 @@ def _tested(runner: ModelRunner, entry: Callable[..., object] | None) -> Ticket[
     run = run_again if runner.self_test_report else run_at_start
     work = once(run, runner._model, runner.settings, entry)
     return runner._scheduler.submit_long(work, _SELF_TEST_SECONDS)
+
+
+async def _answered(runner: ModelRunner, query: Query) -> list[Any]:
+    if _grows(runner):
+        return await runner._growing.whole_async(query)
+    return await _asked(runner, query).wait_async()
 
 
 def _asked(runner: ModelRunner, query: Query) -> Ticket[list[Any]]:

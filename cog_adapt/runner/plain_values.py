@@ -1,6 +1,7 @@
-"""Plain values: what a prediction may hold, and when two of them are alike."""
+"""Plain values: what a prediction may hold, how long they are, and when two are alike."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 _PLAIN = (str, int, float, bool, type(None))
@@ -19,6 +20,22 @@ def not_plain(value: Any) -> str | None:  # noqa: ANN401 - whatever a task retur
     if isinstance(value, list | tuple):
         return next(filter(None, map(not_plain, value)), None)
     return f"a {type(value).__module__}.{type(value).__qualname__}"
+
+
+def characters_of(value: object) -> int:
+    """Count the characters of a text, or of all texts in lists and objects; others have none."""
+    if isinstance(value, str):
+        return len(value)
+    total, left = 0, [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, str):
+            total += len(part)
+        elif isinstance(part, Mapping):
+            left += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            left += part
+    return total
 
 
 def alike(one: Any, other: Any) -> bool:  # noqa: ANN401

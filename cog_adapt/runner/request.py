@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.adaptation.first_tensors import labels_to_learn, part_of
 from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.config import Recipe
@@ -94,8 +95,10 @@ def _source(request: Request) -> Source:
     return read_text_or_zip(fetched(request.examples_file), DEFAULT_LIMITS.max_total_bytes)
 
 
-def find_adapter(request: Request, store: AdapterStore, owner: str) -> Adapter | None:
+def find_adapter(request: Request, store: AdapterStore, asker: Asker) -> Adapter | None:
     """Find the adapter that a request names or sends as a file; None where it has none.
+
+    A file is its sender's, for this request.
 
     Raises:
         InputError: no such one, or a file that nobody fetched.
@@ -110,7 +113,9 @@ def find_adapter(request: Request, store: AdapterStore, owner: str) -> Adapter |
         )
     if request.weights:
         return _sent_adapter(request.weights)
-    return store.get(request.adapter, owner) if request.adapter else None
+    if not request.adapter:
+        return None
+    return store.get(request.adapter, asker.owner, sees_all=asker.sees_all)
 
 
 def begin_of(

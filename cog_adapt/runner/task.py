@@ -39,9 +39,9 @@ class Task(ABC):
     """A model and what it is asked to do.
 
     Write `load`, `encode`, `loss`, `predict` and `probe`; every other hook has a default. The
-    runner calls `load` once in setup, `example` and `labels` on any thread, and everything else on
-    its model thread, in the right phase, with tensors on the right device. A task keeps no state
-    that a call changes.
+    runner calls `load` once in setup, `example`, `labels` and `decoding_cost` on any thread,
+    `decode_input` on a thread of its own, and everything else on its model thread, in the right
+    phase, with tensors on the right device. A task keeps no state that a call changes.
 
     Attributes:
         method: what an adaptation trains where the request does not say (`Recipe.method`).
@@ -57,6 +57,10 @@ class Task(ABC):
             of the line that stops the gradient; the self-test excuses these alone.
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
+        max_characters: of an input that is a text, or of all texts in it; what has more is refused
+            before any function of the task sees it on the model thread.
+        max_decoding: of all that a request's inputs and examples have by `decoding_cost`.
+        decoding_unit: what `decoding_cost` counts.
         max_scores: inputs times labels of one request: an answer holds a number for each.
         shares_forwards: whether inputs of several adapters may be rows of one forward. Then
             `predict` asks the module for `module(batch)` (or `module(**batch)`) and nothing else,
@@ -80,6 +84,9 @@ class Task(ABC):
     stop_gradients: tuple[str, ...] = ()
     max_labels: int = 1_000
     max_label_characters: int = 200
+    max_characters: int = 131_072
+    max_decoding: int = 200_000_000
+    decoding_unit: str = "pixels"
     max_scores: int = 200_000
     shares_forwards: bool = False
     rows_are_independent: bool = True
@@ -94,6 +101,8 @@ class Task(ABC):
     @abstractmethod
     def encode(self, inputs: Sequence[Any]) -> Batch:
         """Turn N inputs into CPU tensors with N rows each; refuse unusable ones (InputError).
+
+        Each is what `decode_input` returned.
 
         An adaptation calls it at most once for each example, and joins the rows, where they are
         padded as it pads them; where that does not give what several at once do, for each batch.
@@ -125,8 +134,28 @@ class Task(ABC):
         """
         return usual_example(row)
 
+    def decoding_cost(self, value: Any) -> int:  # noqa: ANN401 - what a caller sent
+        """Count what decoding an input takes, by its header alone: pixels or samples.
+
+        A request whose inputs and examples have more than `max_decoding` together is refused before
+        anything is decoded; a task that decodes in `encode` has that bound too, by this alone.
+        """
+        return 0
+
+    def decode_input(self, value: Any) -> Any:  # noqa: ANN401 - what a caller sent
+        """Decode a compressed input (a picture, a sound) for `encode`; refuse a broken one.
+
+        Called for each input of a request, and for that of each example before it is learned, one
+        at a time on a thread that keeps nobody waiting; on the model thread for the probe alone.
+        What it returns is kept until the request ends, so it should be small: 150 kB of pixels.
+        """
+        return value
+
     def shortened(self, inputs: Sequence[Any]) -> Sequence[int]:
-        """Give the positions of the inputs that `encode` cuts; the report names them."""
+        """Give the positions of the inputs that `encode` cuts; the report names them.
+
+        The inputs are as they were sent, also where `decode_input` makes others of them.
+        """
         return ()
 
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
@@ -185,6 +214,11 @@ class Task(ABC):
     def score(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         """Rate each example's answer, shape (N,), higher is better; by default -loss."""
         return -self.loss(module, batch, targets)
+
+
+def decodes(task: Task) -> bool:
+    """Return whether a task decodes inputs before it encodes them."""
+    return type(task).decode_input is not Task.decode_input
 
 
 def _numbers(targets: Sequence[Any]) -> Tensor:

@@ -2,16 +2,19 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.runner.decoding import check_decoding
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.few_shot import warnings_about
+from cog_adapt.runner.input_sizes import check_characters
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.planning.learning import learn
 from cog_adapt.runner.planning.plan import Wanted, plan
 from cog_adapt.runner.planning.progress import Progress, Scope
-from cog_adapt.runner.request import Request, read_request_examples
+from cog_adapt.runner.request import Request, is_large, read_request_examples
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,13 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         AdaptationError: a gradient step could not be taken.
         StoreError: a checkpoint or the adapter could not be written.
     """
-    owner = runner.owner_of(scope.context if scope else {})
-    examples = await asyncio.to_thread(read_request_examples, request, runner.task.example)
+    owner = runner.asker_of(scope.context if scope else {}).owner
+    read = partial(read_request_examples, request, runner.task.example)
+    examples = await runner.reading.read_async(owner, read, is_large=is_large(request))
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")
+    check_characters(runner.task, request.inputs)
+    await asyncio.to_thread(check_decoding, runner.task, (), examples.examples)
     warnings = await warnings_about(runner, request, examples)
     wanted = Wanted(examples.examples, request.recipe, owner, fresh=request.fresh, survives=True)
     planned = await asyncio.to_thread(plan, runner, wanted)

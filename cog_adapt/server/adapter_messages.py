@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-AdapterAction = Literal["describe", "export", "take", "change", "remove", "forget"]
+AdapterAction = Literal["describe", "export", "take", "change", "remove", "forget", "note"]
 AdapterFormat = Literal["safetensors", "peft", "receipt"]
 AdapterFault = Literal["not found", "input", "storage", "unknown"]
 
@@ -17,12 +17,12 @@ class AskAdapters(msgspec.Struct, frozen=True, tag=True):
 
     Attributes:
         number: of the question.
-        action: what to do.
+        action: what to do; `note` and `forget` go to every worker, the others to one.
         owner: of the adapter.
         adapter_id: of the adapter; "" for one that comes. To be forgotten: a key, or "" for all.
         format: of an export.
         path: the folder of an export, or the file of one that comes.
-        changes: a JSON object.
+        changes: a JSON object; in a note all metadata as another worker has made it, null: gone.
     """
 
     number: int

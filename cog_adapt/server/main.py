@@ -22,8 +22,8 @@ from cog_adapt.server.app import Launch, create_app, launch
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.forced_end import end_by_force_after
-from cog_adapt.server.links import log_playground
-from cog_adapt.server.middleware.connection_limits import BoundedProtocol
+from cog_adapt.server.links import log_playground, warn_if_open
+from cog_adapt.server.middleware.connection_limits import bounded
 from cog_adapt.server.middleware.stack import add_middleware
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Records
@@ -65,6 +65,7 @@ def serve(
         server = Server(settings, configs, flags, build)
     except ConfigError as error:
         sys.exit(f"ERROR: {error}")
+    warn_if_open(listener, has_keys=settings.api_keys_file is not None)
     if not settings.strict_cog:
         log_playground(listener)
     with listener:
@@ -201,7 +202,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 add_middleware(app, settings, metrics),
                 loop="uvloop",
-                http=BoundedProtocol,
+                http=bounded(settings.max_connections),
                 log_config=None,
                 access_log=False,
                 server_header=False,

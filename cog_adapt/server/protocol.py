@@ -19,7 +19,16 @@ NOUNS: dict[Kind, str] = {"predict": "prediction", "train": "training"}
 Status = Literal["succeeded", "failed", "canceled"]
 MetricMode = Literal["replace", "increment", "append"]
 OWNER_KEY = "cog_adapt.owner"  # in a run's context: who asked; the server's alone to set
+ADMIN_KEY = "cog_adapt.admin"  # the same: "true" where the key has the scope `admin`
 _LENGTH = struct.Struct(">I")
+
+
+def owned(context: dict[str, str], owner: str, *, is_admin: bool = False) -> dict[str, str]:
+    """Return a context that says who asks, whatever it said before; owner "": nobody is named."""
+    others = {name: text for name, text in context.items() if name not in (OWNER_KEY, ADMIN_KEY)}
+    if not owner:
+        return others
+    return others | {OWNER_KEY: owner} | ({ADMIN_KEY: "true"} if is_admin else {})
 
 
 class _Message(msgspec.Struct, frozen=True, tag=True):
@@ -32,7 +41,8 @@ class Run(_Message, frozen=True):
     Attributes:
         id: of the run, which other messages name.
         input: the JSON object of its inputs, already validated; unknown ones are dropped.
-        context: the request's; where API keys are set, it names the key's owner under OWNER_KEY.
+        context: the request's; where API keys are set, it names the key's owner under OWNER_KEY,
+            and has ADMIN_KEY for an admin's.
         prediction_id: what its client knows it by; two owners may choose the same. Empty: `id`.
     """
 

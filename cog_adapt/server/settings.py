@@ -139,6 +139,12 @@ class Settings(BaseSettings):
     webhook_secret: str | None = Field(
         default=None, description="`whsec_…` that signs webhooks (Standard Webhooks)"
     )
+    max_connections: int | None = Field(
+        default=None,
+        ge=1,
+        description="connections at once, of one address three quarters; the longest idle goes "
+        "first; unset: 8192, or three quarters of the files that may be open",
+    )
     max_body_bytes: int = Field(
         default=100 * 2**20, ge=1, description="bytes of a request's body; more is 413"
     )

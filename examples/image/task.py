@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from cog_adapt import Batch, Example, InputError, Task, label_scores, label_set
 from examples.image.network import WIDTH, load_network
-from examples.image.pictures import file_of, pixels_of
+from examples.image.pictures import file_of, pixel_count, pixels_of
 
 
 class Pictures(Task):
@@ -31,7 +31,7 @@ class Pictures(Task):
     def example(self, row: Mapping[str, Any]) -> Example:
         example = super().example(row)
         content = file_of(example.input)
-        pixels_of(content)  # a mistake is named by its row
+        pixel_count(content)  # a mistake is named by its row
         return Example(content, str(example.target))
 
     def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
@@ -45,8 +45,14 @@ class Pictures(Task):
         zeros = torch.zeros(len(labels), WIDTH, device=module._fc.weight.device)
         return {"_fc.weight": zeros, "_fc.bias": zeros[:, 0].clone()}
 
+    def decoding_cost(self, value: Any) -> int:
+        return pixel_count(value)
+
+    def decode_input(self, value: Any) -> np.ndarray:
+        return pixels_of(file_of(value))
+
     def encode(self, inputs: Sequence[Any]) -> Batch:
-        pixels = np.stack([pixels_of(file_of(each)) for each in inputs])
+        pixels = np.stack(inputs)
         return {"x": torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 127.5 - 1}
 
     def features(self, module: Any, batch: Batch) -> Tensor:

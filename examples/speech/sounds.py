@@ -2,8 +2,12 @@
 
 import binascii
 import io
+import math
+import struct
 import wave
 from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +15,9 @@ import numpy as np
 from cog_adapt import InputError
 
 HERTZ, MOST_SECONDS, MOST_BYTES = 16_000, 30, 16 * 2**20
-_SCALES = {1: (np.uint8, 128.0, 128.0), 2: (np.int16, 0.0, 32768.0)}  # zero and one, by bytes
+LEAST_RATE, MOST_RATE, MOST_CHANNELS = 1_000, 384_000, 64
+_SCALES = {1: ("u1", 128.0, 128.0), 2: ("<i2", 0.0, 32768.0)}  # zero and one, by bytes
+_BROKEN = (EOFError, LookupError, ValueError, RuntimeError, struct.error, wave.Error)
 _ALLOWED = "Send a WAV file of 8 or 16 bits: as a file, in base64 or as a data URI"
 
 
@@ -54,24 +60,57 @@ def wave_of(content: bytes) -> np.ndarray:
     Raises:
         InputError: it is no WAV file of 8 or 16 bits, is empty, or lasts too long.
     """
+    with _opened(content) as file:
+        width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
+        kind, zero, one = _SCALES[width]
+        sent = file.readframes(_frames_of(file, content))
+    whole = len(sent) // (width * channels) * channels
+    frames = np.frombuffer(sent, kind, whole).reshape(-1, channels)
+    _check_length(len(frames) / rate)
+    one_channel = (frames.mean(1, dtype=np.float32) - zero) / one
+    times = np.arange(0, len(one_channel), rate / HERTZ)
+    heard: np.ndarray = np.interp(times, np.arange(len(one_channel)), one_channel)
+    return heard.astype(np.float32)
+
+
+def seconds_of(content: bytes) -> int:
+    """Return how long a sound lasts by its header, in whole seconds; nothing is decoded.
+
+    Raises:
+        InputError: as `wave_of`.
+    """
+    with _opened(content) as file:
+        return math.ceil(_frames_of(file, content) / file.getframerate())
+
+
+@contextmanager
+def _opened(content: bytes) -> Iterator[wave.Wave_read]:
+    """Open a sound whose header is one that can be read, and that is not too long."""
     try:
         with wave.open(io.BytesIO(content)) as file:
-            kind, zero, one = _SCALES[file.getsampwidth()]
-            channels, rate = file.getnchannels(), file.getframerate()
-            sent = len(content) // (channels * file.getsampwidth())  # a header of a pipe says more
-            frames = min(file.getnframes(), sent)
-            _check_length(frames / rate)
-            sound = np.frombuffer(file.readframes(frames), kind)
+            _check_header(file)
+            _check_length(_frames_of(file, content) / file.getframerate())
+            yield file
     except InputError:
         raise
-    except (EOFError, KeyError, ValueError, RuntimeError, ArithmeticError, wave.Error) as error:
-        raise InputError(f"a sound cannot be read: {error!r:.200}. {_ALLOWED}.") from error
-    frames = sound[: len(sound) // channels * channels].reshape(-1, channels)
-    _check_length(len(frames) / rate)  # a header may promise what does not come
-    one_channel = (frames.mean(1) - zero) / one
-    times = np.arange(0, len(one_channel), rate / HERTZ)
-    resampled: np.ndarray = np.interp(times, np.arange(len(one_channel)), one_channel)
-    return resampled
+    except _BROKEN as error:
+        raise InputError(f"a sound cannot be read: {error}. {_ALLOWED}.") from error
+
+
+def _check_header(file: wave.Wave_read) -> None:
+    for name, value, least, most in (
+        ("bits", 8 * file.getsampwidth(), 8, 16),
+        ("channels", file.getnchannels(), 1, MOST_CHANNELS),
+        ("samples a second", file.getframerate(), LEAST_RATE, MOST_RATE),
+    ):
+        if not least <= value <= most:
+            allowed = f"{least:,} to {most:,} are allowed"
+            raise InputError(f"a sound has {value:,} {name}; {allowed}. {_ALLOWED}.")
+
+
+def _frames_of(file: wave.Wave_read, content: bytes) -> int:
+    """Return how many frames there can be: the header of a sound from a pipe says more."""
+    return min(file.getnframes(), len(content) // (file.getnchannels() * file.getsampwidth()))
 
 
 def _check_length(seconds: float) -> None:

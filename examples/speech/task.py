@@ -3,24 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 from transformers import WhisperFeatureExtractor
 
-from cog_adapt import Batch, Example, Task
+from cog_adapt import Batch, Example, InputError, Task
 from examples.speech.network import load_network, load_tokenizer
-from examples.speech.sounds import HERTZ, file_of, wave_of
+from examples.speech.sounds import HERTZ, file_of, seconds_of, wave_of
 
 _BEGIN, _END = [50257, 50362], 50256  # <|startoftranscript|><|notimestamps|>, <|endoftext|>
 _IGNORED, _LONGEST = -100, 60  # tokens of an answer
+_MOST_TARGET, _MOST_CHARACTERS = 446, 2_000  # of what is said in an example: tokens, characters
 
 
 class Transcription(Task):
     """Inputs are WAV files, their bytes, base64 or data URIs; targets are what is said."""
 
     lora_targets = r"model\.decoder\..*(q_proj|v_proj)"
+    max_decoding, decoding_unit = 3_600, "seconds of sound"
     blocks = r"model\.encoder\.layers\.\d+"  # frozen: each sound is heard once, not at each step
 
     def __init__(self) -> None:
@@ -33,18 +36,31 @@ class Transcription(Task):
     def example(self, row: Mapping[str, Any]) -> Example:
         example = super().example(row)
         content = file_of(example.input)
-        wave_of(content)  # a mistake is named by its row
-        return Example(content, str(example.target))
+        seconds_of(content)  # a mistake is named by its row
+        return Example(content, _written(example.target))
+
+    def decoding_cost(self, value: Any) -> int:
+        return seconds_of(file_of(value))
+
+    def decode_input(self, value: Any) -> np.ndarray:
+        """Return what the encoder hears, (80, 3000)."""
+        sound = wave_of(file_of(value))
+        heard: np.ndarray = self._listen(sound, sampling_rate=HERTZ, return_tensors="np")[
+            "input_features"
+        ][0]
+        return heard
 
     def encode(self, inputs: Sequence[Any]) -> Batch:
-        sounds = [wave_of(file_of(each)) for each in inputs]
-        heard = self._listen(sounds, sampling_rate=HERTZ, return_tensors="pt")
-        return {"x": heard.input_features}
+        return {"x": torch.from_numpy(np.stack(inputs))}
 
     def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
         rows = self._tokenizer([f" {text}" for text in targets], add_special_tokens=False)[
             "input_ids"
         ]
+        if (most := max(map(len, rows), default=0)) > _MOST_TARGET:
+            raise InputError(
+                f"a target has {most} tokens; the decoder reads {_MOST_TARGET}. Shorten it."
+            )
         return pad_sequence([torch.tensor([*row, _END]) for row in rows], True, _IGNORED)
 
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
@@ -68,6 +84,18 @@ class Transcription(Task):
     def probe(self) -> list[Example]:
         silence = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YQgAAAAAAP8/AAABwA=="
         return [Example(silence, "hello"), Example(silence, "good bye")]
+
+
+def _written(target: Any) -> str:
+    text = str(target)
+    if len(text) > _MOST_CHARACTERS:
+        raise InputError(
+            f"the target has {len(text):,} characters; the limit is {_MOST_CHARACTERS:,}. Write "
+            "what is said in the sound."
+        )
+    if not text.isascii() and text.encode(errors="replace").decode() != text:
+        raise InputError("the target has half a surrogate pair, which is no character. Remove it.")
+    return text
 
 
 def _begin(batch: Batch) -> Tensor:

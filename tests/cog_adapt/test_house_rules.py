@@ -34,7 +34,9 @@ FRAGMENTS = {
 # Lines of code, blank and comment lines included, docstrings not.
 TARGETS = {"file": 250, "class": 150, "function": 40}
 # Sources that miss a target, each with the reason in a sentence; ten at most.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "cog_adapt/server/settings.py": "one class is the table of all settings, a field for each",
+}
 # Where time has to pass in a test, and why no event could be waited for instead.
 SLEEPS = {
     "container/engine.py": "asks dockerd until it answers, and says what it wrote if it does not",

@@ -1,6 +1,6 @@
 """The examples of an adaptation as batches on its device: tensors, targets and weights."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import torch
 from torch import Tensor
@@ -9,6 +9,8 @@ from cog_adapt.runner.adaptation.gradient_step import Part
 from cog_adapt.runner.adaptation.row_store import RowStore, first_row
 from cog_adapt.runner.adaptation.start import Rows, Start
 from cog_adapt.runner.adaptation.step_parts import cost_of, cut
+from cog_adapt.runner.decoding import encoded
+from cog_adapt.runner.input_sizes import portions
 from cog_adapt.runner.task import Batch, on_device
 
 _MULTIPLE = 16  # lengths on a GPU are multiples of this
@@ -26,11 +28,32 @@ class EncodedExamples:
         on_cpu = self.device.type == "cpu"
         bucket = 1 if on_cpu else _MULTIPLE
         self.store = RowStore(self._encode, _TARGETS, bucket, encode_row=self._encode_row)
-        if not on_cpu:
-            self.store.compare_lengths(range(min(len(start.examples), _MEASURED)))
+        self._is_measured = on_cpu
+        self._measured = min(len(start.examples), _MEASURED)
+
+    def encoding(self, chosen: Sequence[int], size: int) -> Generator[None, None, None]:
+        """Encode the examples at these positions, so many at a tick and as many as fit it.
+
+        On a GPU the lengths of some are compared first.
+        """
+        if not self._is_measured:
+            yield from self._encoding(range(self._measured), size)
+            yield None
+            self._measure()
+        yield from self._encoding(chosen, size)
+
+    def _encoding(self, chosen: Sequence[int], size: int) -> Generator[None, None, None]:
+        left = [place for place in dict.fromkeys(chosen) if place not in self._costs]
+        inputs = [self.start.examples[place].input for place in left]
+        for some in portions(inputs, size):
+            for place in left[some]:
+                self._cost(place)
+            if some.stop < len(left):
+                yield None
 
     def rows(self, chosen: Sequence[int]) -> Rows:
         """Return the batch, the targets and the weights of examples by their positions."""
+        self._measure()
         tensors = on_device(self.store.gather(chosen), self.device)
         return Rows(tensors, tensors.pop(_TARGETS), self._weights(chosen), tuple(chosen))
 
@@ -61,6 +84,12 @@ class EncodedExamples:
             for group in groups
         ]
 
+    def _measure(self) -> None:
+        """Compare the lengths of some examples, once."""
+        if not self._is_measured:
+            self._is_measured = True
+            self.store.compare_lengths(range(self._measured))
+
     def _size(self, costs: Sequence[int]) -> int:
         return self.start.task.counts.all(costs, self.device)
 
@@ -87,7 +116,8 @@ class EncodedExamples:
         example = start.examples[position]
         row = start.kept_rows.get_row(example.input)
         if row is None:
-            row = {name: tensor[0] for name, tensor in start.task.encode([example.input]).items()}
+            batch = encoded(start.task, [example.input])
+            row = {name: tensor[0] for name, tensor in batch.items()}
             start.kept_rows.put_row(example.input, row)
         return {**row, _TARGETS: start.task.encode_targets([example.target], start.labels)[0]}
 
@@ -95,4 +125,4 @@ class EncodedExamples:
         start = self.start
         examples = [start.examples[position] for position in chosen]
         targets = start.task.encode_targets([e.target for e in examples], start.labels)
-        return {**start.task.encode([e.input for e in examples]), _TARGETS: targets}
+        return {**encoded(start.task, [e.input for e in examples]), _TARGETS: targets}

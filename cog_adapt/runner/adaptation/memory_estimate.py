@@ -18,6 +18,7 @@ from cog_adapt.runner.adaptation.start import Rows, Start, adamw, encode_example
 from cog_adapt.runner.adaptation.step_parts import cost_of, limit_for, mixes_rows
 from cog_adapt.runner.adaptation.trunk import MOST_BYTES, frozen_blocks
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import Decoded
 from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
 
 _MEASURED = 2  # examples: a batch of one takes other paths in some models
@@ -38,6 +39,7 @@ class Needed:
         optimizer: of gradients and AdamW's moments.
         activations: of a batch of `rows`.
         kept: of encoded examples, and of the outputs of frozen blocks.
+        decoded: of the examples' decoded inputs.
         rows: of the largest batch.
     """
 
@@ -52,18 +54,19 @@ class Needed:
     activations: int
     kept: int
     rows: int
+    decoded: int = 0
 
     @property
     def bytes(self) -> int:
         """Return the sum."""
-        return self.parameters + self.optimizer + self.activations + self.kept
+        return self.parameters + self.optimizer + self.activations + self.kept + self.decoded
 
     def __str__(self) -> str:
         return (
             f"{in_words(self.bytes)} ({in_words(self.parameters)} of parameters, "
             f"{in_words(self.optimizer)} of gradients and optimizer, "
             f"{in_words(self.activations)} of activations of {self.rows} examples at once, "
-            f"{in_words(self.kept)} of kept examples)"
+            f"{in_words(self.kept + self.decoded)} of kept examples)"
         )
 
 
@@ -89,6 +92,7 @@ class _Row(NamedTuple):
         encoded: bytes of these.
         activations: bytes that are kept for backward.
         outputs: bytes of the last frozen block's output; 0 where there is none.
+        decoded: bytes of its decoded input; 0 where nothing is decoded.
         tokens: what it counts in a part of a step.
         mixes: whether it cannot be in another part than the others.
     """
@@ -99,6 +103,7 @@ class _Row(NamedTuple):
     outputs: int = 0
     tokens: int = 1
     mixes: bool = False
+    decoded: int = 0
 
 
 class MemoryEstimates:
@@ -108,7 +113,10 @@ class MemoryEstimates:
         self._measured: dict[Hashable, _Row] = {}
 
     def of(self, start: Start) -> Needed:
-        """Return what an adaptation with this start needs, `keep` and held-out examples too."""
+        """Return what an adaptation with this start needs, `keep` and held-out examples too.
+
+        The longest of its examples (`longest_of`) are decoded, where they need be.
+        """
         row = self._row(start)
         count, recipe = len(start.examples), start.recipe
         rows = min(recipe.batch_size, count)
@@ -124,11 +132,12 @@ class MemoryEstimates:
             activations=_LEAST + int(_TRANSIENT * rows * row.activations),
             kept=kept,
             rows=rows,
+            decoded=count * row.decoded,
         )
 
     def _row(self, start: Start) -> _Row:
         """Return what the longest example needs; a longer one than before is measured."""
-        examples = _longest(start.examples)
+        examples = [start.examples[position] for position in longest_of(start.examples)]
         batch, targets = encode_examples(start.task, examples, start.labels, start.precision.device)
         tensors = (*batch.values(), targets)
         numbers, encoded = (
@@ -146,7 +155,8 @@ class MemoryEstimates:
         activations, outputs = int(known.activations * share), int(known.outputs * share)
         each = ({name: t[i] for name, t in batch.items()} for i in range(len(examples)))
         tokens = max(cost_of(one) for one in each)
-        return _Row(numbers, encoded, activations, outputs, tokens, known.mixes)
+        found = max(e.input.nbytes if isinstance(e.input, Decoded) else 0 for e in examples)
+        return _Row(numbers, encoded, activations, outputs, tokens, known.mixes, found)
 
     def _remember(self, key: Hashable, row: _Row) -> None:
         while len(self._measured) >= _MOST_REMEMBERED:
@@ -154,13 +164,15 @@ class MemoryEstimates:
         self._measured[key] = row
 
 
-def _longest(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples whose inputs are the longest, as far as they have a length."""
+def longest_of(examples: Sequence[Example]) -> list[int]:
+    """Return the positions of the longest inputs, as far as they have a length."""
 
-    def length(example: Example) -> int:
-        return len(example.input) if hasattr(example.input, "__len__") else 0
+    def length(position: int) -> int:
+        value = examples[position].input
+        sent = value.sent if isinstance(value, Decoded) else value
+        return len(sent) if hasattr(sent, "__len__") else 0
 
-    return sorted(examples, key=length, reverse=True)[:_MEASURED]
+    return sorted(range(len(examples)), key=length, reverse=True)[:_MEASURED]
 
 
 def _measure(start: Start, rows: Rows) -> _Row:

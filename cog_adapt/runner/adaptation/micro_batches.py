@@ -79,6 +79,7 @@ class MicroBatches:
 
     def groups(self, chosen: Sequence[int]) -> Generator[None, None, Groups]:
         """Cut a batch into parts where that changes no loss; return the positions of each."""
+        yield from self.examples.encoding(chosen, len(chosen))
         groups, limit = self.examples.groups(chosen, self.relief), self.start.limit
         if len(groups) > 1 and limit.rows_are_independent is None:
             yield from self._looks()

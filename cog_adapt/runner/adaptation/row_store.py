@@ -1,8 +1,9 @@
 """Keeps the encoded rows of examples, and gathers batches from them, bit for bit as a task does.
 
 Rows are kept at their own lengths, without padding. How a task pads is learned by comparison: the
-first batch, and the first one of unequal lengths, are encoded both ways, and where the two are not
-equal every batch is encoded anew. To encode 32 texts takes 11 ms, in each step without this.
+shortest and the longest rows of the first batch, and of the first one of unequal lengths, are
+encoded both ways, and where the two are not equal every batch is encoded anew. To encode 32 texts
+takes 11 ms, in each step without this.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,10 +71,11 @@ class RowStore:
         rows = [self.row(position) for position in chosen]
         if self.fits and (batch := self._padded(rows, self.bucket)) is not None:
             return batch
-        whole = self.encode(chosen)
-        self.fits = self._learn(rows, whole)
+        few = _ends_of(rows)
+        whole = self.encode([chosen[place] for place in few])
+        self.fits = self._learn([rows[place] for place in few], whole)
         batch = self._padded(rows, self.bucket) if self.fits else None
-        return whole if batch is None else batch
+        return self.encode(chosen) if batch is None else batch
 
     def row(self, position: int) -> Batch:
         """Return the tensors of one example, without a batch axis."""
@@ -142,6 +144,16 @@ class RowStore:
 def first_row(encode: Encode, position: int) -> Batch:
     """Encode one example, without a batch axis."""
     return {name: tensor[0] for name, tensor in encode([position]).items()}
+
+
+def _ends_of(rows: Sequence[Batch]) -> list[int]:
+    """Return the places of the first and last row, and of each tensor's shortest and longest."""
+    places = range(len(rows))
+    found = {0, len(rows) - 1}
+    for name in [name for name, tensor in rows[0].items() if tensor.dim()]:
+        lengths = [len(row[name]) for row in rows]
+        found |= {min(places, key=lengths.__getitem__), max(places, key=lengths.__getitem__)}
+    return sorted(found)
 
 
 def _padding(whole: Tensor, parts: Sequence[Tensor]) -> Padding | None:

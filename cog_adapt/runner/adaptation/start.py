@@ -14,6 +14,7 @@ from cog_adapt.runner.adaptation.step_parts import PartLimit
 from cog_adapt.runner.adaptation.training_state import TrainingState
 from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.modules.batch_rows import holding
 from cog_adapt.runner.task import Batch, Task, on_device
@@ -128,7 +129,7 @@ def encode_examples(
     task: Task, examples: Sequence[Example], labels: Sequence[str], device: torch.device
 ) -> tuple[Batch, Tensor]:
     """Return the batch and the targets of some examples, on `device`."""
-    batch = on_device(task.encode([e.input for e in examples]), device)
+    batch = on_device(encoded(task, [e.input for e in examples]), device)
     targets = task.encode_targets([e.target for e in examples], labels)
     return batch, targets.to(device)
 

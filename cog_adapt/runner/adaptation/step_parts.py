@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from cog_adapt.runner.adaptation.report import Step
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.modules.replicas import weights_buffers
 from cog_adapt.runner.task import Batch, Task
 
@@ -123,7 +124,7 @@ def rows_of_group(task: Task, batch: Batch, inputs: Sequence[Any], group: Sequen
     if len(group) == len(inputs):
         return batch
     if _MASK in batch:
-        return task.encode([inputs[row] for row in group])
+        return encoded(task, [inputs[row] for row in group])
     return {name: tensor[list(group)] for name, tensor in batch.items()}
 
 

@@ -105,10 +105,7 @@ def keep_trunk(
 
 def _encoded(examples: EncodedExamples, chosen: Sequence[int]) -> Generator[None, None, None]:
     """Encode the examples, a batch a tick, and learn how they are padded."""
-    for number, position in enumerate(chosen, 1):
-        examples.store.row(position)
-        if number % examples.start.recipe.batch_size == 0:
-            yield None
+    yield from examples.encoding(chosen, examples.start.recipe.batch_size)
     examples.store.compare_lengths(chosen)
 
 

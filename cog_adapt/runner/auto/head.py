@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.step_parts import forward_groups, rows_of_group
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Phase
+from cog_adapt.runner.input_sizes import portions
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.task import Batch, Task, on_device
 
@@ -131,12 +133,12 @@ def _parts(phase: Phase, inputs: Sequence[Any], size: int) -> Iterator[tuple[lis
     The cut follows from the inputs alone: the same ones give the same bits.
     """
     device = phase.precision.device
-    for first in range(0, len(inputs), size):
-        some = inputs[first : first + size]
-        batch = phase.task.encode(some)
+    for place in portions(inputs, size):
+        some = inputs[place]
+        batch = encoded(phase.task, some)
         for group in forward_groups(phase.task, batch, device):
             part = rows_of_group(phase.task, batch, some, group)
-            yield [first + row for row in group], part
+            yield [place.start + row for row in group], part
 
 
 def _of_batch(phase: Phase, module: nn.Module, batch: Batch) -> Tensor | None:

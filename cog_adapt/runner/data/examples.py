@@ -25,6 +25,7 @@ from cog_adapt.runner.data.rows import rows_of, rows_of_list
 from cog_adapt.runner.data.zip_rows import zip_rows
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.files import ZIP_MARK, read_text_or_zip, utf8
+from cog_adapt.runner.plain_values import characters_of
 
 _SHOWN = 5
 _AROUND_BYTES = 2  # of each item of a list in JSON: its comma and space, or a bracket
@@ -69,7 +70,7 @@ class ExampleLimits:
             is answered.
         max_marks: commas and lines, for the same reason.
         max_levels: of lists and objects in a row.
-        max_characters: of an input that is a text; a task may allow fewer.
+        max_characters: of the texts in an input, and of those in a target; a task may allow fewer.
     """
 
     max_examples: int = 10_000
@@ -218,11 +219,11 @@ def _read(
 def _bounded(example: Example, limits: ExampleLimits) -> Example:
     if not all(_is_flat(each, limits.max_levels) for each in (example.input, example.target)):
         raise InputError(f"more than {limits.max_levels} levels of lists and objects: flatten it")
-    size = len(example.input) if isinstance(example.input, str) else 0
-    if size > limits.max_characters:
-        raise InputError(
-            f"the input has {size:,} characters, the limit is {limits.max_characters:,}: shorten it"
-        )
+    for name, value in (("input", example.input), ("target", example.target)):
+        size = characters_of(value)
+        if size > limits.max_characters:
+            limit = f"the limit is {limits.max_characters:,}"
+            raise InputError(f"the {name} has {size:,} characters, {limit}: shorten it")
     return example
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from cog_adapt.runner.decoding import opened
 from cog_adapt.runner.devices.determinism import require_repeatable
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
@@ -85,7 +86,8 @@ class GenerationPart:
         """
         with explaining_memory(self.ticks.phase.precision.device, PredictionError):
             yield from self.ticks.modules.serving(self.query)
-            self.generation = self.task.begin(self.query.inputs[0], self.options)
+            (value,) = opened(self.task, self.query.inputs)
+            self.generation = self.task.begin(value, self.options)
             try:
                 yield from self._growing(self.generation)
             finally:

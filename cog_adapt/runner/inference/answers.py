@@ -7,8 +7,10 @@ from typing import Any
 from torch import nn
 
 from cog_adapt.runner.config import Precision, ServeMode
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.served_adapters import Served
+from cog_adapt.runner.input_sizes import portions
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.task import Batch, Task, on_device
@@ -69,10 +71,9 @@ def find_shortened(
 ) -> Generator[None, None, list[int]]:
     """Find the inputs that the task cuts, a batch a tick: a tokenizer takes its time."""
     found: list[int] = []
-    for first in range(0, len(inputs), batch_size):
-        batch = inputs[first : first + batch_size]
-        found += [first + position for position in task.shortened(batch)]
-        if first + batch_size < len(inputs):
+    for some in portions(inputs, batch_size):
+        found += [some.start + position for position in task.shortened(inputs[some])]
+        if some.stop < len(inputs):
             yield None
     return found
 
@@ -103,7 +104,7 @@ def generate_pieces(
 ) -> Generator[Any, None, None]:
     """Yield the pieces of a streamed output; each is made in an inference phase of its own."""
     task = phase.task
-    batch = on_device(task.encode(inputs), phase.precision.device)
+    batch = on_device(encoded(task, inputs), phase.precision.device)
 
     def begun(module: nn.Module) -> _Steps:
         return _Steps(iter(task.generate(module, batch, options)))

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.answers import Phase
+from cog_adapt.runner.input_sizes import TICK_CHARACTERS
 from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.plain_values import characters_of
 from cog_adapt.runner.task import Task
 
 T = TypeVar("T")
@@ -36,7 +38,8 @@ def label_tensors(
 
 def _portions(labels: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     """Yield the labels in equal portions, since a task may want two labels at least."""
-    count = max(1, -(-len(labels) // max(3, size)))
+    count = max(1, -(-len(labels) // max(3, size)), -(-characters_of(labels) // TICK_CHARACTERS))
+    count = min(count, max(1, len(labels) // 2))
     for number in range(count):
         yield labels[number * len(labels) // count : (number + 1) * len(labels) // count]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.devices.determinism import require_repeatable
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
@@ -20,6 +21,7 @@ from cog_adapt.runner.inference.ready_modules import ReadyModules
 from cog_adapt.runner.inference.served_adapters import Served
 from cog_adapt.runner.inference.stacked import Structure
 from cog_adapt.runner.inference.together import Piece, SharedForwards
+from cog_adapt.runner.input_sizes import fitting
 from cog_adapt.runner.task import Batch
 
 logger = logging.getLogger(__name__)
@@ -158,7 +160,7 @@ class PredictionPart:
 
     def _chosen(self, rows: Iterable[_Row], most: int) -> list[_Row]:
         """Return the first rows that fit a tick, by what is known of them."""
-        return _within(self._limit, [*islice(rows, most)])
+        return _light(_within(self._limit, [*islice(rows, most)]))
 
     def _without_longer(self, rows: list[_Row]) -> list[_Row]:
         """Leave out queries that go on after a tick in which this one ends."""
@@ -183,11 +185,11 @@ class PredictionPart:
         if all(part is self for part, _ in rows):  # like lengths together, which pads less
             self.waiting.sort(key=lambda row: self.costs.get(row, float("inf")))
             rows = [(self, row) for row in self.waiting[: len(rows)]]
-        rows = _within(self._limit, rows)
+        rows = _light(_within(self._limit, rows))
         return rows, self._encode(rows)
 
     def _encode(self, rows: list[_Row]) -> Batch:
-        return self.ticks.phase.task.encode([part.query.inputs[row] for part, row in rows])
+        return encoded(self.ticks.phase.task, [part.query.inputs[row] for part, row in rows])
 
     def _record(self, rows: list[_Row], seconds: float) -> None:
         self.ticks.pace.record(sum(part.costs[row] for part, row in rows), seconds)
@@ -222,6 +224,11 @@ def _within(limit: int | None, rows: list[_Row]) -> list[_Row]:
         if limit is not None and count and total > limit:
             return rows[:count]
     return rows
+
+
+def _light(rows: list[_Row]) -> list[_Row]:
+    """Return the first rows whose characters fit a tick: a tokenizer takes a time for each."""
+    return rows[: fitting([part.query.inputs[row] for part, row in rows])]
 
 
 def _shares(rows: list[_Row]) -> list[tuple[PredictionPart, float]]:

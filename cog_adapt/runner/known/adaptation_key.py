@@ -18,11 +18,13 @@ from torch import Tensor
 
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import Decoded
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.task_code import code_behind
 
 _PLAIN = (str, int, float, bool, type(None))
-_CODE = ("options", "counts")  # attributes of a task that follow from its source
+# Attributes of a task that follow from its source, or say only what is refused.
+_CODE = ("options", "counts", "max_characters", "max_decoding", "decoding_unit")
 _DIGITS, _ROW_DIGITS = 32, 16
 _DEEPEST = 16  # of a task's value within values: it may hold itself
 
@@ -144,6 +146,8 @@ def _canonical(value: object) -> object:
         return {"mapping": sorted(_pairs(value))}
     if isinstance(value, list | tuple):
         return [_canonical(each) for each in value]
+    if isinstance(value, Decoded):
+        return _canonical(value.sent)
     if isinstance(value, bytes):
         return {"bytes": hashlib.sha256(value).hexdigest()}
     if isinstance(value, Tensor):

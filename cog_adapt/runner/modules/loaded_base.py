@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from cog_adapt.runner.config import Precision, RunnerSettings
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.devices.device import choose_precision, failure_of, fit_weights
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.modes import run_inference, run_setup
@@ -125,7 +126,7 @@ def _load(task: Task, settings: RunnerSettings) -> tuple[nn.Module, Precision, l
 def _materialize(base: nn.Module, task: Task, precision: Precision) -> None:
     """Let lazy layers draw their shapes from one forward."""
     probe = task.probe()
-    batch = on_device(task.encode([e.input for e in probe]), precision.device)
+    batch = on_device(encoded(task, [e.input for e in probe]), precision.device)
     labels = task.labels(probe)
     run_inference(task.predict, base, precision, "no_grad", batch, labels, task.options)
 

@@ -41,6 +41,7 @@ def settle_labels(
     (first, labels), *others = given.items() or [("labels", ())]
     _check_count(task, labels)
     check_apart(labels)
+    _check_lengths(task, found["examples"])
     for place, other in others:
         if set(other) != set(labels):
             raise InputError(
@@ -73,6 +74,17 @@ def _check_names(task: Task, labels: Sequence[object]) -> None:
         if label in seen:
             raise InputError(f"label {number}, {brief(label)}, stands twice. Send each one once.")
         seen.add(label)
+
+
+def _check_lengths(task: Task, labels: Sequence[object]) -> None:
+    """Refuse names of examples that are too long, where the set is not the task's own."""
+    own = {*task.labels(())}
+    for label in labels:
+        if isinstance(label, str) and len(label) > task.max_label_characters and label not in own:
+            raise InputError(
+                f"the label {brief(label)} of the examples has {len(label):,} characters; the "
+                f"limit is {task.max_label_characters}. Shorten it."
+            )
 
 
 def _check_count(task: Task, labels: Sequence[object]) -> None:

@@ -12,11 +12,13 @@ import logging
 import weakref
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import takewhile
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from cog_adapt.runner.adaptation.memory_estimate import Waiting, in_words
 from cog_adapt.runner.errors import InputError, UnavailableError
+from cog_adapt.runner.scheduling.elsewhere import Elsewhere
 from cog_adapt.runner.scheduling.fair_queue import FairQueue, VirtualTime
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
@@ -34,6 +36,7 @@ class _Run:
 
     Attributes:
         needed: None until it has said so.
+        elsewhere: of the work that it waits for; None before any.
     """
 
     work: Generator[Any, None, Any]
@@ -42,6 +45,7 @@ class _Run:
     owner: str
     part: Part | None = None
     needed: MemoryDemand | None = None
+    elsewhere: Ticket[None] | None = None
 
     @property
     def bytes(self) -> int:
@@ -85,10 +89,13 @@ class Admission:
     Args:
         scheduler: of the model thread.
         held: what is under way, and its limits.
+        other: does the work that work here waits for (`Elsewhere`); None: it is done here.
     """
 
-    def __init__(self, scheduler: Scheduler, held: HeldMemory[_Run]) -> None:
-        self._scheduler, self._held = scheduler, held
+    def __init__(
+        self, scheduler: Scheduler, held: HeldMemory[_Run], other: Scheduler | None = None
+    ) -> None:
+        self._scheduler, self._held, self._other = scheduler, held, other
         self._waiting = _Turns(VirtualTime())
         self._letting_in = False
 
@@ -137,10 +144,34 @@ class Admission:
             progress = next(run.work)
         except StopIteration as stop:
             return Ended(result=stop.value)
+        if isinstance(progress, Elsewhere):
+            return self._leave_for(run, progress) if self._other is not None else None
         if not isinstance(progress, MemoryDemand):
             return progress
         run.needed = progress
         return self._take(run, progress)
+
+    def _leave_for(self, run: _Run, work: Elsewhere[Any]) -> Ended:
+        """Take a run out of the scheduler until another thread has done what it waits for."""
+        assert self._other is not None
+        ticks = self._ticks_elsewhere(run, work)
+        next(ticks)  # begun, so that it lets the run go on also where it is closed at once
+        run.elsewhere = self._other.submit_short(ticks, run.owner)
+        return Ended(result=_PARKED)
+
+    def _ticks_elsewhere(self, run: _Run, work: Elsewhere[Any]) -> Generator[None, None, None]:
+        """Do the work on the other thread, as long as somebody waits; then the run goes on."""
+        try:
+            yield None
+            yield from takewhile(lambda _: not run.dropped, work.going_on())
+        finally:
+            self._come_back(run)
+
+    def _come_back(self, run: _Run) -> None:
+        try:
+            self._schedule(run, run.ticket())
+        except UnavailableError as error:
+            _end(run, error)
 
     def _take(self, run: _Run, needed: MemoryDemand) -> Ended | None:
         """Give a run its memory, or let it wait."""

@@ -7,6 +7,7 @@ garbage holds the interpreter for as long as there are many objects, as many row
 until they are read. This module knows no formats.
 """
 
+import asyncio
 import contextvars
 import gc
 import sys
@@ -31,8 +32,13 @@ class Reading:
         """Have a source read in its owner's turn; returns and raises what `read` does."""
         return self._submit(owner, read).wait()
 
-    async def read_async(self, owner: str, read: Callable[[], T]) -> T:
-        """Read as `read` does, from an event loop; a source nobody waits for is left unread."""
+    async def read_async(self, owner: str, read: Callable[[], T], *, is_large: bool) -> T:
+        """Read as `read` does, from an event loop; a source nobody waits for is left unread.
+
+        One that is not large is read at once, on any thread.
+        """
+        if not is_large:
+            return await asyncio.to_thread(read)
         return await self._submit(owner, read).wait_async()
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cog_adapt.runner.adaptation.methods import lora_layers
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.gradients import GradientReport
 from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.loaded_model import LoadedModel
@@ -79,7 +80,7 @@ class _Inputs(TaskCalls):
     def judge_encoding(self) -> Numbers:
         """Check that `encode` and `encode_targets` keep one row for each example."""
         task, count = self.task, len(self.probe)
-        batch: Any = self.call("encode", lambda: task.encode([e.input for e in self.probe]))
+        batch: Any = self.call("encode", lambda: encoded(task, [e.input for e in self.probe]))
         labels: Any = self.call("labels", lambda: task.labels(self.probe))
         if self.exam.has("encode", "labels"):
             return {}

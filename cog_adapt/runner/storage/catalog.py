@@ -14,6 +14,7 @@ from cog_adapt.runner.files import write_whole
 from cog_adapt.runner.modules.adapters import Adapter, read_adapter
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.known import Watcher
+from cog_adapt.runner.storage.metadata import Metadata
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 
@@ -134,6 +135,12 @@ class Adapters:
     def forget(self, owner: str, key: str | None = None) -> None:
         """Forget what was decided for this key, where no adapter was made; None: all."""
         self._forget(owner, key)
+
+    def note(self, owner: str, adapter_id: str, metadata: Mapping[str, Any] | None) -> None:
+        """Know an adapter as another process has written it; None: it is gone from here too."""
+        known = None if metadata is None else Metadata.from_json(json.dumps(metadata).encode())
+        if known is not None or metadata is None:
+            self._store.note(adapter_id, owner, known)
 
     def watch(self, callback: Watcher) -> None:
         """Call `callback(owner, adapter_id, metadata)` at each change; None: it is gone."""

@@ -11,7 +11,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -129,6 +129,11 @@ class Decisions:
             return
         for name in self._names(owner, lambda _name: True)[_MOST_OF_OWNER:]:
             self._drop(owner, name)
+
+    def copy(self, owner: str, adapter_id: str, receiver: str) -> None:
+        """Keep how an adapter was made for another owner too, with its receipt."""
+        for decision in self._all(owner, lambda name: name[2] == adapter_id):
+            self.keep(receiver, replace(decision, state=""))
 
     def drop(self, owner: str, adapter_id: str) -> None:
         """Drop what an adapter was decided by: it is gone."""

@@ -4,14 +4,16 @@ An owner's lie in `owners/<place>`; those of nobody in the folder itself. This m
 budget and keeps nothing in memory.
 """
 
+import fcntl
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cog_adapt.runner.errors import InputError, StoreError, WeightsError
 from cog_adapt.runner.files import write_whole
@@ -21,6 +23,7 @@ from cog_adapt.runner.storage.metadata import Metadata
 from cog_adapt.runner.storage.names import is_id
 
 _PLACE = re.compile(r"[0-9a-f]{32}")
+_LOCK_SECONDS, _LOOK_SECONDS = 10.0, 0.005
 
 
 class Folder:
@@ -78,14 +81,16 @@ class Folder:
         Returns:
             None where there is no such adapter.
         """
-        path = self.path(key)
+        return self.read_written(key) or _taken_in(self.path(key), _owner_of(key[0], owner))
+
+    def read_written(self, key: Key) -> Metadata | None:
+        """Read what is written of an adapter, now; None where nothing is."""
         try:
-            known = Metadata.from_json(path.with_suffix(".json").read_bytes())
+            known = Metadata.from_json(self.path(key).with_suffix(".json").read_bytes())
         except OSError:
-            known = None
-        if known and known.id == key[1] and place_of(known.owner) == key[0]:
-            return known
-        return _taken_in(path, _owner_of(key[0], owner))
+            return None
+        is_its_own = known and known.id == key[1] and place_of(known.owner) == key[0]
+        return known if is_its_own else None
 
     def read_versions(self, place: str) -> dict[str, int]:
         """Read the last version of each name that a place gave."""
@@ -98,6 +103,21 @@ class Folder:
     def write_versions(self, place: str, versions: dict[str, int]) -> None:
         """Write the last version of each name that a place gave (StoreError)."""
         write_whole(self._versions(place), json.dumps(versions).encode())
+
+    @contextmanager
+    def locked(self, place: str) -> Iterator[None]:
+        """Hold a place's metadata and versions for one process at a time (StoreError)."""
+        path = self._versions(place).with_suffix(".lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("w")
+        except OSError as error:
+            raise StoreError(
+                f"{path.name} cannot be written: {error}. Make the folder of WEIGHTS_DIR writable."
+            ) from error
+        with file:
+            _lock(file)
+            yield  # the end of the file's life is that of the lock
 
     def remove(self, key: Key) -> None:
         """Remove an adapter's files (StoreError)."""
@@ -128,6 +148,26 @@ class Folder:
 
 
 _ENDS = (".safetensors", ".json")
+
+
+def _lock(file: IO[str]) -> None:
+    """Wait for the lock of an open file, which other processes hold for milliseconds."""
+    end = time.monotonic() + _LOCK_SECONDS
+    while not _is_locked_now(file):
+        if time.monotonic() > end:
+            raise StoreError(
+                f"{Path(file.name).name} has been locked by another process for "
+                f"{_LOCK_SECONDS:g} s. End that process, or try later."
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_locked_now(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def checked_content(content: bytes, adapter_id: str) -> Adapter:
@@ -168,7 +208,7 @@ def _taken_in(path: Path, owner: str) -> Metadata | None:
         about = path.stat()
     except (OSError, InputError, WeightsError):
         return None
-    time = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="microseconds")
+    written_at = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="microseconds")
     values: dict[str, Any] = {
         "labels": tuple(header["labels"]),
         "recipe": {"method": header["method"]},
@@ -179,7 +219,7 @@ def _taken_in(path: Path, owner: str) -> Metadata | None:
         owner=owner,
         base=header["base"],
         tensors=tensors,
-        created_at=time,
-        used_at=time,
+        created_at=written_at,
+        used_at=written_at,
         **values,
     )

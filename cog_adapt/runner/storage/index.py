@@ -7,9 +7,8 @@ This module reads no files and takes no lock: `AdapterStore` does.
 import hashlib
 from collections.abc import Iterator
 
-from cog_adapt.runner.errors import InputError
+from cog_adapt.adapter_rule import Asker, Reference, choose, version_of
 from cog_adapt.runner.storage.metadata import Metadata
-from cog_adapt.runner.storage.names import Reference, not_found
 
 Key = tuple[str, str]
 """A place and an id."""
@@ -26,7 +25,7 @@ class Index:
     def __init__(self) -> None:
         self._places: dict[str, dict[str, Metadata]] = {}
         self._names: dict[tuple[str, str], dict[int, str]] = {}
-        self._shared: dict[Key, Metadata] = {}
+        self._shared: dict[str, dict[Key, None]] = {}  # by id and by name
         self._last: dict[str, dict[str, int]] = {}
 
     def __len__(self) -> int:
@@ -51,9 +50,10 @@ class Index:
             self._unlink(key)
         self._places.setdefault(key[0], {})[key[1]] = known
         if known.shared:
-            self._shared[key] = known
+            for text in _texts(known):
+                self._shared.setdefault(text, {})[key] = None
         if known.name is not None:
-            version = known.version or 1
+            version = version_of(known)
             self._names.setdefault((key[0], known.name), {})[version] = key[1]
             self.note_last(key[0], {known.name: version})
 
@@ -79,58 +79,45 @@ class Index:
             for adapter_id, known in [*self._places.get(each, {}).items()]:
                 yield (each, adapter_id), known
 
-    def own(self, reference: Reference, place: str) -> Key | None:
-        """Find what a place's owner calls so."""
-        keys = (key for key in self._named(reference, place) if not self[key].is_expired())
-        return next(keys, None)
-
-    def find(self, reference: Reference, owner: str, text: str) -> Key:
-        """Find an adapter for its use: the owner's own, else shared ones, else nobody's.
+    def find(self, reference: Reference, asker: Asker) -> Key | None:
+        """Find the adapter that a reference means to an asker; None: there is none.
 
         Raises:
-            AdapterNotFound: none.
-            InputError: several owners share one of that name.
+            SeveralOwners: adapters of several owners are meant.
         """
-        own = self.own(reference, place_of(owner))
-        return own or self._shared_with(reference, owner, text) or self._nobodys(reference, text)
+        candidates = self._candidates(reference, asker)
+        found = choose(candidates.values(), reference, asker)
+        return next((key for key, known in candidates.items() if known is found), None)
 
     def _unlink(self, key: Key) -> None:
         known = self[key]
-        self._shared.pop(key, None)
+        for text in _texts(known) if known.shared else ():
+            del self._shared[text][key]
+            if not self._shared[text]:
+                del self._shared[text]
         if known.name is not None:
-            versions = self._names[key[0], known.name]
-            del versions[known.version or 1]
+            versions = self._names.get((key[0], known.name), {})
+            if versions.get(version_of(known)) == key[1]:  # two may have it from long ago
+                del versions[version_of(known)]
             if not versions:
-                del self._names[key[0], known.name]
+                self._names.pop((key[0], known.name), None)
+
+    def _candidates(self, reference: Reference, asker: Asker) -> dict[Key, Metadata]:
+        """Find what may be meant: of the asker's and of what is shared; for an admin, of all."""
+        places = [*self._places] if asker.sees_all else [place_of(asker.owner)]
+        keys = [key for place in places for key in self._named(reference, place)]
+        for text in (reference.text, reference.name):
+            keys += self._shared.get(text, ())
+        return {key: self[key] for key in keys}
 
     def _named(self, reference: Reference, place: str) -> Iterator[Key]:
-        """Yield what a place calls so, the latest version first."""
-        if reference.name is None:
-            key = (place, reference.id or "")
-            yield from [key] if key in self else []
-            return
-        versions = self._names.get((place, reference.name), {})
-        for version in sorted(versions, reverse=True):
-            if reference.version in (None, version):
-                yield place, versions[version]
+        """Yield what a place calls so."""
+        if (place, reference.text) in self:
+            yield place, reference.text
+        for adapter_id in self._names.get((place, reference.name), {}).values():
+            yield place, adapter_id
 
-    def _shared_with(self, reference: Reference, owner: str, text: str) -> Key | None:
-        places = {key[0] for key, known in self._shared.items() if known.is_shared_with(owner)}
-        shown = [self._latest_shared(reference, place, owner) for place in sorted(places)]
-        found = [key for key in shown if key]
-        if len(found) > 1 and reference.id is None:
-            ids = ", ".join(key[1] for key in found)
-            raise InputError(
-                f"adapter {text!r} is shared by {len(found)} owners. Name one by its id: {ids}."
-            )
-        return next(iter(found), None)
 
-    def _latest_shared(self, reference: Reference, place: str, owner: str) -> Key | None:
-        keys = (key for key in self._named(reference, place) if not self[key].is_expired())
-        return next((key for key in keys if self[key].is_shared_with(owner)), None)
-
-    def _nobodys(self, reference: Reference, text: str) -> Key:
-        key = self.own(reference, "")
-        if key is None:
-            raise not_found(text)
-        return key
+def _texts(known: Metadata) -> tuple[str, ...]:
+    """Return by what an adapter may be asked for."""
+    return (known.id,) if known.name is None else (known.id, known.name)

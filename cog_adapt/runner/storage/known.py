@@ -10,11 +10,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.adapter_rule import (
+    Asker,
+    Reference,
+    SeveralOwners,
+    parse_reference,
+    version_of,
+)
+from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
 from cog_adapt.runner.storage.metadata import Metadata, now
-from cog_adapt.runner.storage.names import Reference, not_found, parse_reference
+from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 
 Watcher = Callable[[str, str, dict[str, Any] | None], None]
@@ -41,18 +48,21 @@ class KnownAdapters:
         for place in folder.places():
             self._take_in(place, None)
 
-    def find(self, text: str, owner: str) -> Key:
-        """Find the adapter that an owner calls so, its own or one that is shared.
+    def find(self, text: str, asker: Asker) -> Key:
+        """Find the adapter that a reference means to an asker.
 
         Raises:
             AdapterNotFound: none.
+            InputError: adapters of several owners are meant.
         """
         reference = parse_reference(text)
-        try:
-            return self._find(reference, owner, text)
-        except AdapterNotFound:
-            self.refresh(owner)
-            return self._find(reference, owner, text)
+        found = self._find(reference, asker)
+        if found is None:
+            self.refresh(None if asker.sees_all else asker.owner)
+            found = self._find(reference, asker)
+        if found is None:
+            raise not_found(text)
+        return found
 
     def own(self, adapter_id: str, owner: str) -> Key:
         """Find an adapter that an owner has, by id (AdapterNotFound)."""
@@ -82,13 +92,22 @@ class KnownAdapters:
     def change(self, key: Key, change: Callable[[Metadata, NextVersion], Metadata]) -> Metadata:
         """Change what is known of an adapter (StoreError, AdapterNotFound)."""
         place = key[0]
-        with self._lock:
+        with self._folder.locked(place):
+            self.index.note_last(place, self._folder.read_versions(place))
             last = self.index.last_versions(place)
-            changed = self.index[key] = change(self.of(key), lambda name: last.get(name, 0) + 1)
-            if self.index.last_versions(place) != last:
-                self._folder.write_versions(place, self.index.last_versions(place))
-        self._write(key)
+            changed = change(self._written(key), lambda name: last.get(name, 0) + 1)
+            if changed.name is not None and version_of(changed) > last.get(changed.name, 0):
+                last[changed.name] = version_of(changed)
+                self._folder.write_versions(place, last)
+            with self._lock:
+                self.index[key] = changed
+            self._write(key)
         return changed
+
+    def note(self, key: Key, known: Metadata) -> None:
+        """Know an adapter as another process has written it; nobody is told."""
+        with self._lock:
+            self.index[key] = _with_uses(known, self.index.get(key))
 
     def note_use(self, key: Key) -> None:
         """Count a use; the files know of it a minute later, if there is another, or at the end."""
@@ -129,9 +148,12 @@ class KnownAdapters:
             for key, known in _new_far_away(self.index, self._remote, owner):
                 self._note(key, known)
 
-    def _find(self, reference: Reference, owner: str, text: str) -> Key:
-        with self._lock:
-            return self.index.find(reference, owner, text)
+    def _find(self, reference: Reference, asker: Asker) -> Key | None:
+        try:
+            with self._lock:
+                return self.index.find(reference, asker)
+        except SeveralOwners as error:
+            raise InputError(str(error)) from error
 
     def _take_in(self, place: str, owner: str | None) -> None:
         self.index.note_last(place, self._folder.read_versions(place))
@@ -146,12 +168,22 @@ class KnownAdapters:
             self._tell(before, key[1], None)
         self._tell(known.owner, key[1], known)
 
+    def _written(self, key: Key) -> Metadata:
+        """Return what is known, as another process may have changed it (AdapterNotFound)."""
+        known, written = self.of(key), self._folder.read_written(key)
+        if written is None and self._remote is None and not self._folder.holds(key):
+            raise not_found(key[1])
+        return known if written is None else _with_uses(written, known)
+
     def _write_use(self, key: Key) -> None:
         """Write a use; that it cannot be written must not cost an answer."""
         self._used.pop(key, None)
         try:
-            known = self.of(key)
-            self._folder.write_metadata(key, known)
+            with self._folder.locked(key[0]):
+                known = self._written(key)
+                self._folder.write_metadata(key, known)
+            with self._lock:
+                self.index[key] = known
         except (StoreError, AdapterNotFound) as error:
             logger.warning("the last use of adapter %s is not written: %s", key[1], error)
             return
@@ -163,16 +195,27 @@ class KnownAdapters:
             return
         self._folder.write_metadata(key, known)
         self._tell(known.owner, key[1], known)
-        if self._remote is None:
-            return
-        try:
-            self._remote.write_metadata(key, known)
-        except StoreError as error:
-            logger.warning("what is known of adapter %s lies on this disk only: %s", key[1], error)
+        if self._remote is not None:
+            _write_far_away(self._remote, key, known)
 
     def _tell(self, owner: str, adapter_id: str, known: Metadata | None) -> None:
         for watcher in self._watchers:
             watcher(owner, adapter_id, known.to_json() if known else None)
+
+
+def _write_far_away(remote: Remote, key: Key, known: Metadata) -> None:
+    """Write what is known far away too; that it cannot be written costs no change."""
+    try:
+        remote.write_metadata(key, known)
+    except StoreError as error:
+        logger.warning("what is known of adapter %s lies on this disk only: %s", key[1], error)
+
+
+def _with_uses(known: Metadata, here: Metadata | None) -> Metadata:
+    """Add the uses that this process has counted."""
+    if here is None or here.hits <= known.hits:
+        return known
+    return replace(known, hits=here.hits, used_at=max(here.used_at, known.used_at))
 
 
 def _new_here(

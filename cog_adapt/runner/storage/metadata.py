@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from cog_adapt.adapter_rule import is_expired
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.modules.adapters import Adapter
 
@@ -112,11 +113,7 @@ class Metadata:
 
     def is_expired(self) -> bool:
         """Return whether its time is over."""
-        return self.expires_at is not None and self.expires_at <= now()
-
-    def is_shared_with(self, owner: str) -> bool:
-        """Return whether its owner lets this one use it."""
-        return "*" in self.shared or owner in self.shared
+        return is_expired(self)
 
 
 @functools.cache

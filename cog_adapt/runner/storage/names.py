@@ -1,49 +1,20 @@
-"""How a request names an adapter: by id, by name, by name and version.
+"""Which ids and names adapters have, and the refusal of an unknown one.
 
 This module knows no store.
 """
 
 import re
-from dataclasses import dataclass
 
 from cog_adapt.runner.errors import AdapterNotFound, InputError
 
 _ID = re.compile(r"[0-9a-f]{16}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_REFERENCE = re.compile(rf"({_NAME.pattern})(?:@v([1-9][0-9]{{0,8}}))?")
 _SHOWN = 80
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What a request says: either an id, or a name with perhaps a version.
-
-    Attributes:
-        version: None: the latest.
-    """
-
-    id: str | None = None
-    name: str | None = None
-    version: int | None = None
 
 
 def is_id(text: str) -> bool:
     """Return whether a text is an adapter's id."""
     return _ID.fullmatch(text) is not None
-
-
-def parse_reference(text: str) -> Reference:
-    """Read the `adapter` of a request.
-
-    Raises:
-        AdapterNotFound: no adapter can be called so.
-    """
-    if is_id(text):
-        return Reference(id=text)
-    found = _REFERENCE.fullmatch(text)
-    if found is None:
-        raise not_found(text)
-    return Reference(name=found[1], version=int(found[2]) if found[2] else None)
 
 
 def check_name(name: object) -> str:

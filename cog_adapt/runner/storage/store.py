@@ -7,11 +7,14 @@ database is needed, and one from before there was metadata is taken in.
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
+from cog_adapt.adapter_rule import Asker, version_of
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.errors import AdapterNotFound, StoreError
+from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.budgets import Budgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
@@ -19,6 +22,7 @@ from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
 from cog_adapt.runner.storage.known import KnownAdapters, NextVersion, Watcher
 from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
 
@@ -30,9 +34,8 @@ logger = logging.getLogger(__name__)
 class AdapterStore:
     """The adapters of a folder.
 
-    An owner's adapters are known to that owner, and to whom the owner shares them with; "" is who
-    asks where there are no owners, as under plain Cog. What nobody owns is known to every owner: it
-    was made before there were any.
+    Which of them a reference means, and who may use it, is `cog_adapt.adapter_rule`'s to say; ""
+    is who asks where there are no owners, as under plain Cog.
 
     Args:
         folder: made when the first adapter is put.
@@ -71,18 +74,26 @@ class AdapterStore:
         self._tiers.write_through(key)
         return path
 
-    def get(self, reference: str, owner: str = "") -> Adapter:
+    def get(self, reference: str, owner: str = "", *, sees_all: bool = False) -> Adapter:
         """Return the adapter that an owner calls so, by id, `name` or `name@v2`: it is used.
+
+        Args:
+            reference: what it is called.
+            owner: who asks.
+            sees_all: whether the owner may use others' too.
 
         Raises:
             AdapterNotFound: this owner has no such adapter, and nobody shares one.
+            InputError: several owners share one of that name.
             WeightsError: the file is damaged.
             StoreError: the store far away cannot be read.
         """
         try:
-            key = self._known.find(reference, owner)
+            key = self._known.find(reference, Asker(owner, sees_all))
         except AdapterNotFound:
-            adapter = self._tiers.recent((place_of(owner), reference))  # where the disk is full
+            own = (place_of(owner), reference)
+            is_unwritten = own not in self._known.index  # as where the disk is full
+            adapter = self._tiers.recent(own) if is_unwritten else None
             if adapter is None:
                 raise
             return adapter
@@ -92,11 +103,11 @@ class AdapterStore:
 
     def peek(self, reference: str, owner: str) -> Adapter:
         """Return what `get` does, and do not count it as a use."""
-        return self._content(self._known.find(reference, owner))
+        return self._content(self._known.find(reference, Asker(owner)))
 
     def known(self, reference: str, owner: str) -> Metadata:
         """Return what is known of an adapter that an owner may use (AdapterNotFound)."""
-        return self._known.of(self._known.find(reference, owner))
+        return self._known.of(self._known.find(reference, Asker(owner)))
 
     def describe(self, owner: str | None) -> list[Metadata]:
         """Return what is known of the adapters of an owner, oldest first; None: of all owners."""
@@ -137,6 +148,45 @@ class AdapterStore:
         self._forget([key])
         return children
 
+    def give(self, adapter_id: str, owner: str, receiver: str) -> Metadata:
+        """Move an owner's own adapter to another owner, with its name and how it was made.
+
+        Returns:
+            What is known of it now: its version is the receiver's next, if theirs is as late.
+
+        Raises:
+            AdapterNotFound: this owner has no such adapter.
+            InputError: the receiver has it already.
+            StoreError: the disk, or the receiver's budget, is full.
+        """
+        key, there = self._known.own(adapter_id, owner), (place_of(receiver), adapter_id)
+        self._known.refresh(receiver)
+        if there in self._known.index:
+            raise InputError(
+                f"{receiver!r} has adapter {adapter_id} already. Remove one of the two."
+            )
+        given, adapter = self._known.of(key), self._content(key)
+        _, gone = self._tiers.write(there, adapter, adapter.to_bytes(), self._known.index)
+        self._forget(gone)
+        self._known.add(there, replace(given, owner=receiver, name=None, version=None))
+        self._tiers.write_through(there)
+        if given.name is not None:
+            self._known.change(there, partial(_named_as, given))
+        self.decisions.copy(owner, adapter_id, receiver)
+        self.remove(adapter_id, owner)
+        return self._known.of(there)
+
+    def note(self, adapter_id: str, owner: str, known: Metadata | None) -> None:
+        """Know an adapter as another process has written it; None: it is gone from here too."""
+        key = (place_of(owner), adapter_id)
+        if known is None:
+            self._tiers.let_go(key)
+            self._known.forget(key)
+            return
+        self._known.note(key, known)
+        if self._folder.holds(key):
+            self._tiers.note(key, known.bytes)
+
     def watch(self, watcher: Watcher) -> None:
         """Call with owner, id and metadata at each change, on its thread; None: it is gone."""
         self._known.watch(watcher)
@@ -159,6 +209,9 @@ class AdapterStore:
             self._known.forget(key)  # its file was removed by hand
             raise
         self._forget(gone)
+        if key not in self._known.index:  # it was removed while it was read
+            self._tiers.let_go(key)
+            raise not_found(key[1])
         return adapter
 
     def _forget(self, keys: Iterable[Key]) -> None:
@@ -175,6 +228,13 @@ class AdapterStore:
                 logger.warning("adapter %s is over its time, and stays: %s", key[1], error)
                 continue
             self._known.forget(key)
+
+
+def _named_as(given: Metadata, known: Metadata, next_version: NextVersion) -> Metadata:
+    """Give a name and version that another owner gave, or the next where that is taken."""
+    name = given.name or ""
+    version = max(version_of(given), next_version(name))
+    return replace(known, name=name, version=version)
 
 
 def _old(index: Index, days: int) -> list[Key]:

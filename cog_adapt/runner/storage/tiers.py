@@ -97,12 +97,16 @@ class Tiers:
 
     def forget(self, key: Key) -> None:
         """Remove an adapter everywhere (StoreError)."""
-        with self._lock:
-            self.memory.drop(key)
-            self.disk.discard(key)
+        self.let_go(key)
         self.folder.remove(key)
         if self.remote:
             self.remote.remove(key)
+
+    def let_go(self, key: Key) -> None:
+        """Drop an adapter from memory, and count it no more; its files are another's matter."""
+        with self._lock:
+            self.memory.drop(key)
+            self.disk.discard(key)
 
     def write_through(self, key: Key) -> None:
         """Copy an adapter far away; if that fails, it is tried again before it leaves the disk."""

@@ -8,10 +8,10 @@ from pydantic import BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.adapter_messages import AdapterFormat
 from cog_adapt.server.api.dependencies import key_of
 from cog_adapt.server.errors import InvalidPath, InvalidRequest
-from cog_adapt.server.records.adapter_pages import Asker
 
 FORMATS: dict[str, tuple[str, str]] = {
     "safetensors": ("application/octet-stream", "safetensors"),

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cog_adapt.adapter_rule import Asker, may_change
 from cog_adapt.server.api.adapter_parameters import (
     FORMATS,
     AskerDep,
@@ -43,7 +44,7 @@ from cog_adapt.server.errors import (
     NotFound,
     TooLarge,
 )
-from cog_adapt.server.records.adapter_pages import AdapterQuery, Asker
+from cog_adapt.server.records.adapter_pages import AdapterQuery
 from cog_adapt.server.service.adapters import Adapters, Metadata
 
 _MOST_BYTES_OF_CHANGES = 2**16
@@ -190,10 +191,11 @@ async def _find_own(
 
     Raises:
         NotFound: there is none that the asker may use.
+        InvalidRequest: those of several owners are meant.
         Forbidden: it is only shared with the asker.
     """
-    adapter = await adapters.find(asker, reference, owner)
-    if adapter["owner"] != asker.owner and not asker.sees_all:
+    adapter = await adapters.find(asker, reference, owner, to_change=True)
+    if not may_change(asker, adapter["owner"]):
         raise Forbidden(
             f"adapter {reference[:80]!r} is shared with you; only its owner changes it, or has "
             "its receipt."
@@ -212,5 +214,4 @@ async def _read_changes(request: Request) -> dict[str, Any]:
 
 def _shown(adapter: Metadata, asker: Asker) -> Metadata:
     """Return what an asker may know; how others use their adapter is theirs."""
-    is_own = asker.sees_all or adapter["owner"] == asker.owner
-    return adapter if is_own else adapter | _OWNERS_OWN
+    return adapter if may_change(asker, adapter["owner"]) else adapter | _OWNERS_OWN

@@ -31,11 +31,16 @@ class OwnRun:
         self._reader = prediction.events.follow(0)
 
     async def outputs(self) -> AsyncIterator[Any]:
-        """Yield what the predictor puts out, as it comes; to stop reading cancels it."""
+        """Yield what the predictor puts out, as it comes.
+
+        It is cancelled if the client leaves, before the first piece too, or the reading stops.
+        """
+        watch = asyncio.create_task(self._cancel_when_left())
         try:
             async for chunk in self._chunks():
                 yield chunk
         finally:
+            watch.cancel()
             await self._reader.aclose()
             self.cancel()
 

@@ -17,7 +17,7 @@ from cog_adapt.server.errors import NotFound
 from cog_adapt.server.middleware.accepting import header_of, wants_page, weights
 
 _NOT_BUILT = "the playground is not built: run `make page`, which needs Node.js."
-_SAFE = {
+SAFE = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
@@ -64,7 +64,7 @@ class PageRoutes:
 
     async def without_slash(self, request: Request) -> Response:
         """Send to the address from which the page's own addresses are right."""
-        return RedirectResponse("../playground", headers=_SAFE)
+        return RedirectResponse("../playground", headers=SAFE)
 
     async def asset(self, request: Request) -> Response:
         """Return a file of the page."""
@@ -105,7 +105,7 @@ def origin_of(upload_url: str | None) -> str | None:
 
 def _answer(request: Request, file: PageFile, kept: str, policy: str) -> Response:
     headers = {
-        **_SAFE,
+        **SAFE,
         "Content-Security-Policy": policy,
         "Cache-Control": kept,
         "ETag": file.etag,

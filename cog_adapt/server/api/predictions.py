@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from weakref import WeakValueDictionary
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
@@ -33,6 +34,7 @@ class PredictionRoutes:
 
     def __init__(self, kind: Kind) -> None:
         self._kind: Kind = kind
+        self._arriving = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
@@ -48,29 +50,42 @@ class PredictionRoutes:
     async def create(self, request: Request) -> Response:
         """Run, under an id of the client's or a new one."""
         call = _Call(request, self._kind)
-        return await self._run(call, await call.parser.read(request))
+        asked = await call.parser.read(request)
+        return await self._answer(call, await self._start(call, asked))
 
     async def create_once(self, request: Request) -> Response:
         """Run under an id, unless it is running or has run."""
         call, prediction_id = _Call(request, self._kind), await read_prediction_id(request)
         asked = await call.parser.read(request, prediction_id)
-        kind = None if call.is_strict else call.dispatcher.kind
-        running = call.service.find(prediction_id, kind, call.asker.owner)
-        if running is not None:
-            _check_scope(request, running.request.kind)
-            return _join(call, asked, running)
-        if not call.is_strict and call.service.is_ready:
-            replayed = await _replay(call, asked)
-            if replayed is not None:
-                return replayed
-        return await self._run(call, asked)
+        key = prediction_id, call.asker.owner
+        lock = self._arriving.setdefault(key, asyncio.Lock())
+        async with lock:  # of equal ones that come at once, one starts it and the others find it
+            known = await self._find(call, asked)
+            if known is not None:
+                return known
+            prediction = await self._start(call, asked)
+        return await self._answer(call, prediction)
 
-    async def _run(self, call: "_Call", asked: PredictionRequest) -> Response:
-        asked, dispatcher = call.parser.checked(asked), call.dispatcher
-        dispatcher.start()
-        prediction = await dispatcher.submit(asked)
+    async def _find(self, call: "_Call", asked: PredictionRequest) -> Response | None:
+        """Return the answer of a PUT whose id is running or has run; None for a new one."""
+        kind = None if call.is_strict else call.dispatcher.kind
+        running = call.service.find(asked.id, kind, call.asker.owner)
+        if running is not None:
+            _check_scope(call.request, running.request.kind)
+            return _join(call, asked, running)
+        if call.is_strict or not call.service.is_ready:
+            return None
+        return await _replay(call, asked)
+
+    async def _start(self, call: "_Call", asked: PredictionRequest) -> Prediction:
+        asked = call.parser.checked(asked)
+        call.dispatcher.start()
+        return await call.dispatcher.submit(asked)
+
+    async def _answer(self, call: "_Call", prediction: Prediction) -> Response:
+        asked = prediction.request
         if asked.is_stream:
-            leave = partial(dispatcher.cancel, prediction.id, call.asker.owner)
+            leave = partial(call.dispatcher.cancel, prediction.id, call.asker.owner)
             return EventStream(follow(prediction), leave)
         if asked.is_async:
             return json_response({"id": prediction.id, "status": "starting"}, 202)

@@ -20,7 +20,7 @@ from cog_adapt.server.errors import (
     NotStreamable,
     ShapeError,
 )
-from cog_adapt.server.protocol import NOUNS, OWNER_KEY, Kind
+from cog_adapt.server.protocol import NOUNS, Kind, owned
 from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import InputValidator
 from cog_adapt.server.service.prediction import PredictionRequest, new_id
@@ -236,9 +236,8 @@ def _with_inputs(
 
 
 def with_owner(context: dict[str, str], request: Request) -> dict[str, str]:
-    """Put the owner into a context, replacing whatever the caller wrote there."""
-    context.pop(OWNER_KEY, None)
+    """Put who asks into a context, replacing whatever the caller wrote there."""
     key = key_of(request)
-    if key is not None:
-        context[OWNER_KEY] = key.owner
-    return context
+    if key is None:
+        return owned(context, "")
+    return owned(context, key.owner, is_admin=key.opens("admin"))

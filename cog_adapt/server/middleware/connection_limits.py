@@ -1,6 +1,6 @@
 """uvicorn's HTTP protocol with the bounds it lacks, against clients that hold connections.
 
-For `uvicorn.Config(http=BoundedProtocol)`.
+For `uvicorn.Config(http=bounded(most))`.
 """
 
 import asyncio
@@ -10,13 +10,25 @@ from typing import ClassVar
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from cog_adapt.server.middleware.connection_room import ConnectionRoom
+from cog_adapt.server.middleware.rate_limit import client_of
+
+_FULL = msgspec.json.encode(
+    {
+        "error": "The server has as many connections as MAX_CONNECTIONS allows. Try again later.",
+        "status": "failed",
+    }
+)
+
 
 class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose request line and headers come too slowly or are too large.
 
     Also one on which the rest of a body drips in after the answer, and one whose client takes
-    nothing of the answer.
+    nothing of the answer; and the longest idle one where there are more than `room` has.
     """
+
+    room: ClassVar[ConnectionRoom] = ConnectionRoom()
 
     header_seconds: ClassVar[float] = 20.0
     untaken_seconds: ClassVar[float] = 60.0
@@ -31,6 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Wait for the first request."""
         super().connection_made(transport)
         self._start_deadline()
+        self.room.enter(self, client_of({"client": self.client}))
         sock: socket.socket | None = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             # the kernel ends a connection whose peer's window stays shut; uvicorn never would
@@ -40,6 +53,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the deadline."""
         self._stop_deadline()
+        self.room.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -70,6 +84,7 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError(size)
         self._stop_deadline()
         self._in_body = True
+        self.room.work(self)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -82,6 +97,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Handle the end of an answer, perhaps before the end of the request's body."""
         super().on_response_complete()
+        if not self._answers():  # a request that came early is next
+            self.room.rest(self)
         if self._in_body and self._deadline is None and not self.transport.is_closing():
             self._start_deadline()
 
@@ -94,6 +111,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.write(
                 b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
                 b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
+            )
+        self.transport.close()
+
+    def make_room(self, *, is_new: bool) -> None:
+        """Close the connection; a new one is told why."""
+        if is_new:
+            self.transport.write(
+                b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n"
+                b"retry-after: 1\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+                % (len(_FULL), _FULL)
             )
         self.transport.close()
 
@@ -114,3 +141,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_deadline()
         else:
             self.transport.close()
+
+
+def bounded(most: int | None) -> type[BoundedProtocol]:
+    """Return the protocol of one server, for so many connections; None: as files allow."""
+    return type("ServerProtocol", (BoundedProtocol,), {"room": ConnectionRoom(most)})

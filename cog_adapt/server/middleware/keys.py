@@ -26,7 +26,7 @@ from cog_adapt.server.errors import ConfigError
 
 Scope = Literal["predict", "train", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+OWNER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _OWNER_FIELD = "owner="
 _LOOK_AGAIN_SECONDS = 1.0
@@ -122,7 +122,7 @@ def _key_of_line(line: str) -> Key:
 
 
 def _check_name(name: str, what: str = "name") -> None:
-    if not _NAME.fullmatch(name):
+    if not OWNER_NAME.fullmatch(name):
         raise ConfigError(
             f"{what} {name[:80]!r}: write 1 to 64 letters, digits, dots, '_', '@', '-', "
             "starting with a letter or digit."

@@ -1,8 +1,6 @@
 """Looks adapters up in their index: page by page, newest first, or one by its id or name."""
 
 import hashlib
-import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ from sqlalchemy import (
     Select,
     and_,
     case,
+    func,
     literal,
     or_,
     select,
@@ -20,25 +19,12 @@ from sqlalchemy import (
     tuple_,
 )
 
+from cog_adapt.adapter_rule import EVERYBODY, Asker, Reference, choose, parse_reference
 from cog_adapt.server.errors import InputError
 from cog_adapt.server.records.cursors import read_cursor, write_cursor
 from cog_adapt.server.records.tables import Moment, adapter_labels, adapter_readers, adapters
 
-EVERYBODY = "*"
-_VERSIONED = re.compile(r"(.{1,200})@v([0-9]{1,9})", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Asker:
-    """Who asks for adapters.
-
-    Attributes:
-        owner: "" where no keys are set.
-        sees_all: whether others' are the asker's too.
-    """
-
-    owner: str
-    sees_all: bool = False
+_MOST_OWNERS = 8  # of candidates: one is chosen, or a few are named
 
 
 class AdapterPage(NamedTuple):
@@ -124,24 +110,72 @@ class AdapterQuery(msgspec.Struct, frozen=True):
         return query.order_by(table.created_at.desc(), table.id.desc(), table.owner.desc())
 
 
+class _Known(msgspec.Struct, frozen=True):
+    """What the rule has to know of an adapter, and all that is known of it, as JSON."""
+
+    id: str
+    owner: str
+    name: str | None
+    version: int | None
+    shared: tuple[str, ...]
+    expires_at: str | None
+    metadata: bytes
+
+
 def find_adapter(
-    connection: Connection, asker: Asker, reference: str, owner: str | None
+    connection: Connection,
+    asker: Asker,
+    reference: str,
+    owner: str | None,
+    *,
+    to_change: bool = False,
 ) -> bytes | None:
-    """Return the metadata of the one that is meant: the asker's own first, an id before a name."""
+    """Return the metadata of the one that is meant.
+
+    Args:
+        connection: to the database.
+        asker: who asks.
+        reference: what it is called.
+        owner: looks among the adapters of this owner alone.
+        to_change: whether whose it is matters though the content is the same.
+
+    Raises:
+        SeveralOwners: adapters of several owners are meant.
+    """
     if "\0" in reference + (owner or ""):  # no text in PostgreSQL may hold it
         return None
-    table = adapters.c
-    is_own = case((table.owner == asker.owner, 0), else_=1)
-    is_id = case((table.id == reference, 0), else_=1)
-    query = (
-        select(table.metadata)
-        .where(_may_use(asker), or_(table.id == reference, _named(reference)))
-        .where(true() if owner is None else table.owner == owner)
-        .order_by(is_own, is_id, table.owner, table.version.desc())
-        .limit(1)
+    meant = parse_reference(reference)
+    rows = connection.scalars(_candidates(meant, asker, owner))
+    candidates = [_known(text) for text in rows]
+    found = choose(candidates, meant, asker, to_change=to_change)
+    return None if found is None else found.metadata
+
+
+def _known(metadata: str) -> _Known:
+    known = msgspec.json.decode(metadata)
+    return _Known(
+        id=known["id"],
+        owner=known["owner"],
+        name=known.get("name"),
+        version=known.get("version"),
+        shared=tuple(known.get("shared") or ()),
+        expires_at=known.get("expires_at"),
+        metadata=metadata.encode(),
     )
-    found = connection.execute(query).scalar()
-    return None if found is None else found.encode()
+
+
+def _candidates(reference: Reference, asker: Asker, owner: str | None) -> Select[Any]:
+    """Select what may be meant, own ones first: of each owner's name the latest, of few owners."""
+    table = adapters.c
+    usable = and_(_may_use(asker), true() if owner is None else table.owner == owner)
+    is_own = case((table.owner == asker.owner, 0), else_=1)
+    version = func.coalesce(table.version, 1)
+    named = select(table.owner, func.max(version)).where(usable, _named(reference))
+    latest = named.group_by(table.owner).order_by(is_own, table.owner).limit(_MOST_OWNERS)
+    is_latest = and_(tuple_(table.owner, version).in_(latest), _named(reference))
+    found = select(table.metadata).where(usable, or_(table.id == reference.text, is_latest))
+    is_id = case((table.id == reference.text, 0), else_=1)
+    return found.order_by(is_id, is_own, table.owner).limit(2 * _MOST_OWNERS)
 
 
 def digest_of(label: str) -> str:
@@ -156,12 +190,11 @@ def _has_label(label: str) -> ColumnElement[bool]:
     return tuple_(adapters.c.owner, adapters.c.id).in_(having)
 
 
-def _named(reference: str) -> ColumnElement[bool]:
-    versioned = _VERSIONED.fullmatch(reference)
-    if versioned is None:
-        return adapters.c.name == reference
-    name, version = versioned.groups()
-    return and_(adapters.c.name == name, adapters.c.version == min(int(version), 2**31 - 1))
+def _named(reference: Reference) -> ColumnElement[bool]:
+    is_named = adapters.c.name == reference.name
+    if reference.version is None:
+        return is_named
+    return and_(is_named, func.coalesce(adapters.c.version, 1) == reference.version)
 
 
 def _may_use(asker: Asker) -> ColumnElement[bool]:

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
+from cog_adapt.adapter_rule import EVERYBODY, Asker
 from cog_adapt.server.records.adapter_pages import (
     AdapterPage,
     AdapterQuery,
-    Asker,
     digest_of,
     find_adapter,
 )
@@ -66,20 +66,34 @@ class AdapterIndex:
         """Return some that this asker may use, newest first."""
         return await self._reader.run(partial(query.read, asker=asker))
 
-    async def find(self, asker: Asker, reference: str, owner: str | None) -> "bytes | None":
-        """Return the metadata of the one that an id, a name or NAME@vN means to this asker.
-
-        Args:
-            asker: whose own come first, and then those that are shared.
-            reference: the id or name.
-            owner: looks among the adapters of this owner alone.
-        """
-        look = partial(find_adapter, asker=asker, reference=reference, owner=owner)
+    async def find(
+        self, asker: Asker, reference: str, owner: str | None, *, to_change: bool = False
+    ) -> "bytes | None":
+        """Return the metadata of the one that an id, a name or NAME@vN means, as `find_adapter`."""
+        look = partial(
+            find_adapter, asker=asker, reference=reference, owner=owner, to_change=to_change
+        )
         return await self._reader.run(look)
+
+    async def unowned(self, most: int) -> tuple[int, list[str]]:
+        """Count what nobody owns and is not shared with everybody; name some, by name or id."""
+        return await self._reader.run(partial(_read_unowned, most=most))
 
     async def own(self, owner: str, adapter_id: str | None = None) -> list[bytes]:
         """Return the metadata of an owner's own, of one or of all, expired ones too."""
         return await self._reader.run(partial(_read_own, owner=owner, adapter_id=adapter_id))
+
+
+def _read_unowned(connection: Connection, most: int) -> tuple[int, list[str]]:
+    table = adapters.c
+    shared = select(adapter_readers.c.adapter_id).where(
+        adapter_readers.c.owner == "", adapter_readers.c.reader == EVERYBODY
+    )
+    unowned = (table.owner == "", table.id.not_in(shared))
+    count = connection.execute(select(func.count()).select_from(adapters).where(*unowned))
+    name = func.coalesce(table.name, table.id).label("shown")
+    names = select(name).where(*unowned).distinct().order_by(name).limit(most)
+    return count.scalar_one(), [*connection.scalars(names)]
 
 
 def _read_own(connection: Connection, owner: str, adapter_id: str | None) -> list[bytes]:

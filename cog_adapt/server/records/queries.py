@@ -60,7 +60,11 @@ class RecordQueries:
         return await self._reader.run(query.read)
 
     async def due_deliveries(
-        self, now: datetime, limit: int, but: Collection[str] = ()
+        self,
+        now: datetime,
+        limit: int,
+        but: Collection[str] = (),
+        but_owners: Collection[str] = (),
     ) -> list[Delivery]:
         """Return this server's due deliveries, oldest first.
 
@@ -68,9 +72,10 @@ class RecordQueries:
             now: when they are due.
             limit: at most so many.
             but: ids of those that are not wanted; their bodies are not read.
+            but_owners: whose are not wanted.
         """
         await self._writer.flush()
-        ids = await self._reader.find_due(self.server, now, limit + len(but))
+        ids = await self._reader.find_due(self.server, now, limit + len(but), but_owners)
         wanted = [each for each in ids if each not in but][:limit]
         return await self._reader.find_deliveries(deliveries.c.id.in_(wanted)) if wanted else []
 

@@ -1,12 +1,12 @@
 """Reads in separate threads, so that neither the event loop nor the writer waits."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, select
+from sqlalchemy import ColumnElement, Connection, Engine, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from cog_adapt.server.protocol import Kind
@@ -19,6 +19,7 @@ from cog_adapt.server.records.tables import KEY, deliveries, records
 from cog_adapt.server.records.transactions import to_storage_error
 
 THREADS: Final = 2
+_LATEST_ATTEMPT: Final = timedelta(minutes=5)  # none is planned later: the clock was set back
 T = TypeVar("T")
 
 
@@ -68,14 +69,20 @@ class Reader:
 
         return await self.run(find)
 
-    async def find_due(self, server: str, now: datetime, limit: int) -> list[str]:
+    async def find_due(
+        self, server: str, now: datetime, limit: int, but_owners: Collection[str] = ()
+    ) -> list[str]:
         """Return the ids of a server's pending deliveries that are due, oldest first."""
         query = (
             select(deliveries.c.id)
             .where(
                 deliveries.c.state == "pending",
-                deliveries.c.next_attempt_at <= now,
+                or_(
+                    deliveries.c.next_attempt_at <= now,
+                    deliveries.c.next_attempt_at > now + _LATEST_ATTEMPT,
+                ),
                 deliveries.c.server == server,
+                deliveries.c.owner.not_in(but_owners),
             )
             .order_by(deliveries.c.created_at, deliveries.c.id)
             .limit(limit)

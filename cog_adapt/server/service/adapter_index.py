@@ -1,9 +1,10 @@
 """Keeps the index of adapters as the worker says it is, by a list at its start and each change."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
@@ -11,6 +12,8 @@ from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.adapters import AdapterIndex, Place
 
+_SHOWN = 5
+Writing = Callable[[], Awaitable[None]]  # called by the task: a server may end before it begins
 log = structlog.get_logger()
 
 
@@ -32,13 +35,14 @@ class IndexWriter:
 
     Args:
         index: where to.
+        has_owners: whether keys are set.
 
     Attributes:
         owners: those that this worker was asked to describe.
     """
 
-    def __init__(self, index: AdapterIndex) -> None:
-        self._index = index
+    def __init__(self, index: AdapterIndex, *, has_owners: bool = False) -> None:
+        self._index, self._has_owners = index, has_owners
         self._filling = _Filling()
         self.owners: dict[str, asyncio.Task[None]] = {}
         self._changes: dict[Place, bytes | None] = {}
@@ -51,7 +55,7 @@ class IndexWriter:
 
     def on_listed(self, report: AdaptersListed) -> None:
         """Take some of all adapters."""
-        self._start(self._write_listed(report, self._filling))
+        self._start(partial(self._write_listed, report, self._filling))
 
     def on_exit(self) -> None:
         """Expect another list."""
@@ -67,7 +71,7 @@ class IndexWriter:
         if self._filling.newer is not None:
             self._filling.newer.add((owner, adapter_id))
         if not self._changes:
-            self._start(self.write_changes())
+            self._start(self.write_changes)
         self._changes[owner, adapter_id] = metadata
 
     async def write_changes(self) -> None:
@@ -100,15 +104,30 @@ class IndexWriter:
         filling.newer = None
         if report.is_whole:
             await self._index.forget_before(filling.since)
+            await self._name_unowned()
 
-    def _start(self, writing: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(_logging_failure(writing))
+    async def _name_unowned(self) -> None:
+        """Say once which adapters are an admin's alone since keys are set."""
+        if not self._has_owners:
+            return
+        self._has_owners = False
+        count, names = await self._index.unowned(_SHOWN)
+        if count:
+            log.warning(
+                "adapters that nobody owns are only for keys with the scope admin: "
+                "`cog-adapt adapters give NAME OWNER` gives one to an owner",
+                count=count,
+                adapters=names,
+            )
+
+    def _start(self, write: Writing) -> None:
+        task = asyncio.get_running_loop().create_task(_logging_failure(write))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-async def _logging_failure(writing: Coroutine[None, None, None]) -> None:
+async def _logging_failure(write: Writing) -> None:
     try:
-        await writing
+        await write()
     except StorageError as error:
         log.warning("the index of adapters cannot be written", error=str(error))

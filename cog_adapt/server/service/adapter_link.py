@@ -28,6 +28,7 @@ from cog_adapt.server.errors import (
 )
 
 MOST_OPEN: Final = 64
+NOTE_SECONDS: Final = 10.0
 _GONE = "the model process ended before it answered. Send the request again when it is ready."
 
 
@@ -58,6 +59,7 @@ class AdapterLink:
         self._send = send
         self._numbers = count(1)
         self._open: dict[int, asyncio.Future[AdaptersAnswered]] = {}
+        self._asked = 0
         self.listener: AdapterListener | None = None
 
     async def ask(self, action: AdapterAction, owner: str, seconds: float, **more: Any) -> Any:  # noqa: ANN401
@@ -75,9 +77,34 @@ class AdapterLink:
             AdapterTimeout: there is no answer in time.
             RequestError: the answer is a refusal.
         """
-        if len(self._open) >= MOST_OPEN:
+        if self._asked >= MOST_OPEN:
             text = f"{MOST_OPEN} requests about adapters wait for the model process. Try later."
             raise QueueFull(text, retry_after=1)
+        self._asked += 1
+        try:
+            return await self._exchange(action, owner, seconds, **more)
+        finally:
+            self._asked -= 1
+
+    async def note(self, owner: str, adapter_id: str, metadata: bytes | None) -> None:
+        """Say what another worker has made of an adapter; None: it is gone.
+
+        Raises:
+            NotReady: the process is gone: the next one reads the files.
+            AdapterTimeout: it has not taken note in time.
+            RequestError: it could not.
+        """
+        changes = b"null" if metadata is None else metadata
+        named = {"adapter_id": adapter_id, "changes": changes}
+        await self._exchange("note", owner, NOTE_SECONDS, **named)
+
+    async def _exchange(
+        self,
+        action: AdapterAction,
+        owner: str,
+        seconds: float,
+        **more: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
         number = next(self._numbers)
         future = self._open[number] = asyncio.get_running_loop().create_future()
         try:

@@ -15,13 +15,23 @@ from typing import Any, BinaryIO
 import msgspec
 import structlog
 
+from cog_adapt.adapter_rule import Asker, SeveralOwners
 from cog_adapt.server.adapter_messages import (
     AdapterAction,
+    AdapterChanged,
     AdapterFormat,
 )
-from cog_adapt.server.errors import DiskFull, NoAdapters, NotFound, NotReady, RequestError
-from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery, Asker
+from cog_adapt.server.errors import (
+    DiskFull,
+    InvalidRequest,
+    NoAdapters,
+    NotFound,
+    NotReady,
+    RequestError,
+)
+from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery
 from cog_adapt.server.service.adapter_index import IndexWriter
+from cog_adapt.server.service.adapter_relay import AdapterRelay
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.temp_files import folder_prefix
 
@@ -45,7 +55,11 @@ class Adapters:
     def __init__(self, service: PredictionService) -> None:
         self._service, self._index = service, service.records.adapters
         self._link = service.worker.adapters
-        self._writer = self._link.listener = IndexWriter(self._index)
+        has_owners = service.settings.api_keys_file is not None
+        self._writer = IndexWriter(self._index, has_owners=has_owners)
+        others = [each for part in service.dispatchers.values() for each in part.workers]
+        others = [each for each in others if each is not service.worker]
+        self._relay = AdapterRelay([service.worker, *others], self._writer)
 
     def check_offered(self, *, by_worker: bool = False) -> None:
         """Refuse where there is nothing to ask.
@@ -73,14 +87,25 @@ class Adapters:
         await self._prepare(asker)
         return await self._index.page(asker, query)
 
-    async def find(self, asker: Asker, reference: str, owner: str | None = None) -> Metadata:
+    async def find(
+        self,
+        asker: Asker,
+        reference: str,
+        owner: str | None = None,
+        *,
+        to_change: bool = False,
+    ) -> Metadata:
         """Return the metadata of an adapter that this asker may use.
 
         Raises:
             NotFound: there is none, or it is another's: in the same words.
+            InvalidRequest: adapters of several owners are meant.
         """
         await self._prepare(asker)
-        found = await self._index.find(asker, reference, owner)
+        try:
+            found = await self._index.find(asker, reference, owner, to_change=to_change)
+        except SeveralOwners as error:
+            raise InvalidRequest(str(error), ("query", "owner")) from error
         if found is None:
             raise _not_found(reference)
         metadata: Metadata = msgspec.json.decode(found)
@@ -119,16 +144,20 @@ class Adapters:
     async def change(self, adapter: Metadata, changes: dict[str, Any]) -> Metadata:
         """Change some of an adapter's metadata; return all of it."""
         encoded = msgspec.json.encode(changes)
-        return self._note(await self._ask("change", adapter, _SECONDS, changes=encoded))
+        changed = await self._ask("change", adapter, _SECONDS, changes=encoded)
+        return await self._noted(changed)
 
     async def remove(self, adapter: Metadata) -> dict[str, Any]:
         """Remove an adapter; return what is left that was made from it."""
         try:
             answer: dict[str, Any] = await self._ask("remove", adapter, _SECONDS)
-        except NotFound:
-            self._writer.put(adapter["owner"], adapter["id"], None)
+        except NotFound:  # which another worker may not know
+            gone = AdapterChanged(adapter["owner"], adapter["id"])
+            self._relay.put(gone, self._service.worker)
+            await self._relay.settle()
             raise
         self._writer.put(adapter["owner"], adapter["id"], None)
+        await self._relay.settle()
         return answer
 
     async def forget(self, owner: str, key: str = "") -> None:
@@ -137,11 +166,12 @@ class Adapters:
         if ready is not None and ready.has_adapters:
             self.check_offered(by_worker=True)
             await self._link.ask("forget", owner, _SECONDS, adapter_id=key)
+            await self._relay.forget(self._service.worker, owner, key)
 
     async def take(self, owner: str, path: Path) -> Metadata:
         """Keep the adapter in a file; return its metadata."""
         self.check_offered(by_worker=True)
-        return self._note(await self._link.ask("take", owner, _FILE_SECONDS, path=str(path)))
+        return await self._noted(await self._link.ask("take", owner, _FILE_SECONDS, path=str(path)))
 
     @contextlib.asynccontextmanager
     async def temporary_folder(self) -> AsyncIterator[Path]:
@@ -179,10 +209,13 @@ class Adapters:
 
     async def settle(self) -> None:
         """Return when all that was said so far is written, or has failed."""
+        await self._relay.settle()
         await self._writer.settle()
 
-    def _note(self, metadata: Metadata) -> Metadata:
+    async def _noted(self, metadata: Metadata) -> Metadata:
+        """Have all workers know what the worker said before this answer."""
         self._writer.put(metadata["owner"], metadata["id"], msgspec.json.encode(metadata))
+        await self._relay.settle()
         return metadata
 
 

@@ -186,7 +186,8 @@ def cancel_at_deadline(prediction: Prediction, cancel: Callable[[str, str], obje
     """
     if prediction.request.timeout is None:
         return
-    left = prediction.request.timeout - (now() - prediction.created_at).total_seconds()
+    before = (now() - prediction.created_at).total_seconds()  # negative: the clock was set back
+    left = prediction.request.timeout - max(0.0, before)
     loop = asyncio.get_running_loop()
     timer = loop.call_later(max(0.0, left), cancel, prediction.id, prediction.request.owner)
     prediction.done.add_done_callback(lambda _: timer.cancel())

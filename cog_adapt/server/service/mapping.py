@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from cog_adapt.server.protocol import OWNER_KEY, Kind
+from cog_adapt.server.protocol import ADMIN_KEY, Kind, owned
 from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.service.prediction import (
@@ -19,11 +19,16 @@ from cog_adapt.server.webhooks import shown_url
 
 
 class Payload(msgspec.Struct):
-    """The parts of a request that a record keeps, so that it can run after a restart."""
+    """The parts of a request that a record keeps, so that it can run after a restart.
+
+    Attributes:
+        is_admin: apart from the context, in which callers of older versions could write anything.
+    """
 
     input: msgspec.Raw
     context: dict[str, str]
     headers: dict[str, str]
+    is_admin: bool = False
 
 
 def _delivery_id(key: tuple[Kind, str, str], created_at: datetime) -> str:
@@ -114,14 +119,13 @@ def _webhook_of(prediction: Prediction) -> str | None:
 def _payload(request: PredictionRequest) -> str | None:
     if not request.recoverable:
         return None
-    content = Payload(msgspec.Raw(request.input), request.context, dict(request.headers))
+    content = Payload(
+        msgspec.Raw(request.input),
+        request.context,
+        dict(request.headers),
+        is_admin=ADMIN_KEY in request.context,
+    )
     return msgspec.json.encode(content).decode()
-
-
-def _owned(context: dict[str, str], owner: str) -> dict[str, str]:
-    """Return a context that names this owner, or none."""
-    others = {name: value for name, value in context.items() if name != OWNER_KEY}
-    return others | ({OWNER_KEY: owner} if owner else {})
 
 
 def to_request(record: Record) -> PredictionRequest | None:
@@ -138,7 +142,7 @@ def to_request(record: Record) -> PredictionRequest | None:
         record.kind,
         inputs,
         (record.input or "{}").encode(),
-        _owned(payload.context, record.owner),
+        owned(payload.context, record.owner, is_admin=payload.is_admin),
         record.webhook,
         frozenset(record.webhook_events or ()),
         durable=True,

@@ -31,9 +31,13 @@ class DeliveryRecords(Protocol):
     """The methods of `Records` that deliveries need."""
 
     async def due_deliveries(
-        self, now: datetime, limit: int, but: Collection[str] = ()
+        self,
+        now: datetime,
+        limit: int,
+        but: Collection[str] = (),
+        but_owners: Collection[str] = (),
     ) -> list[Delivery]:
-        """Return the pending deliveries that are due, oldest first, except those of these ids."""
+        """Return the pending deliveries that are due, oldest first, but these ids' and owners'."""
         ...
 
     async def update_delivery(self, delivery: Delivery) -> None:
@@ -84,12 +88,19 @@ class Deliverer:
         """Give up a claim without an attempt."""
         self._claimed.discard(delivery.id)
 
-    async def find_due(self, limit: int) -> list[Delivery]:
-        """Return due deliveries, except any that were claimed while they were read."""
+    async def find_due(self, limit: int, but_owners: Collection[str] = ()) -> list[Delivery]:
+        """Return due deliveries, except any that were claimed while they were read.
+
+        Args:
+            limit: at most so many.
+            but_owners: whose are not wanted.
+        """
         # the rows may be older than an attempt that has ended meanwhile
         self._claimed_since = set(self._claimed)
         try:
-            due = await self._records.due_deliveries(datetime.now(UTC), limit, self._claimed_since)
+            due = await self._records.due_deliveries(
+                datetime.now(UTC), limit, self._claimed_since, but_owners
+            )
         except StorageError:
             return []
         return [each for each in due if each.id not in self._claimed_since]
@@ -131,11 +142,12 @@ class Deliverer:
 
     async def _post(self, webhook_id: str, message: _Message, owner: str) -> Answer | Exception:
         url, body, more = message
-        async with self._turns.take(owner, url):
+        async with self._turns.take(owner, url) as turn:
             headers = self._signer.write_headers(webhook_id, body, datetime.now(UTC), more)
             try:
                 return await self._egress.post(url, body, headers, timeout=self._timeout)
             except (OSError, EgressError) as error:
+                turn.rests = True
                 return error
 
     async def _save(self, delivery: Delivery) -> None:

@@ -6,9 +6,11 @@ import heapq
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.delivery import Deliverer
+from cog_adapt.server.webhooks.turns import Share
 
 # fewer than the attempts in flight allowed in all, so dead receivers never block first attempts
 _AT_ONCE = 32
@@ -23,6 +25,7 @@ class Retries:
     def __init__(self, deliverer: Deliverer, delays: Sequence[float]) -> None:
         self._deliverer, self._delays = deliverer, delays
         self._tasks: set[asyncio.Task[None]] = set()
+        self._share = Share(_AT_ONCE)
         self._loop: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._next_look = 0.0
@@ -53,17 +56,30 @@ class Retries:
     async def _run(self) -> None:
         while True:
             self._next_look = self._plan_look(time.time())
-            room = _AT_ONCE - len(self._tasks)
-            if room > 0:
-                await self._begin_due(room)
+            full: set[str] = set()
+            while len(self._tasks) < _AT_ONCE and await self._begin_due(full):
+                pass
             await self._sleep()
 
-    async def _begin_due(self, limit: int) -> None:
-        for delivery in await self._deliverer.find_due(limit):
-            if not self._is_new(delivery) and self._deliverer.claim(delivery):
-                task = asyncio.create_task(self._retry(delivery))
-                self._tasks.add(task)
-                task.add_done_callback(self._end)
+    async def _begin_due(self, full: set[str]) -> bool:
+        """Begin what is due, but of these owners; return whether others may have more that is.
+
+        Args:
+            full: owners that have their share of the attempts; who is found to be is added.
+        """
+        known = len(full)
+        for delivery in await self._deliverer.find_due(_AT_ONCE - len(self._tasks), full):
+            if not self._share.may_have(delivery.owner):
+                full.add(delivery.owner)
+            elif not self._is_new(delivery) and self._deliverer.claim(delivery):
+                self._begin(delivery)
+        return len(full) > known
+
+    def _begin(self, delivery: Delivery) -> None:
+        self._share.add(delivery.owner)
+        task = asyncio.create_task(self._retry(delivery))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._end, delivery.owner))
 
     def _plan_look(self, now: float) -> float:
         while self._moments and self._moments[0] <= now:
@@ -73,14 +89,15 @@ class Retries:
     async def _retry(self, delivery: Delivery) -> None:
         self.note(await self._deliverer.deliver(delivery, self._delays))
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _end(self, owner: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._share.give_back(owner)
         self._look_at(time.time())  # another attempt may start
 
     def _is_new(self, delivery: Delivery) -> bool:
         """Return whether the delivery waits for `complete` to make its first attempt."""
         made = delivery.created_at
-        is_recent = made > self._since and datetime.now(UTC) - made < _FIRST_ATTEMPT_WITHIN
+        is_recent = made > self._since and abs(datetime.now(UTC) - made) < _FIRST_ATTEMPT_WITHIN
         return is_recent and not delivery.attempts
 
     def _look_at(self, moment: float) -> None:
@@ -89,7 +106,8 @@ class Retries:
         self._wake.set()
 
     async def _sleep(self) -> None:
-        while (left := self._next_look - time.time()) > 0:
+        # a look that is further away was planned before the clock was set back
+        while 0 < (left := self._next_look - time.time()) <= _LONGEST_SLEEP:
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
                 await self._wait_for_wake(left)

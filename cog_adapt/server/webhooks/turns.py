@@ -1,57 +1,146 @@
-"""How many webhooks are under way at once: to one host, of one owner, and in all.
+"""How many webhooks are under way at once: to one host, and in all, shared by owners.
 
-A receiver that never answers holds the turns of its own host, not those of others.
+A receiver that never answers holds the turns of its own host, not those of others; and an owner
+whose receivers are slow never holds all turns of a host that another owner's webhooks go to. An
+attempt that reaches nobody is over at once, so its turn rests: else a host that refuses connections
+would be tried as often as the processor allows, at the cost of all who ask this server.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from urllib.parse import urlsplit
+
+_REST_SECONDS = 1.0
 
 
 class Turns:
-    """Turns to send, in the order in which they are asked for.
+    """Turns to send: of an owner, in the order in which they are asked for.
 
     Args:
         most: at once.
-        most_of_owner: of one owner; who has no name, since no keys are set, may take all.
         most_of_host: to one host.
     """
 
-    def __init__(self, most: int = 256, most_of_owner: int = 128, most_of_host: int = 32) -> None:
-        self._all = asyncio.Semaphore(most)
-        self._owners, self._hosts = _Shares(most_of_owner), _Shares(most_of_host)
+    def __init__(self, most: int = 256, most_of_host: int = 32) -> None:
+        self._all, self._most_of_host = Share(most), most_of_host
+        self._hosts: dict[str, Share] = {}
 
     @contextlib.asynccontextmanager
-    async def take(self, owner: str, url: str) -> AsyncIterator[None]:
-        """Wait for a turn, and hold it; who waits holds nothing that another owner waits for."""
+    async def take(self, owner: str, url: str) -> AsyncIterator["Turn"]:
+        """Wait for a turn, and hold it; who waits leaves turns of the host to others."""
+        name, turn = _host_of(url), Turn()
+        host = self._hosts.setdefault(name, Share(self._most_of_host))
         async with contextlib.AsyncExitStack() as held:
-            if owner:
-                await held.enter_async_context(self._owners.take(owner))
-            await held.enter_async_context(self._hosts.take(_host_of(url)))
-            await held.enter_async_context(self._all)
-            yield
+            held.callback(self._forget_unused, name)
+            await host.take(owner)
+            held.callback(turn.end, partial(self._give_back, name, owner))
+            await self._all.take(owner)
+            held.callback(turn.end, partial(self._all.give_back, owner))
+            yield turn
+
+    def _give_back(self, host: str, owner: str) -> None:
+        self._hosts[host].give_back(owner)
+        self._forget_unused(host)
+
+    def _forget_unused(self, host: str) -> None:
+        if host in self._hosts and self._hosts[host].is_unused:
+            del self._hosts[host]
 
 
-class _Shares:
-    """A semaphore for each name that is in use."""
+class Turn:
+    """A turn to send.
+
+    Attributes:
+        rests: whether nobody has it for a second after its end.
+    """
+
+    def __init__(self) -> None:
+        self.rests = False
+
+    def end(self, give_back: Callable[[], None]) -> None:
+        """Give it back, now or after the rest."""
+        if self.rests:
+            asyncio.get_running_loop().call_later(_REST_SECONDS, give_back)
+        else:
+            give_back()
+
+
+class Share:
+    """Turns of which an owner may hold as many as it leaves free: half, where it is alone.
+
+    So who comes new finds one, and a turn goes to the owner with the fewest. Who has no name, since
+    no keys are set, may hold all.
+
+    Args:
+        most: at once.
+    """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._users: dict[str, int] = {}
-        self._semaphores: dict[str, asyncio.Semaphore] = {}
+        self._free = most
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
-    @contextlib.asynccontextmanager
-    async def take(self, name: str) -> AsyncIterator[None]:
-        semaphore = self._semaphores.setdefault(name, asyncio.Semaphore(self._most))
-        self._users[name] = self._users.get(name, 0) + 1
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody holds a turn, or waits for one."""
+        return not self._held and not self._waiting
+
+    def may_have(self, owner: str) -> bool:
+        """Return whether an owner may hold one more now."""
+        return self._free > (self._held[owner] if owner else 0)
+
+    def add(self, owner: str) -> None:
+        """Count a turn that an owner holds from now on."""
+        self._free -= 1
+        self._held[owner] += 1
+
+    def give_back(self, owner: str) -> None:
+        """Count one less, and let those who wait have it."""
+        self._free += 1
+        self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
+        self._hand_out()
+
+    async def take(self, owner: str) -> None:
+        """Wait for a turn, and hold it until it is given back."""
+        if owner in self._waiting or not self.may_have(owner):
+            await self._wait(owner)
+        else:
+            self.add(owner)
+
+    async def _wait(self, owner: str) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(turn)
         try:
-            async with semaphore:
-                yield
-        finally:
-            self._users[name] -= 1
-            if not self._users[name]:
-                del self._users[name], self._semaphores[name]
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._forget(owner, turn)
+            else:  # it was given at the same moment
+                self.give_back(owner)
+            raise
+
+    def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
+        """Drop one that waits no longer, unless that has been done."""
+        queue = self._waiting.get(owner, deque())
+        with contextlib.suppress(ValueError):
+            queue.remove(turn)
+        if not queue:
+            self._waiting.pop(owner, None)
+
+    def _hand_out(self) -> None:
+        """Give turns to those who wait, to the owner with the fewest first."""
+        while ready := [owner for owner in self._waiting if self.may_have(owner)]:
+            owner = min(ready, key=self._held.__getitem__)
+            turn = self._waiting[owner][0]
+            self._forget(owner, turn)
+            if not turn.done():
+                self.add(owner)
+                turn.set_result(None)
 
 
 def _host_of(url: str) -> str:

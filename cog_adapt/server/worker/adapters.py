@@ -1,7 +1,8 @@
 """Answers what the front process asks about the predictor's adapters, on threads of its own."""
 
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -18,7 +19,7 @@ from cog_adapt.server.adapter_messages import (
     AskAdapters,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
-from cog_adapt.server.worker.extensions import Forgetting, KeepingAdapters
+from cog_adapt.server.worker.extensions import Forgetting, KeepingAdapters, Noting
 
 THREADS: Final = 4  # an upload that is checked must not hold up a list
 LISTED_AT_ONCE: Final = 100
@@ -28,6 +29,9 @@ _UNKNOWN = "the predictor's adapters failed; the server's log says how"
 class AdapterAnswers:
     """The predictor's adapters, as the front process asks for them.
 
+    What other workers have changed has a thread of its own, so no upload holds it up. What comes
+    during the predictor's setup is acknowledged and kept, and done before the worker is ready.
+
     Args:
         adapters: the predictor's.
         send: says something to the front process.
@@ -36,20 +40,31 @@ class AdapterAnswers:
     def __init__(self, adapters: KeepingAdapters, send: Callable[[AdapterReport], None]) -> None:
         self._adapters, self._send = adapters, send
         self._questions: SimpleQueue[AskAdapters] = SimpleQueue()
+        self._notes: SimpleQueue[AskAdapters] = SimpleQueue()
+        self._noting = threading.local()
 
-    def start(self) -> None:
-        """Tell each change from now on, and all there is; and answer."""
+    def start(self, kept: Iterable[AskAdapters] = ()) -> None:
+        """Tell each change from now on, and all there is; and answer.
+
+        Args:
+            kept: what was acknowledged during the setup, and is done before this returns.
+        """
         self._adapters.watch(self._tell)
+        for question in kept:
+            self._report_on(question)
         Thread(target=self._list, name="adapters list", daemon=True).start()
-        for _ in range(THREADS):
-            Thread(target=self._work, name="adapters", daemon=True).start()
+        for questions, threads in ((self._questions, THREADS), (self._notes, 1)):
+            for _ in range(threads):
+                Thread(target=self._work, args=(questions,), name="adapters", daemon=True).start()
 
     def answer(self, question: AskAdapters) -> None:
         """Have a question answered."""
-        self._questions.put(question)
+        (self._notes if question.action == "note" else self._questions).put(question)
 
     def _tell(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
         """Say it at once, on any thread: so it is known before the run that did it ends."""
+        if getattr(self._noting, "is_on", False):
+            return
         encoded = None if metadata is None else msgspec.json.encode(metadata)
         self._send(AdapterChanged(owner, adapter_id, encoded))
 
@@ -67,11 +82,10 @@ class AdapterAnswers:
             self._send(AdaptersListed(part, is_last=False))
         self._send(AdaptersListed(b"[]", is_last=True))
 
-    def _work(self) -> None:
+    def _work(self, questions: "SimpleQueue[AskAdapters]") -> None:
         current.set(NO_PREDICTION)  # what it prints belongs to no prediction
         while True:
-            question = self._questions.get()
-            self._send(self._report_on(question))
+            self._send(self._report_on(questions.get()))
 
     def _report_on(self, question: AskAdapters) -> AdaptersAnswered:
         try:
@@ -97,9 +111,21 @@ class AdapterAnswers:
             return len(self._adapters.describe(owner))  # what is new in it was told
         if question.action == "remove":
             return self._adapters.remove(owner, adapter_id)
-        if isinstance(self._adapters, Forgetting):
+        if question.action == "note":
+            self._note(owner, adapter_id, msgspec.json.decode(question.changes))
+        elif isinstance(self._adapters, Forgetting):
             self._adapters.forget(owner, adapter_id or None)
         return None
+
+    def _note(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
+        """Note what another worker has done, and do not say so: that would go round for ever."""
+        if not isinstance(self._adapters, Noting):
+            return
+        self._noting.is_on = True
+        try:
+            self._adapters.note(owner, adapter_id, metadata)
+        finally:
+            self._noting.is_on = False
 
 
 def _fault_of(error: Exception) -> AdapterFault:

@@ -68,6 +68,13 @@ class Owning(Protocol):
         """Trust this key of a run's context to name who asks; called once, before the first run."""
 
 
+class Administered(Protocol):
+    """Lets admins use the data of all owners."""
+
+    def read_admin_from(self, key: str) -> None:
+        """Trust this key of a run's context to say that an admin asks; called as above."""
+
+
 class Keeping(Protocol):
     """Puts out files that must stay where they are."""
 
@@ -112,6 +119,14 @@ class Forgetting(Protocol):
 
     def forget(self, owner: str, key: str | None) -> None:
         """Drop what was decided for this key (`key` of a receipt); None: all of an owner's."""
+
+
+@runtime_checkable
+class Noting(Protocol):
+    """Keeps what it knows of adapters in memory, and hears of other processes' changes."""
+
+    def note(self, owner: str, adapter_id: str, metadata: dict[str, Any] | None) -> None:
+        """Know an adapter as another process has made it; None: it is gone, from memory too."""
 
 
 def find_adapters(predictor: object) -> KeepingAdapters | None:
@@ -179,11 +194,14 @@ def _asking(methods: list[partial[T]]) -> Callable[[], list[T]]:
     return ask
 
 
-def provide_owner_key(predictor: object, key: str) -> None:
-    """Tell all objects that keep owners apart which key of the context no caller can write."""
+def provide_asker_keys(predictor: object, owner_key: str, admin_key: str) -> None:
+    """Tell all objects that keep owners apart which keys of the context no caller can write."""
     owning: Owning
     for owning in _offering(predictor, "read_owner_from"):
-        owning.read_owner_from(key)
+        owning.read_owner_from(owner_key)
+    administered: Administered
+    for administered in _offering(predictor, "read_admin_from"):
+        administered.read_admin_from(admin_key)
 
 
 def find_kept_folders(predictor: object) -> tuple[Path, ...]:

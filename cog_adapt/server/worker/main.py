@@ -9,8 +9,9 @@ import threading
 import traceback
 from typing import Any, TextIO
 
-from cog_adapt.server.adapter_messages import AskAdapters
+from cog_adapt.server.adapter_messages import AdaptersAnswered, AskAdapters
 from cog_adapt.server.protocol import (
+    ADMIN_KEY,
     OWNER_KEY,
     AskHealth,
     AskSelfTest,
@@ -43,7 +44,7 @@ from cog_adapt.server.worker.event_loop import EventLoop
 from cog_adapt.server.worker.extensions import (
     find_adapters,
     find_kept_folders,
-    provide_owner_key,
+    provide_asker_keys,
     read_model_threads,
 )
 from cog_adapt.server.worker.heartbeat import Heartbeat
@@ -101,6 +102,8 @@ class _Worker:
         self._health: HealthCheck | None = None
         self._runs: Runs | None = None
         self._adapters: AdapterAnswers | None = None
+        self._kept: list[AskAdapters] = []  # for the end of the setup
+        self._adapters_lock = threading.Lock()
         self._stopped = threading.Event()
 
     def serve(self) -> None:
@@ -125,7 +128,7 @@ class _Worker:
         predictor = self._predictor = Predictor(self._config)
         self._connection.send(predictor.describe())
         predictor.set_up(lambda coroutine: self._event_loop().complete(coroutine))
-        provide_owner_key(predictor.instance, OWNER_KEY)
+        provide_asker_keys(predictor.instance, OWNER_KEY, ADMIN_KEY)
         heartbeat.watch(read_model_threads(predictor.instance))
         kept = find_kept_folders(predictor.instance)
         given = (self._config, predictor, downloads, self._connection, kept)
@@ -145,8 +148,10 @@ class _Worker:
     def _offer_adapters(self, predictor: Predictor) -> None:
         found = find_adapters(predictor.instance)
         if found is not None:
-            self._adapters = AdapterAnswers(found, self._connection.send)
-            self._adapters.start()
+            answers = AdapterAnswers(found, self._connection.send)
+            with self._adapters_lock:
+                answers.start(self._kept)
+                self._adapters = answers
 
     def _event_loop(self) -> EventLoop:
         with self._loop_lock:
@@ -163,12 +168,20 @@ class _Worker:
     def _on_request(self, request: Request) -> None:
         """Hand a request on at once: the next one may be a cancel."""
         if isinstance(request, AskAdapters):
-            if self._adapters is not None:  # nobody asks one that has none
-                self._adapters.answer(request)
+            self._on_adapters(request)
         elif not isinstance(request, Run | Cancel | Stop):
             threading.Thread(target=self._answer, args=(request,), daemon=True).start()
         elif self._runs is not None:  # none of them comes before Ready
             self._on_run(request, self._runs)
+
+    def _on_adapters(self, request: AskAdapters) -> None:
+        """Have it answered; during the setup only what other workers changed is said."""
+        with self._adapters_lock:
+            if self._adapters is None:
+                self._kept.append(request)
+                self._connection.send(AdaptersAnswered(request.number))
+                return
+        self._adapters.answer(request)
 
     @staticmethod
     def _on_run(request: Run | Cancel | Stop, runs: Runs) -> None:

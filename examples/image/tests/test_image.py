@@ -5,14 +5,16 @@ import hashlib
 import importlib
 import io
 import json
+import random
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from cog_adapt import InputError, ModelRunner, Recipe, RunnerSettings, read_examples
-from examples.image.pictures import MOST_PIXELS, file_of, pixels_of
+from examples.image.pictures import FORMATS, MOST_PIXELS, file_of, pixel_count, pixels_of
 from examples.image.task import Pictures
 
 FOLDER = Path(__file__).parents[1] / "examples"
@@ -31,6 +33,23 @@ def png(width, height):
     file = io.BytesIO()
     Image.new("L", (width, height)).save(file, "PNG")
     return file.getvalue()
+
+
+def mutated(content, draw):
+    """Cut a file, and change a few bytes of its header."""
+    found = bytearray(content[: draw.randrange(1, 2 * len(content))])
+    for _ in range(4):
+        found[draw.randrange(min(len(found), 80))] = draw.choice([0, 1, 127, 128, 255])
+    return bytes(found)
+
+
+def refusal(read, content):
+    """Return what is said of a file that is refused; empty where it is read."""
+    try:
+        read(content)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def test_the_packaged_weights_are_the_ones_that_were_checked():
@@ -76,11 +95,53 @@ def test_what_is_no_picture_file_is_refused(given, said):
 
 
 def test_broken_and_huge_pictures_are_refused_before_they_are_decoded():
-    with pytest.raises(InputError, match="cannot be read"):
-        pixels_of(b"\x89PNG no more")
     side = int(MOST_PIXELS**0.5) + 1
-    with pytest.raises(InputError, match=f"{side} x {side} pixels; the limit is"):
-        pixels_of(png(side, side))
+    for read in (pixels_of, pixel_count):
+        with pytest.raises(InputError, match="cannot be read: it is of no such format. Send a PNG"):
+            read(b"\x89PNG no more")
+        with pytest.raises(InputError, match=f"{side} x {side} pixels; the limit is"):
+            read(png(side, side))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_mutated_pictures_are_read_or_refused_and_no_address_is_shown(kind):
+    draw, file = random.Random(7), io.BytesIO()
+    Image.effect_noise((60, 40), 90).convert("RGB").save(file, kind)
+    files = [mutated(file.getvalue(), draw) for _ in range(1_000)]
+    said = [refusal(read, content) for content in files for read in (pixel_count, pixels_of)]
+    assert any(said)
+    assert not [each for each in said if " at 0x" in each]
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P"])
+def test_a_large_picture_is_converted_a_part_at_a_call_to_the_same_pixels(monkeypatch, mode):
+    file, sizes, convert = io.BytesIO(), [], Image.Image.convert
+    Image.effect_noise((1_700, 1_300), 90).convert(mode).save(file, "PNG")
+    with Image.open(io.BytesIO(file.getvalue())) as picture:
+        whole = np.asarray(picture.convert("RGB").resize((224, 224)))
+
+    def note(self, *args, **more):
+        sizes.append(self.width * self.height)
+        return convert(self, *args, **more)
+
+    monkeypatch.setattr(Image.Image, "convert", note)
+    assert np.array_equal(pixels_of(file.getvalue()), whole)
+    assert max(sizes) <= 1_000_000
+
+
+def test_a_request_holds_200_megapixels_at_most_and_none_is_decoded_before(runner, monkeypatch):
+    monkeypatch.setattr("examples.image.task.pixels_of", lambda _: pytest.fail("decoded"))
+    picture = png(6_000, 6_000)
+    with pytest.raises(InputError, match="input 6 .* 216,000,000 pixels; the limit is 200,000,000"):
+        runner.predict([picture] * 32, labels=("cat", "dog"))
+
+
+def test_a_picture_is_counted_by_its_header_alone(tmp_path):
+    content = png(300, 200)
+    (tmp_path / "cut.png").write_bytes(content[:60])
+    assert pixel_count(content[:60]) == pixel_count(tmp_path / "cut.png") == 60_000
+    with pytest.raises(InputError, match="cannot be read"):
+        pixels_of(content[:60])
 
 
 def test_a_picture_comes_as_a_file_as_bytes_and_as_a_data_uri():

@@ -4,15 +4,16 @@ import base64
 import hashlib
 import io
 import json
+import random
 import struct
 import wave
 from pathlib import Path
 
 import pytest
 
-from cog_adapt import InputError, ModelRunner, Recipe, RunnerSettings
+from cog_adapt import Example, InputError, ModelRunner, Recipe, RunnerSettings
 from examples.speech.network import folder
-from examples.speech.sounds import HERTZ, file_of, wave_of
+from examples.speech.sounds import HERTZ, file_of, seconds_of, wave_of
 from examples.speech.task import Transcription
 
 FOLDER = Path(__file__).parents[1] / "examples"
@@ -35,6 +36,31 @@ def sound(seconds, width=2, rate=8000, channels=1):
         out.setframerate(rate)
         out.writeframes(bytes(int(seconds * rate) * width * channels))
     return file.getvalue()
+
+
+def header(channels=1, rate=8000, width=2, kind=1, fmt_bytes=16, declared=0):
+    """Make a WAV file's first bytes, with any values and no sound."""
+    size = (channels * width) % 2**16
+    form = struct.pack("<HHIIHH", kind, channels, rate, 0, size, 8 * width)
+    said = struct.pack("<4sI", b"fmt ", fmt_bytes) + form + struct.pack("<4sI", b"data", declared)
+    return struct.pack("<4sI4s", b"RIFF", 2**32 - 1, b"WAVE") + said
+
+
+def mutated(content, draw):
+    """Cut a file, and change a few bytes of its header."""
+    found = bytearray(content[: draw.randrange(1, 2 * len(content))])
+    for _ in range(4):
+        found[draw.randrange(min(len(found), 80))] = draw.choice([0, 1, 127, 128, 255])
+    return bytes(found)
+
+
+def refusal(read, content):
+    """Return what is said of a file that is refused; empty where it is read."""
+    try:
+        read(content)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def test_the_packaged_weights_are_the_ones_that_were_checked():
@@ -80,12 +106,56 @@ def test_what_is_no_sound_file_is_refused(given, said):
         (b"RIFF no more", "cannot be read"),
         (sound(31), "lasts 31 seconds; more than 0 and at most 30"),
         (sound(0), "lasts 0 seconds"),
-        (sound(1, width=4), "8 or 16 bits"),
+        (sound(1, width=4), "32 bits; 8 to 16 are allowed"),
+        (header(channels=0), "cannot be read"),
+        (header(channels=65_535), "65,535 channels; 1 to 64"),
+        (header(rate=0), "0 samples a second; 1,000 to 384,000"),
+        (header(rate=1), "1 samples a second"),
+        (header(rate=2**32 - 1), "4,294,967,295 samples a second"),
+        (header(width=0), "cannot be read"),
+        (header(kind=0xFFFE), "cannot be read"),
+        (header(fmt_bytes=2**32 - 1), "cannot be read"),
+        (header()[:30], "cannot be read"),
     ],
 )
-def test_broken_and_long_sounds_are_refused(content, said):
+@pytest.mark.parametrize("read", [wave_of, seconds_of])
+def test_broken_and_long_sounds_are_refused(content, said, read):
     with pytest.raises(InputError, match=said):
-        wave_of(content)
+        read(content)
+
+
+@pytest.mark.parametrize("declared", [7_999, 2**31, 2**32 - 1])
+def test_a_sound_lasts_as_long_as_its_bytes_whatever_its_header_declares(declared):
+    content = header(declared=declared) + bytes(3_999)  # half a sample too many
+    assert seconds_of(content) == 1
+    assert 0 < len(wave_of(content)) <= HERTZ // 4 + 44
+
+
+def test_mutated_sounds_are_read_or_refused():
+    draw, whole = random.Random(7), sound(0.1, channels=2)
+    files = [mutated(whole, draw) for _ in range(1_000)]
+    said = [refusal(read, content) for content in files for read in (seconds_of, wave_of)]
+    assert "" in said
+    assert any(said)
+
+
+def test_an_example_says_what_can_be_said_in_its_sound(runner):
+    row = {"input": base64.b64encode(sound(1)).decode(), "target": "a" * 10**6}
+    with pytest.raises(InputError, match="1,000,000 characters; the limit is 2,000"):
+        runner.task.example(row)
+    with pytest.raises(InputError, match="half a surrogate pair"):
+        runner.task.example(row | {"target": "a \ud800"})
+    example = runner.task.example(row | {"target": "x9" * 900})
+    with pytest.raises(InputError, match="tokens; the decoder reads 446"):
+        runner.adapt([example], Recipe(max_steps=1))
+
+
+def test_a_request_holds_an_hour_of_sound_at_most(runner):
+    example = Example(sound(29.5, width=1, rate=1_000), "hello")
+    with pytest.raises(
+        InputError, match="example 121 .* 3,630 seconds of sound; the limit is 3,600"
+    ):
+        runner.adapt([example] * 130, Recipe(max_steps=1))
 
 
 @pytest.mark.parametrize("channels", [1, 2])

@@ -37,6 +37,8 @@ def test_without_a_url_the_commands_are_about_this_folder(folder, tmp_path):
     got = invoke("get", "support", "-o", "a.safetensors")
     assert (got.exit_code, got.stderr) == (0, "written: a.safetensors\n")
     assert (tmp_path / "a.safetensors").read_bytes() == adapter_of(1).to_bytes()
+    given = invoke("give", "support", "ada")
+    assert (given.exit_code, given.stderr) == (0, f"given to ada: {folder[0]} support@v1\n")
     removed = invoke("rm", "support", folder[1])
     assert removed.stderr == f"removed: support\nremoved: {folder[1]}\n"
     assert len(invoke("ls").stdout.splitlines()) == 1
@@ -46,6 +48,7 @@ def test_a_mistake_is_one_line_and_an_exit_code(folder):
     for arguments, code, says in (
         (("show", "none"), 2, "error: there is no adapter 'none' here"),
         (("name", folder[0], "a b"), 2, "error: name is 'a b'"),
+        (("give", folder[0], "-"), 2, "error: owner '-': write 1 to 64"),
         (("get", folder[0], "-o", "no/file"), 1, "error: no/file cannot be written"),
         (("ls", "--url", "http://127.0.0.1:9"), 1, "error: http://127.0.0.1:9 cannot be reached"),
         (("get", folder[0], "--format", "onnx"), 2, "Usage:"),

@@ -4,6 +4,8 @@ import pytest
 
 from cog_adapt.command.stored_adapters import StoredAdapters
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.errors import AdapterNotFound
+from cog_adapt.runner.storage.decisions import Decision
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.server.errors import InputError
 from tests.cog_adapt.runner.storage.made import adapter_of
@@ -43,11 +45,6 @@ def test_one_is_meant_by_id_name_or_version_of_its_owner(settings, folder):
     assert stored.show("a@v1", None)["id"] == folder[3]
     assert [each["version"] for each in stored.all(None, "a")] == [1, 2]
     assert stored.show(folder[2], "ada")["owner"] == "ada"
-    with pytest.raises(InputError, match=r"is of several owners: 'ada', 'bob'\. Add --owner\."):
-        stored.show(folder[2], None)
-    for reference in ("a@v3", "b", "0" * 16):
-        with pytest.raises(InputError, match=f"there is no adapter '{reference}' here"):
-            stored.show(reference, None)
 
 
 def test_one_is_written_to_a_file_and_removed(settings, folder, tmp_path):
@@ -58,3 +55,34 @@ def test_one_is_written_to_a_file_and_removed(settings, folder, tmp_path):
         stored.get(folder[1], None, "peft", tmp_path)
     assert stored.remove(folder[1], None)["children"] == []
     assert folder[1] not in [each["id"] for each in StoredAdapters(settings).all(None, None)]
+
+
+def test_one_that_nobody_owns_is_given_to_an_owner_with_its_name(settings, folder):
+    stored = StoredAdapters(settings)
+    stored.change(folder[1], "", {"name": "support"})
+    given = stored.give("support", None, "ada")
+    assert (given["owner"], given["name"], given["version"]) == ("ada", "support", 1)
+    store = AdapterStore(settings.weights_dir / "adapters")
+    assert store.get("support", "ada").to_bytes() == adapter_of(1).to_bytes()
+    with pytest.raises(AdapterNotFound):
+        store.get(folder[1], "")
+    stored.change(folder[3], "bob", {"name": "support"})
+    assert stored.give("support", "bob", "ada")["version"] == 2  # 1 is given
+    for number, receiver, says in (
+        (2, "bob", "has adapter .* already"),
+        (2, "a b", "write 1 to 64"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            stored.give(folder[number], "ada", receiver)
+
+
+def test_how_it_was_made_is_given_too(settings, folder):
+    store = AdapterStore(settings.weights_dir / "adapters")
+    decision = Decision("a" * 32, "b" * 16, folder[1], {}, {"made": "so"})
+    store.decisions.keep("", decision)
+    StoredAdapters(settings).give(folder[1], None, "ada")
+    decisions = AdapterStore(settings.weights_dir / "adapters").decisions
+    kept = decisions.of_adapter("ada", folder[1])
+    assert kept is not None
+    assert kept.receipt == {"made": "so"}
+    assert decisions.of_adapter("", folder[1]) is None

@@ -48,6 +48,7 @@ DIFFERENCES = (
     Difference("json-404", "2", "404 and 405 have empty bodies", "every error is JSON", _COG),
     Difference("get-predictions", "2", "GET /predictions and /predictions/{id} are 405; the same for trainings", "they show records", _COG),
     Difference("cross-site", "2", "a page of any site may POST and PUT, /shutdown too", "403 where no API keys are set, but for the server's own pages and CORS_ORIGINS", _COG),
+    Difference("local-shutdown", "2", "POST /shutdown answers whoever reaches the port", "403 where no API keys are set, but for callers on the same host (loopback, passed on by no proxy); DELETE too", _COG),
     Difference("forgetting", "2", "DELETE is 405", "DELETE /predictions/{id} forgets it, with all that is kept of it; the same for trainings, and for all of an owner", _COG),
     Difference("no-content-type", "2", "a body without Content-Type is not read", "it is read as JSON", _COG),
     Difference("prefer", "2", "`Prefer` counts only if it is exactly `respond-async`", "`respond-async` and `wait=n` are read as RFC 7240 has them", _COG),

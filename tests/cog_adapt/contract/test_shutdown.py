@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.cog_adapt.contract.differences import follows_cog
+from tests.cog_adapt.contract.differences import expect, follows_cog
 from tests.cog_adapt.contract.servers import events
 from tests.cog_adapt.waiting import assert_stays, wait_for, wait_until
 
@@ -87,6 +87,18 @@ def test_await_explicit_shutdown(launch):
     assert_stays(lambda: server.process.poll() is None, 0.6)
     assert server.output() == "T"
     end(server, "/shutdown")
+    assert server.process.wait(10) == 0
+
+
+def test_who_comes_through_a_proxy_does_not_end_it(launch):
+    server = launch("functions.py:shout")
+    response = server.request("POST", "/shutdown", headers={"X-Forwarded-For": "203.0.113.5"})
+    refused = expect(server, coglet=200, mirror=403, because="local-shutdown")
+    assert response.status_code == refused
+    if refused == 403:
+        assert "API_KEYS_FILE" in response.json()["error"]
+        assert server.output(text="still here") == "STILL HERE"
+        end(server, "/shutdown")
     assert server.process.wait(10) == 0
 
 

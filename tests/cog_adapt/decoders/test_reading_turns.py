@@ -5,6 +5,7 @@ import gc
 import json
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -117,7 +118,8 @@ def test_owners_take_turns_however_many_sources_one_of_them_has(runner):
         await asyncio.to_thread(task.reading.wait, 60)
         others = []
         for owner in ("ann", "ann", "ann", "bob"):
-            reading = runner.reading.read_async(owner, lambda owner=owner: order.append(owner))
+            note = partial(order.append, owner)
+            reading = runner.reading.read_async(owner, note, is_large=True)
             others.append(asyncio.create_task(reading))
             await asyncio.sleep(0)
         task.go_on.set()

@@ -63,6 +63,23 @@ def test_a_text_that_no_tokens_could_hold_is_refused_before_any_are_made(monkeyp
         prompts.answer(huge)
 
 
+@pytest.mark.parametrize("of", ["text", "messages", "answer"])
+def test_of_a_text_with_too_many_tokens_the_beginning_alone_is_tokenized(monkeypatch, of):
+    prompts, given = Prompts(CHAT, 8), []
+    call = type(CHAT).__call__
+
+    def note(self, text, **more):
+        given.append(len(text))
+        return call(self, text, **more)
+
+    monkeypatch.setattr(type(CHAT), "__call__", note)
+    text = "<|end|>" * 10
+    read = prompts.answer if of == "answer" else prompts.tokens
+    with pytest.raises(InputError, match="tokens; at most 8 fit"):
+        read({"text": text} if of == "text" else text)
+    assert given == [64]
+
+
 @pytest.mark.parametrize(
     ("row", "expected"),
     [

@@ -13,7 +13,13 @@ import torch
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.errors import InputError, SetupError, UnavailableError, WeightsError
+from cog_adapt.runner.errors import (
+    AdapterNotFound,
+    InputError,
+    SetupError,
+    UnavailableError,
+    WeightsError,
+)
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import load_adapter, save_adapter
@@ -263,21 +269,15 @@ def test_the_last_self_test_and_the_adapters_in_memory_can_be_asked_for(make_run
     assert runner.gauges()["adapter_cache_entries"] == 1.0
 
 
-def test_the_owner_is_read_from_the_context_once_a_server_vouches_for_it(make_runner):
-    runner = make_runner(Letters())
-    context = {"owner": "ann", "other": "x"}
-    assert runner.owner_of(context) == ""
-    runner.read_owner_from("owner")
-    assert runner.owner_of(context) == "ann"
-    assert runner.owner_of({}) == ""
-
-
 def test_weights_named_at_the_start_are_the_default(make_runner, tmp_path):
     adapter = make_runner(Letters()).adapt(examples("letters"), FEW).adapter
     file = tmp_path / "a.safetensors"
     file.write_bytes(adapter.to_bytes())
     with ModelRunner(Letters(), RunnerSettings(device=DEVICE), str(file)) as runner:
         assert present(runner.default).id == adapter.id
+        for sees_all in (False, True):  # it answers who names none, and is nobody's to name
+            with pytest.raises(AdapterNotFound):
+                runner.store.get(adapter.id, "ann", sees_all=sees_all)
     assert make_runner(Letters()).default is None
     with pytest.raises(WeightsError, match="cannot be read"):
         ModelRunner(Letters(), RunnerSettings(device=DEVICE), "/nowhere/a.safetensors")

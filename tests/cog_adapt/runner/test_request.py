@@ -2,6 +2,7 @@
 
 import pytest
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.modules import adapters
@@ -29,7 +30,7 @@ def adapter():
 
 
 def found(store, owner="", **values):
-    return find_adapter(Request(**values), store, owner)
+    return find_adapter(Request(**values), store, Asker(owner))
 
 
 def test_examples_come_as_text_as_objects_or_in_a_file(tmp_path):

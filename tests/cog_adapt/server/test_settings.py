@@ -105,6 +105,7 @@ DEFAULTS = {
     "cancel_grace_seconds": 10,
     "egress_allow": (),
     "webhook_secret": None,
+    "max_connections": None,
     "max_body_bytes": 104_857_600,
     "body_bytes": None,
     "queue_bytes": None,

@@ -125,16 +125,6 @@ def test_sharing_is_on_purpose_with_owners_or_with_everybody(store, adapters):
         store.get(known, "bob")
 
 
-def test_ones_own_name_goes_before_a_shared_one_and_two_sharers_need_an_id(store, adapters):
-    own, anns, eves = put(store, 1, "bob"), put(store, 2, "ann"), put(store, 3, "eve")
-    for owner, each in (("ann", anns), ("eve", eves)):
-        adapters.change(owner, each, {"name": "support", "shared": ["*"]})
-    with pytest.raises(InputError, match="is shared by 2 owners. Name one by its id: "):
-        store.get("support", "bob")
-    adapters.change("bob", own, {"name": "support"})
-    assert store.get("support", "bob").id == own
-
-
 def test_removing_a_parent_says_who_came_from_it(store, adapters, tmp_path):
     parent = put(store, 1)
     child = put(store, 2, parent=parent)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.storage import known as known_module
 from cog_adapt.runner.storage.folder import Folder
@@ -40,12 +41,12 @@ def test_an_adapter_from_before_waits_for_its_owner(folder):
     assert known.index[KEY].owner == f"sha256:{KEY[0]}"
     heard = []
     known.watch(lambda owner, _, now: heard.append((owner, now is not None)))
-    assert known.find(ADAPTER.id, "ann") == KEY
+    assert known.find(ADAPTER.id, Asker("ann")) == KEY
     known.refresh("ann")
     assert known.index[KEY].owner == "ann"
     assert heard == [(f"sha256:{KEY[0]}", False), ("ann", True)]
     with pytest.raises(AdapterNotFound):
-        known.find(ADAPTER.id, "bob")
+        known.find(ADAPTER.id, Asker("bob"))
 
 
 def test_uses_are_written_a_minute_late_or_at_the_end(folder, monkeypatch):
@@ -82,7 +83,7 @@ def test_another_process_is_heard_of_when_it_is_asked_for(known, folder):
     other = adapter_of(2)
     folder.write((KEY[0], other.id), other.to_bytes())
     folder.write_metadata((KEY[0], other.id), Metadata.of(other, 100, "ann", Made()))
-    assert known.find(other.id, "ann") == (KEY[0], other.id)
+    assert known.find(other.id, Asker("ann")) == (KEY[0], other.id)
     assert known.own(other.id, "ann") == (KEY[0], other.id)
 
 

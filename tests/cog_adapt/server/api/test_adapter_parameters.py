@@ -7,10 +7,10 @@ import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.api.adapter_parameters import Format, ReferenceDep, Shared, _asker
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.middleware.keys import Key
-from cog_adapt.server.records.adapter_pages import Asker
 from tests.cog_adapt.server.asgi_client import ask
 
 

@@ -74,3 +74,15 @@ def test_nothing_else_of_the_package_is_served(app, name):
 
 def test_the_files_need_what_the_page_needs():
     assert need_of("GET", "/docs/swagger-ui.css") == need_of("GET", "/docs")
+
+
+def test_no_site_may_frame_the_page_and_it_runs_its_own_scripts_alone(app, page):
+    for answer in (page, ask(app, path="/docs/swagger-ui.css")):
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    scripts = re.search("script-src ([^;]*)", page.headers["content-security-policy"])
+    assert scripts is not None
+    assert re.fullmatch(r"'self' 'sha256-[A-Za-z0-9+/]{43}='", scripts[1])

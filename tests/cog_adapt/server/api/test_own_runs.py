@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import msgspec
+import pytest
 from fastapi import Request
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
@@ -25,6 +26,19 @@ def with_routes(site):
     async def pieces(request: Request) -> StreamingResponse:
         run = await start_prediction(request, await request.json())
         return StreamingResponse(run.outputs())
+
+    @site.app.post("/begun")
+    async def begun(request: Request) -> StreamingResponse:
+        """Wait for the first piece, as a route does that gives failures a status of their own."""
+        run = await start_prediction(request, await request.json())
+        pieces = run.outputs()
+        first = await anext(pieces, "")
+        return StreamingResponse(chain(first, pieces))
+
+    async def chain(first, pieces):
+        yield first
+        async for piece in pieces:
+            yield piece
 
     return site
 
@@ -94,5 +108,36 @@ def test_a_client_that_leaves_cancels_it(play):
             await until(lambda: found.is_cancelled)  # noqa: B023 - awaited in this round
             site.put_out(found.run_id, status="canceled")
             await asking
+
+    play(scene)
+
+
+@pytest.mark.parametrize("path", ["/whole", "/pieces", "/begun"])
+def test_a_client_that_leaves_before_the_first_piece_cancels_it(play, path):
+    async def scene(site):
+        leave = asyncio.Event()
+        asking = with_routes(site).asking("POST", path, {"text": "a"}, leave=leave)
+        await until(lambda: len(site.harness.dispatcher.predictions) == 1)
+        (found,) = site.harness.dispatcher.predictions.values()
+        leave.set()
+        await until(lambda: found.is_cancelled)
+        site.put_out(found.run_id, status="canceled")
+        await asyncio.wait_for(asking, 10)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("path", ["/whole", "/pieces", "/begun"])
+def test_one_that_waits_for_a_slot_goes_with_its_client_too(play, path):
+    async def scene(site):
+        site.asking("POST", "/predictions", {"input": {"text": "a"}})
+        await until(lambda: site.model.runs)
+        leave = asyncio.Event()
+        asking = with_routes(site).asking("POST", path, {"text": "a"}, leave=leave)
+        await until(lambda: len(site.harness.dispatcher.waiting) == 1)
+        leave.set()
+        await until(lambda: not site.harness.dispatcher.waiting)
+        await asyncio.wait_for(asking, 10)
+        site.put_out(site.model.runs[0])
 
     play(scene)

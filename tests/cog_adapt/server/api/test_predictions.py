@@ -185,6 +185,48 @@ def test_a_put_of_what_has_run_answers_from_its_record(play):
     play(scene)
 
 
+@pytest.mark.parametrize("prefer", ["respond-async", ""])
+def test_equal_puts_at_once_are_one_prediction(play, prefer):
+    async def scene(site):
+        headers = {"prefer": prefer} if prefer else {}
+        asking = [site.asking("PUT", "/predictions/a", BODY, **headers) for _ in range(50)]
+        await until(lambda: sum(each.done() for each in asking) >= 49)
+        site.put_out("a", b'"x"')
+        answers = await asyncio.gather(*asking)
+        assert site.model.runs == ["a"]
+        assert {answer.status for answer in answers} <= {200, 202}
+        assert {read(answer)["id"] for answer in answers} == {"a"}
+        other = await site.ask("PUT", "/predictions/a", {"input": {"text": "b"}})
+        assert other.status == 409
+
+    play(scene)
+
+
+def test_a_put_that_looks_while_an_equal_one_runs_and_ends_is_answered_from_its_record(play):
+    async def scene(site):
+        looked, go_on = asyncio.Event(), asyncio.Event()
+        find = site.service.records.get
+
+        async def late(*args):
+            found = await find(*args)
+            looked.set()
+            await go_on.wait()
+            return found
+
+        site.service.records.get = late
+        first = site.asking("PUT", "/predictions/a", BODY)
+        await looked.wait()
+        second = site.asking("PUT", "/predictions/a", BODY)
+        go_on.set()
+        await until(lambda: site.model.runs)
+        site.put_out("a", b'"x"')
+        answers = await asyncio.gather(first, second)
+        assert {answer.status for answer in answers} <= {200, 202}
+        assert site.model.runs == ["a"]
+
+    play(scene)
+
+
 def test_a_put_of_what_runs_elsewhere_is_told_how_far_it_is(play):
     async def scene(site):
         await site.ask("PUT", "/predictions/a", BODY, prefer="respond-async")

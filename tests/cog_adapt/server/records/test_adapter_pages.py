@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.errors import InputError
-from cog_adapt.server.records.adapter_pages import AdapterQuery, Asker
+from cog_adapt.server.records.adapter_pages import AdapterQuery
 from tests.cog_adapt.server.records.test_adapters import ADA, ADMIN, BOB, described, play
 
 FOUND = [

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from cog_adapt.server.records.adapter_pages import AdapterQuery, Asker
+from cog_adapt.adapter_rule import Asker
+from cog_adapt.server.records.adapter_pages import AdapterQuery
 
 ADA, BOB, ADMIN = Asker("ada"), Asker("bob"), Asker("root", sees_all=True)
 

@@ -42,7 +42,7 @@ def test_due_ones_come_oldest_first_and_no_others(home):
     async def story():
         async with home.opened() as records, home.opened() as other:
             owed = [make_delivery(number) for number in (3, 1, 2)]
-            deferred = make_delivery(4, next_attempt_at=START + timedelta(hours=1))
+            deferred = make_delivery(4, next_attempt_at=START + timedelta(seconds=150))
             done = make_delivery(5, state="delivered")
             records.save(make_record(1), [*owed, deferred, done])
             await other.save_durably(make_record(2), [make_delivery(6)])
@@ -51,6 +51,10 @@ def test_due_ones_come_oldest_first_and_no_others(home):
             assert ids(await records.due_deliveries(now, 1)) == ["d1"]
             assert ids(await records.due_deliveries(now, 1, {"d1", "d3"})) == ["d2"]
             assert await records.due_deliveries(now, 9, {"d1", "d2", "d3"}) == []
+            assert await records.due_deliveries(now, 9, (), {""}) == []
+            set_back = now - timedelta(hours=3)  # no attempt is planned so far ahead
+            assert ids(await records.due_deliveries(set_back, 9)) == ["d1", "d2", "d3", "d4"]
+            assert ids(await records.due_deliveries(now, 9, (), {"ann"})) == ["d1", "d2", "d3"]
             assert ids(await other.due_deliveries(now, 10)) == ["d6"]
 
     asyncio.run(story())

@@ -4,9 +4,11 @@ import asyncio
 
 import msgspec
 
+from cog_adapt.adapter_rule import Asker
 from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
 from cog_adapt.server.protocol import Ready
-from cog_adapt.server.records.adapter_pages import AdapterQuery, Asker
+from cog_adapt.server.records.adapter_pages import AdapterQuery
+from cog_adapt.server.service.adapter_link import AdapterLink
 from cog_adapt.server.service.adapters import Adapters
 from tests.cog_adapt.server.service.harness import Harness
 
@@ -17,7 +19,8 @@ class Keeper:
     """A worker that says things."""
 
     def __init__(self, harness):
-        self.lead = harness.dispatcher.lead
+        self.lead, self.trainer = harness.dispatcher.lead, harness.trainings.lead
+        self.trainer.adapters = AdapterLink(self.trainer.process.send)
         self.lead.ready = Ready(has_adapters=True)
         self.model = harness.model
         self.records = harness.records
@@ -50,9 +53,9 @@ encoded = msgspec.json.encode
 def player(folder):
     """Run scenes with a keeper of their own."""
 
-    def run(scene):
+    def run(scene, **settings):
         async def story():
-            harness = Harness(folder)
+            harness = Harness(folder, **settings)
             await harness.records.register()
             keeper = Keeper(harness)
             try:

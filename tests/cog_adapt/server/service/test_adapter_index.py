@@ -1,9 +1,11 @@
 """The index follows what worker after worker says of adapters."""
 
 import pytest
+import structlog
 
+from cog_adapt.server.adapter_messages import AdaptersListed
 from cog_adapt.server.errors import StorageError
-from tests.cog_adapt.server.service.keeping import ADA, player
+from tests.cog_adapt.server.service.keeping import ADA, described, encoded, player
 
 
 @pytest.fixture
@@ -73,3 +75,25 @@ def test_what_the_database_did_not_take_is_written_by_the_next_question(play, mo
         assert await keeper.ids() == ["a"]
 
     play(scene)
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_where_keys_are_set_what_nobody_owns_is_named_once(play, tmp_path, has_keys):
+    async def scene(keeper):
+        found = [
+            described(f"n{number}", owner="") | {"name": f"old{number}"} for number in range(7)
+        ]
+        found += [described("open", owner="", shared=["*"]), described("a")]
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(2):
+                for part, is_last in ((found, False), ([], True)):
+                    keeper.lead.on_report(AdaptersListed(encoded(part), is_last=is_last))
+                await keeper.adapters.settle()
+                keeper.lead.on_exit("killed")
+        said = [each for each in lines if "nobody owns" in each["event"]]
+        assert len(said) == has_keys
+        if has_keys:
+            assert "cog-adapt adapters give NAME OWNER" in said[0]["event"]
+            assert (said[0]["count"], said[0]["adapters"]) == (7, [f"old{n}" for n in range(5)])
+
+    play(scene, **({"api_keys_file": tmp_path / "keys"} if has_keys else {}))

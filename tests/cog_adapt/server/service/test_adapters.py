@@ -1,12 +1,16 @@
 """What is asked of adapters beside the index."""
 
+import asyncio
 import tempfile
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersAnswered, AskAdapters
 from cog_adapt.server.errors import NotFound
+from cog_adapt.server.protocol import Ready
+from cog_adapt.server.service import adapter_link
 from cog_adapt.server.temp_files import remove_temp_files
 from tests.cog_adapt.server.service.keeping import ADA, described, player
 
@@ -70,9 +74,48 @@ def test_to_forget_asks_a_worker_that_keeps_adapters_and_no_other(play):
 def test_a_predictor_that_keeps_none_has_none_of_an_owner(play):
     async def scene(keeper):
         assert await keeper.adapters.find_own("ada") == []
-        keeper.adapters._note(described("a"))
+        keeper.change("a")
         assert [each["id"] for each in await keeper.adapters.find_own("ada", "a")] == ["a"]
         keeper.lead.ready = msgspec.structs.replace(keeper.lead.ready, has_adapters=False)
         assert await keeper.adapters.find_own("ada") == []
+
+    play(scene)
+
+
+async def removing(keeper):
+    """Remove an adapter, as far as the worker that does it."""
+    keeper.trainer.ready = Ready(has_adapters=True)
+
+    async def ask(action, owner, *_, adapter_id, **__):
+        keeper.lead.on_report(AdapterChanged(owner, adapter_id, None))
+        return {"removed": True, "children": []}
+
+    keeper.lead.adapters.ask = ask
+    asked = asyncio.ensure_future(keeper.adapters.remove(described("a")))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return asked
+
+
+def test_a_removal_is_answered_when_each_other_worker_has_taken_note(play):
+    async def scene(keeper):
+        asked = await removing(keeper)
+        (note,) = keeper.trainer.process.said
+        assert note == AskAdapters(note.number, "note", "ada", "a", changes=b"null")
+        assert not asked.done()
+        keeper.trainer.on_report(AdaptersAnswered(note.number))
+        assert (await asked)["removed"] is True
+        assert keeper.trainer.process.replacements == []
+
+    play(scene)
+
+
+def test_a_worker_that_takes_no_note_is_ended(play, monkeypatch):
+    monkeypatch.setattr(adapter_link, "NOTE_SECONDS", 0.01)
+
+    async def scene(keeper):
+        assert (await (await removing(keeper)))["removed"] is True
+        (cause,) = keeper.trainer.process.replacements
+        assert "did not take note that an adapter had changed" in cause
 
     play(scene)

@@ -51,6 +51,10 @@ def test_the_time_before_this_server_counts():
     assert run(wait, 60.0, age=100.0) == [("p", "ann")]
 
 
+def test_a_clock_that_was_set_back_gives_no_more_time():
+    assert run(wait, 0.05, age=-7200.0) == [("p", "ann")]
+
+
 def test_without_a_deadline_nothing_happens():
     assert run(wait, None, age=100.0) == []
 

@@ -32,7 +32,7 @@ class Kept:
         self.saved, self.asked = [], []
         self.while_reading = lambda: None
 
-    async def due_deliveries(self, now, limit, but=()):
+    async def due_deliveries(self, now, limit, but=(), but_owners=()):
         found = [each for each in self.due if each.id not in but][:limit]
         self.asked.append(limit)
         self.while_reading()

@@ -213,7 +213,7 @@ async def test_some_go_out_at_once_and_no_more():
 async def test_an_owners_deliveries_take_the_owners_turns():
     receiver = Receiver()
     deliverer, _ = make(receiver)
-    deliverer._turns = Turns(most_of_owner=2)
+    deliverer._turns = Turns(most_of_host=4)
     receiver.open.clear()
     owed = [delivery(owner=owner) for owner in ("ann", "ann", "ann", "bob")]
     tasks = [asyncio.create_task(deliverer.deliver(each, ())) for each in owed]
@@ -223,6 +223,26 @@ async def test_an_owners_deliveries_take_the_owners_turns():
     receiver.open.set()
     await asyncio.gather(*tasks)
     assert len(receiver.posts) == 4
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "most"),
+    [(ConnectionError("refused"), 32), (EgressError("guarded"), 32), (Answer(500, {}), 99)],
+)
+async def test_a_host_that_nobody_reaches_is_tried_by_its_turns(answer, most, monkeypatch):
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_later", lambda seconds, call: None)  # the second is not over
+    receiver = Receiver(*[answer] * 99)
+    deliverer, _ = make(receiver)
+    owed = [delivery() for _ in range(99)]
+    tasks = [asyncio.create_task(deliverer.deliver(each, ())) for each in owed]
+    for _ in range(500):
+        await asyncio.sleep(0)
+    assert len(receiver.posts) == most
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @pytest.mark.parametrize(

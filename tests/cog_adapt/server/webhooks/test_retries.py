@@ -43,9 +43,10 @@ class Deliverer:
         self.open.set()
         self.becomes = lambda delivery: delivery
 
-    async def find_due(self, limit):
+    async def find_due(self, limit, but_owners=()):
         self.limits.append(limit)
-        return [each for each in self.due if each.id not in self.claimed][:limit]
+        free = (each for each in self.due if each.id not in self.claimed)
+        return [each for each in free if each.owner not in but_owners][:limit]
 
     def claim(self, delivery):
         is_free = delivery.id not in self.claimed
@@ -183,3 +184,26 @@ async def test_when_stopped_nothing_more_is_begun(start):
     deliverer.open.set()
     await until(lambda: not retries.running)
     await retries.stop()
+
+
+async def test_an_owners_slow_receivers_leave_attempts_to_others(start):
+    anns = [delivery(f"a{n}", owner="ann") for n in range(100)]
+    bobs = [delivery(f"b{n}", owner="bob") for n in range(3)]
+    deliverer = Deliverer(*anns, *bobs)
+    deliverer.open.clear()
+    start(deliverer)
+    await until(lambda: len(deliverer.tried) >= 19)
+    tried = [name for name, _ in deliverer.tried]
+    assert sorted(tried[16:]) == ["b0", "b1", "b2"]
+    deliverer.open.set()
+    await until(lambda: len(deliverer.tried) == 103)
+
+
+async def test_a_clock_that_is_set_back_holds_up_no_look(start, monkeypatch):
+    deliverer = Deliverer()
+    retries = start(deliverer)
+    await until(lambda: len(deliverer.limits) == 1)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 10_800)
+    retries.note(delivery(next_attempt_at=datetime.now(UTC) + timedelta(seconds=1)))
+    await until(lambda: len(deliverer.limits) == 2)

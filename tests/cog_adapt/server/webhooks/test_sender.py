@@ -427,8 +427,8 @@ class Stumbling:
         self.read = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def due_deliveries(self, now, limit, but=()):
-        due = await self.records.due_deliveries(now, limit, but)
+    async def due_deliveries(self, now, limit, but=(), but_owners=()):
+        due = await self.records.due_deliveries(now, limit, but, but_owners)
         self.read.set()
         await self.go_on.wait()
         return due
@@ -551,3 +551,16 @@ async def test_a_receiver_that_never_answers_holds_up_no_other(receiver, records
         await state(records, delivery, "delivered")
         assert asyncio.get_running_loop().time() - began < 5
         assert tarpit.most_at_once == 32
+
+
+async def test_an_owners_slow_webhooks_leave_a_host_to_others(receiver, records, start):
+    webhooks = await start(timeout=30)
+    receiver.open.clear()
+    for number in range(60):
+        webhooks.complete(await save(records, receiver.url, f"slow{number}", owner="ann"))
+    await until(lambda: receiver.most_at_once == 16)
+    webhooks.complete(await save(records, receiver.url, "quick", owner="bob"))
+    await until(lambda: receiver.most_at_once == 17)
+    receiver.open.set()
+    await webhooks.drain(20)
+    assert len(receiver.got) == 61

@@ -16,7 +16,7 @@ from cog_adapt.server.protocol import Beat
 from cog_adapt.server.worker.extensions import (
     find_kept_folders,
     find_self_testing,
-    provide_owner_key,
+    provide_asker_keys,
     read_extra_gauges,
     read_model_threads,
 )
@@ -175,14 +175,14 @@ def test_gauges_that_are_none_are_left_out_and_the_reason_is_logged(values, caps
 
 def test_all_that_keep_owners_apart_get_the_key():
     predictor: Any = HolderThatOwns(Owning(), "x", Owning())
-    provide_owner_key(predictor, "owner")
+    provide_asker_keys(predictor, "owner", "admin")
     assert [each.key for each in (predictor, predictor.held0, predictor.held2)] == ["owner"] * 3
 
 
 def test_only_types_that_keep_owners_apart_get_the_key():
     mock = Mock()
-    provide_owner_key(Holder(mock), "owner")
-    provide_owner_key(None, "owner")
+    provide_asker_keys(Holder(mock), "owner", "admin")
+    provide_asker_keys(None, "owner", "admin")
     assert mock.mock_calls == []
 
 

@@ -1,0 +1,123 @@
+"""Inputs that a task decodes before it encodes them, and examples whose inputs it has decoded.
+
+What is known of an input (digests, features) goes by what was sent, so both are kept together. This
+module knows no thread and no model.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.plain_values import characters_of
+from cog_adapt.runner.task import Batch, Task, decodes
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """An input as it was sent, and what the task decoded of it.
+
+    Attributes:
+        sent: what a caller sent, or the task made of a row.
+        value: for `Task.encode`.
+    """
+
+    sent: Any
+    value: Any
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the decoded value, as far as it says how many it has."""
+        found = getattr(self.value, "nbytes", None)
+        if isinstance(found, int):
+            return found
+        return len(self.value) if isinstance(self.value, bytes | str) else 0
+
+
+def counts_decoding(task: Task) -> bool:
+    """Return whether a task counts what decoding its inputs takes."""
+    return type(task).decoding_cost is not Task.decoding_cost
+
+
+def check_decoding(task: Task, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> None:
+    """Refuse what takes too long to be decoded, by what `Task.decoding_cost` counts.
+
+    Raises:
+        InputError: a value's header is broken, or all values together cost too much.
+    """
+    if not counts_decoding(task):
+        return
+    total = 0
+    named = [(f"input {number}", value) for number, value in enumerate(inputs, 1)]
+    named += [(f"example {number}", each.input) for number, each in enumerate(examples, 1)]
+    for name, value in named:
+        if isinstance(value, Decoded):
+            continue  # it was counted before it was decoded
+        try:
+            total += task.decoding_cost(value)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+        if total > task.max_decoding:
+            raise InputError(
+                f"up to {name} the request has {total:,} {task.decoding_unit}; the limit is "
+                f"{task.max_decoding:,} for its inputs and examples together. Send fewer or "
+                "smaller ones."
+            )
+
+
+def encoded(task: Task, inputs: Sequence[Any]) -> Batch:
+    """Encode inputs; one that was not decoded before is decoded here."""
+    return task.encode(opened(task, inputs))
+
+
+def opened(task: Task, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Return inputs as `Task.encode` takes them."""
+    if not decodes(task):
+        return inputs
+    return [each.value if isinstance(each, Decoded) else task.decode_input(each) for each in inputs]
+
+
+def decoding_inputs(task: Task, inputs: Sequence[Any]) -> Generator[None, None, list[Decoded]]:
+    """Decode the inputs of a request, one at a tick.
+
+    Raises:
+        InputError: one is broken, which its number names, or too long when decoded.
+    """
+    found: list[Decoded] = []
+    for number, each in enumerate(inputs, 1):
+        found.append(_decoded(task, each, f"input {number}"))
+        yield None
+    return found
+
+
+def decoding_examples(
+    task: Task, examples: Sequence[Example], chosen: Sequence[int]
+) -> Generator[None, None, list[Example]]:
+    """Decode the inputs of the examples at these positions, one at a tick; return all examples.
+
+    Raises:
+        InputError: as `decoding_inputs`.
+    """
+    found = [*examples]
+    for place in chosen:
+        value = _decoded(task, found[place].input, f"example {place + 1}")
+        found[place] = Example(value, found[place].target)
+        yield None
+    return found
+
+
+def _decoded(task: Task, sent: Any, name: str) -> Decoded:  # noqa: ANN401 - what a caller sent
+    if isinstance(sent, Decoded):
+        return sent
+    try:
+        value = task.decode_input(sent)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    size = characters_of(value)
+    if size > task.max_characters:
+        raise InputError(
+            f"{name} has {size:,} characters when decoded; the limit is {task.max_characters:,}. "
+            "Shorten it."
+        )
+    return Decoded(sent, value)

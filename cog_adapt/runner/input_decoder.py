@@ -1,0 +1,97 @@
+"""Decodes the inputs of queries on a thread of its own, one at a time, owners in turn.
+
+A picture of 40 megapixels takes 0.4 s, in which the model thread answers others. Many inputs are
+decoded and answered in portions, so that what is decoded takes bounded memory.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.decoding import (
+    Decoded,
+    check_decoding,
+    counts_decoding,
+    decoding_inputs,
+)
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.scheduling.scheduler import Scheduler
+from cog_adapt.runner.scheduling.tickets import Ticket
+from cog_adapt.runner.task import Task, decodes
+from cog_adapt.runner.task_errors import named
+
+AT_ONCE = 32  # inputs of a query that are decoded before the first is answered
+
+
+class InputDecoder:
+    """Decodes inputs for a task; for one that decodes none there is no thread.
+
+    Attributes:
+        thread: where it happens; None where nothing is decoded.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.thread = Scheduler("decode") if decodes(task) else None
+        if self.thread is not None:
+            self.thread.explain = partial(named, task)
+
+    def close(self) -> None:
+        """End the thread."""
+        if self.thread is not None:
+            self.thread.close()
+
+    async def check_async(self, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> None:
+        """Check as `check_decoding` does, from an event loop: headers are read by a thread."""
+        if counts_decoding(self._task):
+            await asyncio.to_thread(check_decoding, self._task, inputs, examples)
+
+    def portions(self, query: Query) -> Iterator[Query]:
+        """Cut a query into those that are decoded and answered one after the other."""
+        if self._is_ready(query) or len(query.inputs) <= AT_ONCE:
+            yield query
+            return
+        for first in range(0, len(query.inputs), AT_ONCE):
+            yield replace(query, inputs=query.inputs[first : first + AT_ONCE])
+
+    def decoded(self, query: Query) -> Query:
+        """Return a query whose inputs are decoded (InputError where one is broken)."""
+        return query if self._is_ready(query) else _with(query, self._submit(query).wait())
+
+    async def decoded_async(self, query: Query) -> Query:
+        """Decode as `decoded` does, from an event loop."""
+        if self._is_ready(query):
+            return query
+        return _with(query, await self._submit(query).wait_async())
+
+    async def few_decoded(self, query: Query) -> Query:
+        """Decode a query that is asked more than once, if it has few inputs; else return it."""
+        return query if len(query.inputs) > AT_ONCE else await self.decoded_async(query)
+
+    async def whole_decoded(self, query: Query) -> Query:
+        """Decode the inputs of one stream.
+
+        Raises:
+            InputError: they are too many to be decoded at once, or one is broken.
+        """
+        if not self._is_ready(query) and len(query.inputs) > AT_ONCE:
+            raise InputError(
+                f"a stream answers {len(query.inputs):,} inputs; at most {AT_ONCE} are decoded for "
+                "one. Send fewer."
+            )
+        return await self.decoded_async(query)
+
+    def _is_ready(self, query: Query) -> bool:
+        return self.thread is None or all(isinstance(each, Decoded) for each in query.inputs)
+
+    def _submit(self, query: Query) -> Ticket[list[Decoded]]:
+        assert self.thread is not None
+        return self.thread.submit_short(decoding_inputs(self._task, query.inputs), query.owner)
+
+
+def _with(query: Query, inputs: Sequence[Any]) -> Query:
+    return replace(query, inputs=inputs)

@@ -1,0 +1,62 @@
+"""How large inputs may be, and how many of them a tick of the model thread takes, in characters.
+
+A tokenizer takes a time for each character that it is given, also for those that a model does not
+read. So characters are counted before a function of a task sees them: one input, all inputs of a
+request, and those of a tick. This module knows no model and no thread.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.plain_values import characters_of
+from cog_adapt.runner.task import Task, decodes
+
+MOST_CHARACTERS = 4 * 2**20  # of all inputs of a request: about 10 s of ticks
+# Of a tick. The tokenizer of MiniLM takes 0.5 to 1 microseconds for a character of English, and 2.7
+# at worst (Chinese, long words): 8 ms, or 22. Inputs whose tokens are too many for one forward are
+# tokenized twice, so the worst is 44 ms. 32 texts of 256 characters still are one tick.
+TICK_CHARACTERS = 8_192
+
+
+def check_characters(task: Task, inputs: Sequence[Any]) -> None:
+    """Refuse inputs with too many characters, before the task sees them.
+
+    Where the task decodes inputs, what it made of them counts.
+
+    Raises:
+        InputError: one has more than `Task.max_characters`, or all of them have too many.
+    """
+    total = 0
+    for number, value in enumerate(inputs, 1):
+        size = characters_of(value)
+        if size > task.max_characters and not decodes(task):
+            raise InputError(
+                f"input {number} has {size:,} characters; the limit is {task.max_characters:,}. "
+                "Shorten it."
+            )
+        total += size
+    if total > MOST_CHARACTERS and not decodes(task):
+        raise InputError(
+            f"the inputs have {total:,} characters together; a request may have "
+            f"{MOST_CHARACTERS:,}. Send fewer or shorter ones."
+        )
+
+
+def fitting(inputs: Sequence[Any]) -> int:
+    """Count the first inputs whose characters fit a tick; one at least, where there is one."""
+    total = 0
+    for count, value in enumerate(inputs):
+        total += characters_of(value)
+        if count and total > TICK_CHARACTERS:
+            return count
+    return len(inputs)
+
+
+def portions(inputs: Sequence[Any], size: int) -> Iterator[slice]:
+    """Yield the places of inputs that a tick takes: `size` at most, and what fits of them."""
+    first = 0
+    while first < len(inputs):
+        last = first + fitting(inputs[first : first + size])
+        yield slice(first, last)
+        first = last

@@ -1,0 +1,98 @@
+"""Hands what one worker changes of adapters to all others, before the one who asked is answered."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import structlog
+
+from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
+from cog_adapt.server.errors import NotReady, RequestError
+from cog_adapt.server.service.adapter_index import IndexWriter
+from cog_adapt.server.service.adapter_link import NOTE_SECONDS
+from cog_adapt.server.service.worker import Worker
+
+log = structlog.get_logger()
+
+
+class AdapterRelay:
+    """Takes what each worker says of adapters: into the index, and on to the other workers.
+
+    A worker that does not take note is ended, since it would go on with what was removed or is no
+    more shared; the next one reads the files.
+
+    Args:
+        workers: all that keep adapters; the first one's list fills the index.
+        index: what the routes are answered from.
+    """
+
+    def __init__(self, workers: Sequence[Worker], index: IndexWriter) -> None:
+        self._workers, self._index = workers, index
+        self._notes: set[asyncio.Task[None]] = set()
+        for number, worker in enumerate(workers):
+            worker.adapters.listener = _Sayings(self, worker, index if number == 0 else None)
+
+    def put(self, report: AdapterChanged, origin: Worker) -> None:
+        """Write a change into the index soon, and tell it to all workers but the one it is of."""
+        self._index.put(report.owner, report.adapter_id, report.metadata)
+        for worker in self.others(origin):
+            task = asyncio.get_running_loop().create_task(_tell(worker, report))
+            self._notes.add(task)
+            task.add_done_callback(self._notes.discard)
+
+    async def settle(self) -> None:
+        """Return when each worker has taken note of what was said so far, or is ended."""
+        if self._notes:
+            await asyncio.wait({*self._notes})
+
+    async def forget(self, origin: Worker, owner: str, key: str) -> None:
+        """Have all workers but one drop what they keep of adaptations: of one key, or all."""
+        for worker in self.others(origin):
+            asking = worker.adapters.ask("forget", owner, NOTE_SECONDS, adapter_id=key)
+            await _insist(worker, asking)
+
+    def others(self, origin: Worker) -> list[Worker]:
+        """Return the workers that have to be told: those that run, and may keep adapters."""
+        return [each for each in self._workers if each is not origin and _may_keep(each)]
+
+
+class _Sayings:
+    """Hears one worker."""
+
+    def __init__(self, relay: AdapterRelay, worker: Worker, index: IndexWriter | None) -> None:
+        self._relay, self._worker, self._index = relay, worker, index
+
+    def on_changed(self, report: AdapterChanged) -> None:
+        self._relay.put(report, self._worker)
+
+    def on_listed(self, report: AdaptersListed) -> None:
+        if self._index is not None:
+            self._index.on_listed(report)
+
+    def on_exit(self) -> None:
+        if self._index is not None:
+            self._index.on_exit()
+
+
+def _may_keep(worker: Worker) -> bool:
+    """Return whether it may know adapters; to one that does not run nothing can be said."""
+    if worker.process.state != "ready":
+        return True
+    return worker.ready is not None and worker.ready.has_adapters
+
+
+async def _tell(worker: Worker, report: AdapterChanged) -> None:
+    await _insist(worker, worker.adapters.note(report.owner, report.adapter_id, report.metadata))
+
+
+async def _insist(worker: Worker, asking: Coroutine[Any, Any, object]) -> None:
+    """Wait for a worker to take note; end it if it does not."""
+    try:
+        await asking
+    except NotReady:
+        return  # it is gone, and what comes reads the files
+    except RequestError as error:
+        log.warning("a worker has not taken note of an adapter", error=str(error))
+        worker.process.replace(
+            "was ended, because it did not take note that an adapter had changed"
+        )
