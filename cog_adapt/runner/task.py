@@ -55,6 +55,9 @@ class Task(ABC):
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say).
         stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
             of the line that stops the gradient; the self-test excuses these alone.
+        random_loss: whether the loss draws noise (a diffusion's steps, a VAE's sample), so that it
+            differs from seed to seed; the self-test then holds its checks under one seed. Noise
+            from `cog_adapt.row_generators()` is the same however a batch is cut.
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
         max_scores: inputs times labels of one request: an answer holds a number for each.
@@ -78,6 +81,7 @@ class Task(ABC):
     blocks: str = "(?!)"  # matches nothing
     unused: str = "(?!)"
     stop_gradients: tuple[str, ...] = ()
+    random_loss: bool = False
     max_labels: int = 1_000
     max_label_characters: int = 200
     max_scores: int = 200_000

@@ -14,11 +14,15 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
+from cog_adapt.runner.devices.randomness import seeded
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Phase
 from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task import Batch, Task, on_device
+
+_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -196,4 +200,5 @@ def _features(module: nn.Module, task: Task, batch: Batch) -> Tensor | None:
 
 
 def _loss(module: nn.Module, task: Task, batch: Batch, targets: Tensor) -> Tensor:
-    return task.loss(module, batch, targets)
+    with seeded(_SEED, targets.device), drawing_by_row(range(len(targets))):
+        return task.loss(module, batch, targets)

@@ -77,6 +77,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     make_optimizer: MakeOptimizer | None = None,
     learning_rate: float = 1e-3,
     checkpointing: bool = False,
+    random_loss: bool = False,
     seed: int = 0,
 ) -> GradientReport:
     """Prove that every trainable parameter gets the right gradient, or name the line at fault.
@@ -104,7 +105,9 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         make_optimizer: builds the optimizer for the parameters that it is given; by default AdamW.
         learning_rate: the rate of the default optimizer.
         checkpointing: recompute the blocks' activations in backward, as a recipe may ask for.
-        seed: the seed of the perturbation and of dropout.
+        random_loss: whether the loss draws noise, so that it differs from seed to seed. Every call
+            is made under the noise that a step draws, from one seed; undeclared noise warns.
+        seed: the seed of the perturbation, of dropout and of the loss's noise.
 
     Returns:
         The report. A failed test does not raise: call `raise_if_failed` on the report.
@@ -115,7 +118,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     check_module(module)
     check_probe(probe)
     check_loss(loss)
-    check_values(learning_rate, seed, checkpointing)
+    check_values(learning_rate, seed, checkpointing, random_loss)
     check_options(trainable, unused, stop_gradients, serve_mode, entry, make_optimizer)
     options = Options(
         chosen_precision(precision, module),
@@ -124,6 +127,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         checkpointing,
         seed,
         thaws=trainable is None,
+        random_loss=random_loss,
     )
     watched = ProbeLoss(loss, probe)
     allowed = Allowed(tuple(unused), DeclaredStops(stop_gradients))

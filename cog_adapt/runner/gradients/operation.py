@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.differences import Limits
+from cog_adapt.runner.gradients.draws import RecordedDraws
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.graph import reached_leaves
@@ -34,6 +35,7 @@ class Operation:
         self.census = _census_of(self.subject.base, self.guard)
         self.early_changes: list[str] = []
         self.served: Tensor | None = None
+        self.draws: RecordedDraws | None = None
 
     def serve_first(self) -> Numbers:
         """Run inference first, as in production, so that it fills whatever caches there are."""
@@ -42,7 +44,7 @@ class Operation:
             self.served = subject.serve(subject.base, subject.seed)
             self._note_hooks()
             again = subject.serve(subject.base, subject.seed)
-            unseeded = subject.serve(subject.base)
+            unseeded = subject.serve(subject.base, row_seed=subject.seed + 1)
         except Exception as error:  # noqa: BLE001 - the code under test may raise anything
             place = self.flow.diagnosis.forward.raised(error)
             note = exam.fail if place.module else exam.warn
@@ -56,14 +58,38 @@ class Operation:
         if not close(self.served, again, self.same):
             exam.warn("nondeterministic", "two inferences with the same seed differ.")
         elif not close(self.served, unseeded, self.same):
-            exam.warn(
-                "random-inference",
-                "inference depends on the random seed. Give dropout its module's `training` flag, "
-                "and sampling a generator of its own.",
-            )
-        if not exam.has("nondeterministic", "random-inference"):
+            self._judge_noise()
+        if not exam.has("nondeterministic"):
             exam.grounds.add("served")
         return {}
+
+    def _judge_noise(self) -> None:
+        """Record what inference draws; say so unless the caller has declared it."""
+        subject = self.subject
+        self.draws = draws = RecordedDraws(subject.options.precision.device)
+        subject.loss.recorder = draws
+        try:
+            subject.serve(subject.base, subject.seed)
+        finally:
+            subject.loss.recorder = None
+        if subject.options.random_loss:
+            return
+        line = next(iter(draws.lines), None)
+        if draws.are_of_dropout:
+            self.exam.warn(
+                "random-inference",
+                "inference depends on the random seed. Give dropout its module's `training` flag.",
+                line=line,
+            )
+            return
+        noisy = (n for n, name in enumerate(draws.names) if "dropout" not in name)
+        self.exam.warn(
+            "random-loss",
+            "the loss draws noise: with another seed it differs at the same values. Where that is "
+            "meant (a diffusion's steps, a sample of a VAE), say `random_loss=True`, and in a task "
+            "draw it from `cog_adapt.row_generators()`; else take the noise out.",
+            line=next((draws.lines[n] for n in noisy), None),
+        )
 
     def _note_hooks(self) -> None:
         """Warn of hooks that the first inference has set; later ones count as changes."""
