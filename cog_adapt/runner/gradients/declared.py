@@ -19,6 +19,11 @@ class DeclaredStops:
         self.patterns = tuple(patterns)
         self.found: set[str] = set()
 
+    @property
+    def are_missing(self) -> bool:
+        """Whether some were not found."""
+        return self.found != set(self.patterns)
+
     def admits(self, place: Place) -> bool:
         """Return whether a stop at this place is declared; if so it counts as found."""
         path = (place.module or "").split(" (")[0]

@@ -13,8 +13,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from cog_adapt.runner.devices.randomness import random_state
+from cog_adapt.runner.gradients.examination import Examination
 from cog_adapt.runner.gradients.recording import name_of
 from cog_adapt.runner.gradients.sources import stack_here, text_of
+from cog_adapt.runner.gradients.subject import Subject
 
 
 class RecordedDraws(TorchFunctionMode):
@@ -57,6 +59,34 @@ class RecordedDraws(TorchFunctionMode):
     def are_of_dropout(self) -> bool:
         """Whether there are draws, all of them dropout's."""
         return bool(self.names) and all("dropout" in name for name in self.names)
+
+
+def judge_noise(subject: Subject, exam: Examination) -> RecordedDraws:
+    """Record what an inference draws that depends on the seed; warn of it unless it is declared."""
+    draws = RecordedDraws(subject.options.precision.device)
+    subject.loss.recorder = draws
+    try:
+        subject.serve(subject.base, subject.seed)
+    finally:
+        subject.loss.recorder = None
+    if subject.options.random_loss:
+        return draws
+    if draws.are_of_dropout:
+        exam.warn(
+            "random-inference",
+            "inference depends on the random seed. Give dropout its module's `training` flag.",
+            line=draws.lines[0],
+        )
+        return draws
+    noisy = (n for n, name in enumerate(draws.names) if "dropout" not in name)
+    exam.warn(
+        "random-loss",
+        "the loss draws noise: with another seed it differs at the same values. Where that is "
+        "meant (a diffusion's steps, a sample of a VAE), say `random_loss=True`, and in a task "
+        "draw it from `cog_adapt.row_generators()`; else take the noise out.",
+        line=next((draws.lines[n] for n in noisy), None),
+    )
+    return draws
 
 
 class DrawsAgain:

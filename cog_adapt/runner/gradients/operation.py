@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.differences import Limits
-from cog_adapt.runner.gradients.draws import RecordedDraws
+from cog_adapt.runner.gradients.draws import RecordedDraws, judge_noise
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.graph import reached_leaves
@@ -58,38 +58,10 @@ class Operation:
         if not close(self.served, again, self.same):
             exam.warn("nondeterministic", "two inferences with the same seed differ.")
         elif not close(self.served, unseeded, self.same):
-            self._judge_noise()
+            self.draws = judge_noise(subject, exam)
         if not exam.has("nondeterministic"):
             exam.grounds.add("served")
         return {}
-
-    def _judge_noise(self) -> None:
-        """Record what inference draws; say so unless the caller has declared it."""
-        subject = self.subject
-        self.draws = draws = RecordedDraws(subject.options.precision.device)
-        subject.loss.recorder = draws
-        try:
-            subject.serve(subject.base, subject.seed)
-        finally:
-            subject.loss.recorder = None
-        if subject.options.random_loss:
-            return
-        line = next(iter(draws.lines), None)
-        if draws.are_of_dropout:
-            self.exam.warn(
-                "random-inference",
-                "inference depends on the random seed. Give dropout its module's `training` flag.",
-                line=line,
-            )
-            return
-        noisy = (n for n, name in enumerate(draws.names) if "dropout" not in name)
-        self.exam.warn(
-            "random-loss",
-            "the loss draws noise: with another seed it differs at the same values. Where that is "
-            "meant (a diffusion's steps, a sample of a VAE), say `random_loss=True`, and in a task "
-            "draw it from `cog_adapt.row_generators()`; else take the noise out.",
-            line=next((draws.lines[n] for n in noisy), None),
-        )
 
     def _note_hooks(self) -> None:
         """Warn of hooks that the first inference has set; later ones count as changes."""
@@ -162,7 +134,7 @@ class Operation:
             evaluated = subject.evaluate()
         finally:
             subject.loss.observer = None
-        if not close(evaluated, served, 10 * self.same):
+        if not close(evaluated, served, 10 * self.same, self.flow.scale):
             self.exam.fail(
                 "serve-differs",
                 f"inference and an eval forward with gradients differ: {apart(evaluated, served)}"
@@ -201,12 +173,12 @@ def _census_of(base: nn.Module, guard: Guard) -> Census:
     return Census.of(base, {name: bits for name, bits in guard.bits.items() if name in own})
 
 
-def close(one: Tensor, other: Tensor, tolerance: float) -> bool:
-    """Return whether losses agree within `tolerance` of the largest."""
+def close(one: Tensor, other: Tensor, tolerance: float, scale: float = 0.0) -> bool:
+    """Return whether losses agree within `tolerance` of the largest, or of their known scale."""
     if one.shape != other.shape:
         return False
     sizes = one.abs().nan_to_num(0.0, 0.0, 0.0)
-    largest = float(sizes.max()) if one.numel() else 0.0
+    largest = max(scale, float(sizes.max()) if one.numel() else 0.0)
     return torch.allclose(
         one, other, rtol=0.0, atol=tolerance * max(largest, 1e-12), equal_nan=True
     )
