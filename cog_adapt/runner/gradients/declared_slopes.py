@@ -5,7 +5,6 @@ of a custom function's call, one of the function's own, or that of a hook.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -14,6 +13,7 @@ from torch import nn
 
 from cog_adapt.runner.gradients.crossing_points import replaced
 from cog_adapt.runner.gradients.crossings import Sites, has_backward_hook
+from cog_adapt.runner.gradients.declared import is_name, is_part
 from cog_adapt.runner.gradients.examination import Examination
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import Place, some
@@ -101,8 +101,8 @@ class _Search:
         self.calls: list[tuple[Any, Stack]] = []
         self.lines: Lines = {kind: _lines_of(kind) for kind in kinds}
         self.recorder = Recorder()
-        self._record(kinds)
         self.modules = {path: part for path, part in subject.replica.named_modules() if path}
+        self._record(kinds)
 
     def _record(self, kinds: Sequence[Any]) -> None:
         loss = self.subject.loss
@@ -176,12 +176,12 @@ class _Search:
         places = {}
         for number, (kind, stack) in enumerate(self.calls):
             place = self._place_of(stack)
-            if names_place(pattern, place) or any(pattern in each for each in self.lines[kind]):
+            if self._names(pattern, place, self.lines[kind]):
                 places[sites.functions.setdefault(number, pattern)] = place
                 sites.declared_kinds.append(kind)
         for event in self.recorder.events:
             place = event.place(self.names)
-            if event.name == "register_hook" and names_place(pattern, place):
+            if event.name == "register_hook" and self._names(pattern, place):
                 places[sites.hooks.setdefault(event.index, pattern)] = place
         return self._note(sites, pattern, bool(places), places.get(pattern, Place()))
 
@@ -201,7 +201,7 @@ class _Search:
 
     def _line(self, sites: Sites, pattern: str) -> bool:
         """Find the calls of a line: what enters them from elsewhere enters a block."""
-        events = [e for e in self.recorder.events if names_place(pattern, e.place(self.names))]
+        events = [e for e in self.recorder.events if self._names(pattern, e.place(self.names))]
         made = {id(output) for event in events for output in event.outputs}
         hits = [e for e in events if any(id(t) not in made and t.requires_grad for t in e.inputs)]
         for event in events if hits else ():
@@ -218,23 +218,15 @@ class _Search:
         own = {id(parameter) for parameter in module.parameters()}
         return {n for n, p in self.subject.parameters.items() if id(p) in own}
 
+    def _names(self, pattern: str, place: Place, lines: Sequence[str] = ()) -> bool:
+        """Return whether a pattern names a place; the name of a module is no part of a line."""
+        if any(is_name(pattern, path) for path in self.modules):
+            return is_name(pattern, (place.module or "").split(" (")[0])
+        return is_part(pattern, [*filter(None, (place.line, place.inside)), *lines])
+
     def _place_of(self, stack: Stack) -> Place:
         module = next((self.names[owner] for owner in stack.owners if owner in self.names), None)
         return Place(module, text_of(stack.position) if stack.position else None)
-
-
-def names_place(pattern: str, place: Place) -> bool:
-    """Return whether a pattern is a regex of a place's module, or a part of its line."""
-    path = (place.module or "").split(" (")[0]
-    return bool(path) and is_name(pattern, path) or pattern in f"{place.line or ''}"
-
-
-def is_name(pattern: str, name: str) -> bool:
-    """Return whether a pattern is a regex of a whole name; a part of a line is seldom a regex."""
-    try:
-        return re.fullmatch(pattern, name) is not None
-    except re.error:
-        return False
 
 
 def _lines_of(kind: Any) -> list[str]:  # noqa: ANN401

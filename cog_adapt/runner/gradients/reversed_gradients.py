@@ -15,7 +15,8 @@ from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.report import Place
 from cog_adapt.runner.gradients.stand_ins import StandIns, find_stand_ins
 
-_FEW = 1e-3  # relative: a factor this near to a round number is that number
+_FEW = 1e-3  # how far the factors of several parameters may be apart
+_COARSE = 0.05  # a limit above it is that of 16 bits, where a factor has fewer digits
 
 
 def judge_factors(flow: GradientFlow) -> None:
@@ -24,7 +25,7 @@ def judge_factors(flow: GradientFlow) -> None:
         if not _is_wrong_everywhere(flow, pattern, factor):
             continue
         place = flow.slopes.sites.places[pattern]
-        found = measured_factor(flow, flow.slopes, pattern)
+        found = measured_factor(flow, flow.slopes, pattern, factor)
         flow.exam.fail(
             "gradient-wrong",
             f"`reversed_gradients` declares {pattern!r} with the factor {factor:g}, but what "
@@ -58,15 +59,26 @@ def advice_for(flow: GradientFlow, place: Place, ratios: Mapping[str, float]) ->
     return ""
 
 
-def measured_factor(flow: GradientFlow, slopes: DeclaredSlopes, pattern: str) -> float | None:
-    """Return what passes backward at a pattern's blocks over the slope; None: no one factor."""
-    first = _compared(flow, slopes, pattern, 1.0, (Way.GRADIENT,))
+def measured_factor(
+    flow: GradientFlow, slopes: DeclaredSlopes, pattern: str, expected: float = 1.0
+) -> float | None:
+    """Return what passes backward at a pattern's blocks over the slope there; None: no one factor.
+
+    Args:
+        flow: the gradients.
+        slopes: what is declared of them, the pattern among it.
+        pattern: of the blocks.
+        expected: the factor, unless differences say otherwise.
+    """
+    first = _compared(flow, slopes, pattern, expected, (Way.GRADIENT,))
     if not first.wrong:
-        return None if first.rough else 1.0
-    factor = 1 / first.ratio if first.ratio else math.inf
+        return None if first.rough else expected
+    factor = expected / first.ratio if first.ratio else math.inf
     if not math.isfinite(factor):
         return None
-    factor = round(factor, 3) if abs(round(factor, 3) - factor) < _FEW * abs(factor) else factor
+    digits = 1 if flow.limits.block > _COARSE else 3
+    near = round(factor, digits)
+    factor = near if abs(near - factor) < flow.limits.block * abs(factor) else factor
     again = _compared(flow, slopes, pattern, factor, (Way.GRADIENT, Way.BENT))
     return None if again.wrong or again.rough else factor
 
@@ -130,8 +142,8 @@ def _shown(flow: GradientFlow, place: Place) -> str:
 
 def _sentence(factor: float, declaration: str) -> str:
     return (
-        f"What passes backward there is {_times(factor)}: if that is meant, declare "
-        f"`reversed_gradients={declaration}`. "
+        f"What passes backward there is {_times(factor)}. Correct that, or, if it is meant, "
+        f"declare `reversed_gradients={declaration}`."
     )
 
 

@@ -191,6 +191,65 @@ def test_an_undeclared_reversal_fails_and_the_advice_works(make: Callable[[], nn
     ]
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_factors_are_measured_in_16_bits_too(precision: str) -> None:
+    right, wrong = (
+        check_gradients(Dann(), X, dann_loss, precision=precision, reversed_gradients=declared)
+        for declared in ({"reversal": -0.3}, {"reversal": 0.3})
+    )
+    assert said(right) == [("NOTE", "reversed-gradient")]
+    assert "the slope times -0.3." in failures(wrong)[0].message
+
+
+def test_a_large_module_is_compared_around_a_declared_reversal() -> None:
+    class Large(Dann):
+        def __init__(self) -> None:
+            super().__init__()
+            self.trunk = nn.Sequential(
+                nn.Linear(6, 600), nn.Tanh(), nn.Linear(600, 600), nn.Tanh(), nn.Linear(600, 10)
+            )
+
+    assert check_gradients(Large(), X, dann_loss, reversed_gradients={"reversal": -0.3}).passed
+    (failure,) = failures(check_gradients(Large(), X, dann_loss))
+    assert "-0.3}" in failure.message
+
+
+def test_one_of_two_reversals_is_told_from_the_other() -> None:
+    class Two(Dann):
+        def __init__(self) -> None:
+            super().__init__()
+            self.second = Reversal()
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            h = self.trunk(x)
+            return self.head(h), self.domain(self.second(self.reversal(h).tanh()))
+
+    declared = {"reversal": -0.3, "second": -0.3}
+    report = check_gradients(Two(), X, dann_loss, reversed_gradients=declared)
+    assert said(report) == [("NOTE", "reversed-gradient")] * 2
+    report = check_gradients(Two(), X, dann_loss, reversed_gradients={**declared, "second": 2})
+    first, *_ = failures(report)
+    assert "'second'" in first.message
+    assert "the slope times -0.3." in first.message
+    assert failures(check_gradients(Two(), X, dann_loss, reversed_gradients={"reversal": -0.3}))
+
+
+def test_the_name_of_a_module_is_no_part_of_a_line() -> None:
+    net = nn.Sequential(Reversal(), nn.Linear(6, 5), Reversal(), nn.Linear(5, 2))
+    report = check_gradients(net, X, mean_square, reversed_gradients={"3": -0.3})
+    first, *_ = failures(report)
+    assert first.module == "3 (Linear)"
+    assert "the slope times 1." in first.message
+
+
+def test_functions_are_as_they_were_after_the_test() -> None:
+    before = [dict(vars(kind)) for kind in (Reverse, NewReverse, Spike)]
+    check_gradients(ByNewFunction(), X, dann_loss, reversed_gradients={"NewReverse": -0.3})
+    check_gradients(Spiking(), X, mean_square, surrogate_gradients=["Spike.apply"])
+    check_gradients(Dann(), X, dann_loss)
+    assert [dict(vars(kind)) for kind in (Reverse, NewReverse, Spike)] == before
+
+
 def test_a_mistake_beside_a_declared_reversal_is_found_with_its_line() -> None:
     report = check_gradients(Wrong(), X, dann_loss, reversed_gradients={"reversal": -0.3})
     (failure,) = failures(report)
