@@ -395,6 +395,60 @@ def test_gradients_around_a_surrogate_must_be_right_given_its_own() -> None:
     assert set(failure.parameters) <= {"enter.weight", "enter.bias"}
 
 
+class Downstream(nn.Module):
+    """Spikes whose readout has lost a part of its gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.enter, self.middle, self.out = nn.Linear(6, 9), nn.Linear(9, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        v = self.enter(x)
+        h = self.middle(Spike.apply(v)).tanh() + v[:, :8]
+        return self.out(h + 0.7 * h.sin().detach())
+
+
+def test_a_mistake_behind_a_surrogate_is_found_with_its_line() -> None:
+    report = check_gradients(Downstream(), X, mean_square, surrogate_gradients=["Spike.apply"])
+    (failure,) = failures(report)
+    assert failure.code == "gradient-wrong"
+    assert "h.sin().detach()" in (failure.line or "")
+    assert "enter.weight" in failure.parameters
+
+
+class Masking(torch.autograd.Function):
+    """Passes values on, and back the gradients that a mask leaves."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
+        ctx.save_for_backward(mask)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return gradient * ctx.saved_tensors[0], None
+
+
+class Masked(nn.Module):
+    def __init__(self, mask: list[float]) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.below, self.above = nn.Linear(6, 4), nn.Linear(4, 3)
+        self.register_buffer("mask", torch.tensor(mask))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask: Any = self.mask
+        return self.above(Masking.apply(self.below(x), mask))
+
+
+@pytest.mark.parametrize("mask", [[0.0, 1, 1, 0], [0.0, 0, 0, 0]])
+def test_a_surrogate_may_pass_nothing_back(mask: list[float]) -> None:
+    report = check_gradients(Masked(mask), X, mean_square, surrogate_gradients=["Masking.apply"])
+    assert report.passed
+    assert not check_gradients(Masked(mask), X, mean_square).passed
+
+
 def test_an_undeclared_surrogate_fails_and_its_message_names_the_declaration() -> None:
     (failure,) = failures(check_gradients(Clipping(), X, mean_square))
     assert failure.code == "gradient-wrong"
@@ -433,6 +487,21 @@ FORMS: dict[str, Callable[..., Tensor]] = {
 def test_a_declared_stop_holds_where_advantages_sum_to_0(form: str) -> None:
     report = check_gradients(policy(), X, FORMS[form], stop_gradients=["logs.detach()"])
     assert said(report) == [("NOTE", "stop-gradient")]
+
+
+def test_a_declared_stop_of_little_effect_is_found() -> None:
+    class Little(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 5), nn.Linear(5, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.a(x).tanh()
+            return self.b(h) + 1e-5 * h.detach().sum()
+
+    declared = ["h.detach()"]
+    report = check_gradients(Little(), X, mean_square, stop_gradients=declared)
+    assert said(report) == []
 
 
 @pytest.mark.parametrize("form", FORMS)

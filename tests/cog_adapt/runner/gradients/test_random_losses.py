@@ -159,7 +159,7 @@ def skipped(report: GradientReport) -> list[str]:
 @pytest.mark.parametrize("name", SOUND)
 def test_a_declared_random_loss_is_tested_whole_and_nothing_false_is_said(name: str) -> None:
     report = report_of(SOUND[name], random_loss=True)
-    assert [f for f in report.findings if f.level != "NOTE"] == []
+    assert set(report.codes) <= {"unverified"}
     assert skipped(report) == []
 
 
