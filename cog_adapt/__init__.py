@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from cog_adapt.runner.modules.adapters import load_adapter as load_adapter
     from cog_adapt.runner.modules.adapters import save_adapter as save_adapter
     from cog_adapt.runner.modules.batch_rows import batch_rows as batch_rows
+    from cog_adapt.runner.modules.row_noise import row_generators as row_generators
     from cog_adapt.runner.request import Request as Request
     from cog_adapt.runner.stream_sync import stream_sync as stream_sync
     from cog_adapt.runner.task import Batch as Batch
@@ -96,6 +97,7 @@ _MODULES = {
     "load_adapter": "runner.modules.adapters",
     "on_device": "runner.task",
     "read_examples": "runner.data.examples",
+    "row_generators": "runner.modules.row_noise",
     "run": "command.main",
     "save_adapter": "runner.modules.adapters",
     "serve": "server.main",

@@ -201,7 +201,7 @@ def a_module_that_freezes_everything() -> Case:
     return Case(net().requires_grad_(False), VALUES)
 
 
-@QUESTIONS.healthy("random-inference")
+@QUESTIONS.healthy("random-loss")
 def noise_on_the_weights_while_training() -> Case:
     class Noisy(nn.Linear):
         def forward(self, values: Tensor) -> Tensor:

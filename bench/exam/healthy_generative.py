@@ -23,7 +23,7 @@ def a_mixture_density() -> Case:
     return Case(net, VALUES, loss)
 
 
-@QUESTIONS.healthy("random-inference")
+@QUESTIONS.healthy("random-loss")
 def a_variational_autoencoder() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -40,7 +40,7 @@ def a_variational_autoencoder() -> Case:
     return Case(Net(), VALUES, lambda losses: losses, {"serve_mode": "no_grad"})
 
 
-@QUESTIONS.healthy("random-inference")
+@QUESTIONS.healthy("random-loss")
 def a_denoiser_with_random_steps() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -77,7 +77,7 @@ def a_flow_of_affine_couplings() -> Case:
     return Case(Net(), rows(5, 6), lambda losses: losses)
 
 
-@QUESTIONS.healthy("random-inference")
+@QUESTIONS.healthy("random-loss")
 def contrast_of_two_views() -> Case:
     net = nn.Sequential(nn.Linear(5, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4))
 

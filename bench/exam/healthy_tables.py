@@ -198,7 +198,7 @@ def a_frozen_trunk_that_is_not_selected() -> Case:
     return Case(net, TABLE, options={"trainable": lambda name, p: p.requires_grad})
 
 
-@QUESTIONS.healthy("random-inference")
+@QUESTIONS.healthy("random-loss")
 def a_soft_choice_made_hard_by_gumbel() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:

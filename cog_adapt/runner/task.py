@@ -3,6 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -55,6 +56,12 @@ class Task(ABC):
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say).
         stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
             of the line that stops the gradient; the self-test excuses these alone.
+        reversed_gradients: where what passes backward is the slope times a factor, of either
+            sign, by such patterns: `{"domain.reverse": -0.3}`.
+        surrogate_gradients: such patterns of blocks whose gradient is meant to be no slope.
+        random_loss: whether the loss draws noise (a diffusion's steps, a VAE's sample), so that it
+            differs from seed to seed; the self-test then holds its checks under one seed. Noise
+            from `cog_adapt.row_generators()` is the same however a batch is cut.
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
         max_characters: of an input that is a text, or of all texts in it; what has more is refused
@@ -82,6 +89,9 @@ class Task(ABC):
     blocks: str = "(?!)"  # matches nothing
     unused: str = "(?!)"
     stop_gradients: tuple[str, ...] = ()
+    reversed_gradients: Mapping[str, float] = MappingProxyType({})
+    surrogate_gradients: tuple[str, ...] = ()
+    random_loss: bool = False
     max_labels: int = 1_000
     max_label_characters: int = 200
     max_characters: int = 131_072

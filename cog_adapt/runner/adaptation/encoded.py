@@ -76,13 +76,15 @@ class EncodedExamples:
         """Return the parts of a batch, by the positions of each."""
         if len(groups) == 1:
             return [Part(self.rows(groups[0]))]
-        weights = self._weights([position for group in groups for position in group])
+        whole = [position for group in groups for position in group]
+        weights = self._weights(whole)
         mean = None if weights is None else weights.mean()
-        count = sum(map(len, groups))
-        return [
-            Part(self.rows(group)._replace(mean_weight=mean), len(group) / count)
-            for group in groups
-        ]
+        parts, first = [], 0
+        for group in groups:
+            rows = self.rows(group)._replace(mean_weight=mean, earlier=tuple(whole[:first]))
+            parts.append(Part(rows, len(group) / len(whole)))
+            first += len(group)
+        return parts
 
     def _measure(self) -> None:
         """Compare the lengths of some examples, once."""

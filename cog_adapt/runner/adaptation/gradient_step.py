@@ -26,6 +26,9 @@ Loss = Callable[[nn.Module, Any], Tensor]
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
+_Seeds = tuple[int, int]
+"""Of a part's default generators, and of its rows': the step's, however its batch is cut."""
+
 _MOST_SKIPS = 30  # a float16 scale begins at 2**16 and halves at each skip
 # Numbers that AdamW updates in a tick on a CPU: 22 million took 0.4 s, and twice that beside load.
 _MOST_UPDATED = 4_000_000
@@ -97,7 +100,7 @@ class GradientStep:
 
     def gradients(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
         """Run forward and backward without an update; leave `.grad` set and unscaled."""
-        given = (Part(batch), seed, None)
+        given = (Part(batch), (seed, seed), None)
         return run_adaptation(self._gradients, self.replica, self.training, *given)
 
     def __call__(self, batch: Any, seed: int) -> StepResult:  # noqa: ANN401 - any batch
@@ -145,10 +148,10 @@ class GradientStep:
         *others, last = parts
         loss: Tensor | None = None
         for number, part in enumerate(others):
-            given = (part, _seed_of(seed, number), loss)
+            given = (part, (_seed_of(seed, number), seed), loss)
             loss = run_adaptation(self._accumulate, self.replica, self.training, *given)
             yield None
-        given = (last, _seed_of(seed, len(others)), loss)
+        given = (last, (_seed_of(seed, len(others)), seed), loss)
         slices = self._slices()
         if len(slices) == 1:
             return run_adaptation(self._update, self.replica, self.training, *given)
@@ -162,16 +165,16 @@ class GradientStep:
         return numbers
 
     def _forward_only(self, module: nn.Module, batch: Any, seed: int) -> Tensor:  # noqa: ANN401
-        with _repeatable(seed, self.precision), casting(self.precision):
+        with _repeatable((seed, seed), self.precision), casting(self.precision):
             return self.loss(module, batch).float()
 
     def _accumulate(
-        self, module: nn.Module, part: Part, seed: int, earlier: Tensor | None
+        self, module: nn.Module, part: Part, seeds: _Seeds, earlier: Tensor | None
     ) -> Tensor:
         """Add a part's gradients to those of the parts before it; return the loss up to here."""
         if earlier is None:
             self.optimizer.zero_grad(set_to_none=True)
-        with _repeatable(seed, self.precision):
+        with _repeatable(seeds, self.precision):
             with casting(self.precision):
                 loss = self.loss(module, part.batch).float().mean()
                 loss = loss if part.share == 1.0 else loss * part.share
@@ -184,16 +187,16 @@ class GradientStep:
         return loss.detach() if earlier is None else earlier + loss.detach()
 
     def _gradients(
-        self, module: nn.Module, part: Part, seed: int, earlier: Tensor | None
+        self, module: nn.Module, part: Part, seeds: _Seeds, earlier: Tensor | None
     ) -> Tensor:
-        loss = self._accumulate(module, part, seed, earlier)
+        loss = self._accumulate(module, part, seeds, earlier)
         self.scaler.unscale_(self.optimizer)
         return loss
 
     def _update(
-        self, module: nn.Module, part: Part, seed: int, earlier: Tensor | None
+        self, module: nn.Module, part: Part, seeds: _Seeds, earlier: Tensor | None
     ) -> tuple[float, float] | None:
-        loss = self._gradients(module, part, seed, earlier)
+        loss = self._gradients(module, part, seeds, earlier)
         norms = self._clip(module, loss)
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -248,9 +251,10 @@ class GradientStep:
 
 
 @contextmanager
-def _repeatable(seed: int, precision: Precision) -> Iterator[None]:
+def _repeatable(seeds: _Seeds, precision: Precision) -> Iterator[None]:
     """Let a forward and its backward give the same bits again, as far as that is promised."""
-    with seeded(seed, precision.device), repeatable_attention(precision.device):
+    seed, row_seed = seeds
+    with seeded(seed, precision.device, row_seed), repeatable_attention(precision.device):
         yield
 
 

@@ -23,7 +23,7 @@ from cog_adapt.runner.adaptation.gradient_step import GradientStep, StepResult
 from cog_adapt.runner.adaptation.kept_outputs import recall
 from cog_adapt.runner.adaptation.micro_batches import MicroBatches
 from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
-from cog_adapt.runner.adaptation.start import Start, adamw, weighted_loss
+from cog_adapt.runner.adaptation.start import Rows, Start, adamw, weighted_loss
 from cog_adapt.runner.adaptation.training_state import (
     TrainingState,
     optimizer_tensors,
@@ -31,16 +31,16 @@ from cog_adapt.runner.adaptation.training_state import (
 )
 from cog_adapt.runner.adaptation.trunk import frozen_blocks, keep_trunk, relief_of, trunk_positions
 from cog_adapt.runner.devices.determinism import is_repeatable
-from cog_adapt.runner.devices.randomness import derive_seed
+from cog_adapt.runner.devices.randomness import derive_seed, seeded
 from cog_adapt.runner.modes import run_inference
-from cog_adapt.runner.modules.batch_rows import holding
 from cog_adapt.runner.modules.replicas import (
     Tensors,
     modules_in_training,
     trained_state,
     training_replica,
 )
-from cog_adapt.runner.task import Batch, Task
+from cog_adapt.runner.modules.row_noise import drawing_by_row
+from cog_adapt.runner.task import Task
 
 _SAVING_SECONDS = 0.005  # of a tick that waits for a disk
 _SCORINGS = 5  # held-out scorings spread over a run, besides the one before it
@@ -237,9 +237,9 @@ class _Run:
     def _score(self, chosen: Sequence[int]) -> Tensor:
         rows = self.examples.rows(chosen)
         replica, precision = self.take_step.replica, self.start.precision
-        given = (self.start.task, rows.batch, rows.targets)
-        with holding(rows.positions):
-            values = run_inference(_loss_and_score, replica, precision, "no_grad", *given)
+        seed = derive_seed(self.start.recipe.seed, "held out")  # one noise, so scores compare
+        given = (self.start.task, rows, seed, precision.device)
+        values = run_inference(_loss_and_score, replica, precision, "no_grad", *given)
         each = 1.0 if rows.weights is None else rows.weights.double()
         return torch.stack([(value.double() * each).sum() for value in values]).cpu()
 
@@ -259,9 +259,13 @@ def _state_of(run: _Run) -> TrainingState:
 
 
 def _loss_and_score(
-    module: nn.Module, task: Task, batch: Batch, targets: Tensor
+    module: nn.Module, task: Task, rows: Rows, seed: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    return task.loss(module, batch, targets), task.score(module, batch, targets)
+    values = []
+    for rate in (task.loss, task.score):
+        with seeded(seed, device), drawing_by_row(rows.positions):
+            values.append(rate(module, rows.batch, rows.targets))
+    return values[0], values[1]
 
 
 def _gradient_step(start: Start) -> GradientStep:

@@ -16,7 +16,8 @@ from cog_adapt.runner.config import Precision, Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.errors import AdaptationError, InputError
-from cog_adapt.runner.modules.batch_rows import holding
+from cog_adapt.runner.modules.batch_rows import rows_now
+from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task import Batch, Task, on_device
 
 _TINY = torch.finfo(torch.float32).tiny
@@ -105,6 +106,7 @@ class Rows(NamedTuple):
         weights: None: all weigh the same.
         positions: of the examples in `Start.examples`.
         mean_weight: of the whole batch that these rows are a part of; None: they are all of it.
+        earlier: positions of the rows in its parts before this one.
     """
 
     batch: Batch
@@ -112,6 +114,7 @@ class Rows(NamedTuple):
     weights: Tensor | None
     positions: tuple[int, ...]
     mean_weight: Tensor | None = None
+    earlier: tuple[int, ...] = ()
 
 
 def adamw(recipe: Recipe, learning_rate: float) -> MakeOptimizer:
@@ -135,8 +138,16 @@ def encode_examples(
 
 
 def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tensor]:
-    """Return the task's per-example loss as a function of the module and one batch."""
-    return lambda module, pair: task.loss(module, *pair)
+    """Return the task's per-example loss as a function of the module and one batch.
+
+    Its rows are the examples at the positions that are held (`batch_rows`), or else at 0, 1, …
+    """
+
+    def loss(module: nn.Module, pair: tuple[Batch, Tensor]) -> Tensor:
+        with drawing_by_row(rows_now() or range(len(pair[1]))):
+            return task.loss(module, *pair)
+
+    return loss
 
 
 def weighted_loss(task: Task) -> Callable[[nn.Module, Rows], Tensor]:
@@ -147,7 +158,7 @@ def weighted_loss(task: Task) -> Callable[[nn.Module, Rows], Tensor]:
 
     def loss(module: nn.Module, rows: Rows) -> Tensor:
         weights = rows.weights
-        with holding(rows.positions):
+        with drawing_by_row(rows.positions, rows.earlier):
             losses = task.loss(module, rows.batch, rows.targets)
         if weights is None:
             return losses

@@ -16,12 +16,16 @@ from cog_adapt.runner.adaptation.step_parts import forward_groups, rows_of_group
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
+from cog_adapt.runner.devices.randomness import seeded
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Phase
 from cog_adapt.runner.input_sizes import portions
 from cog_adapt.runner.modes import run_inference
+from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task import Batch, Task, on_device
+
+_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,8 @@ def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
     """
     found: dict[int, tuple[Tensor, Tensor]] = {}
     for positions, batch in _parts(phase, [row.input for row in rows], size):
-        outputs, losses = _outputs_and_losses(phase, module, layer, batch, targets[positions])
+        part = batch, targets[positions], positions
+        outputs, losses = _outputs_and_losses(phase, module, layer, *part)
         if len(outputs) != len(positions):
             return torch.zeros(0, 0), losses
         found |= zip(positions, zip(outputs, losses, strict=True), strict=True)
@@ -193,15 +198,20 @@ def outputs_of(  # noqa: PLR0913 - the model, where to look, and what at
     return torch.stack([outputs for outputs, _ in every]), torch.stack([loss for _, loss in every])
 
 
-def _outputs_and_losses(
-    phase: Phase, module: nn.Module, layer: str, batch: Batch, targets: Tensor
+def _outputs_and_losses(  # noqa: PLR0913 - the model, where to look, and a part
+    phase: Phase,
+    module: nn.Module,
+    layer: str,
+    batch: Batch,
+    targets: Tensor,
+    positions: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
     parts: list[Tensor] = []
     device = phase.precision.device
     handle = module.get_submodule(layer).register_forward_hook(
         lambda _layer, _inputs, outputs: parts.append(outputs)
     )
-    given = (phase.task, on_device(batch, device), targets.to(device))
+    given = (phase.task, on_device(batch, device), targets.to(device), positions)
     try:
         losses = run_inference(_loss, module, phase.precision, phase.serve_mode, *given)
     finally:
@@ -215,5 +225,8 @@ def _features(module: nn.Module, task: Task, batch: Batch) -> Tensor | None:
     return task.features(module, batch)
 
 
-def _loss(module: nn.Module, task: Task, batch: Batch, targets: Tensor) -> Tensor:
-    return task.loss(module, batch, targets)
+def _loss(
+    module: nn.Module, task: Task, batch: Batch, targets: Tensor, positions: Sequence[int]
+) -> Tensor:
+    with seeded(_SEED, targets.device), drawing_by_row(positions):
+        return task.loss(module, batch, targets)

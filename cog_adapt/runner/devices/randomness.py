@@ -5,11 +5,14 @@ between a seed and a restore, in one synchronous call on the model thread.
 """
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+
+_thread = threading.local()
 
 
 def derive_seed(seed: int, *path: int | str) -> int:
@@ -24,18 +27,42 @@ def generator(seed: int, *path: int | str) -> torch.Generator:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the default generators of the CPU and of `device`, and restore them afterwards."""
+def seeded(seed: int, device: torch.device, row_seed: int | None = None) -> Iterator[None]:
+    """Seed the default generators of the CPU and of `device`, and restore them afterwards.
+
+    Args:
+        seed: of the default generators.
+        device: of the work inside.
+        row_seed: of generators for single rows (`row_seeded`); None: `seed`.
+    """
     cpu_state, *cuda_state = random_state(device)
     try:
         torch.default_generator.manual_seed(seed)
         if cuda_state:
             _seed_cuda(seed, device)
-        yield
+        with row_seeded(seed if row_seed is None else row_seed, device):
+            yield
     finally:
         torch.set_rng_state(cpu_state)
         if cuda_state:
             torch.cuda.set_rng_state(cuda_state[0], device)
+
+
+@contextmanager
+def row_seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Let this thread's generators for single rows have this seed and device; leave the others."""
+    before = row_seed_now()
+    _thread.row_seed = (seed, device)
+    try:
+        yield
+    finally:
+        _thread.row_seed = before
+
+
+def row_seed_now() -> tuple[int, torch.device] | None:
+    """Return the seed and the device of generators for single rows; None where none is set."""
+    found: tuple[int, torch.device] | None = getattr(_thread, "row_seed", None)
+    return found
 
 
 def random_state(device: torch.device) -> list[Tensor]:

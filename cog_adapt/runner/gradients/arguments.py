@@ -4,8 +4,9 @@ import difflib
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any, get_args
 
 import torch
@@ -20,6 +21,7 @@ from cog_adapt.runner.gradients.probe_loss import required_arguments
 
 _OUTPUTS = re.compile(r"(in|out)puts?|out|logits?|(y_?)?(preds?|hat)|predictions?|scores?|y")
 _MODULES = ("module", "model", "net", "network", "m")
+NO_FACTORS: Mapping[str, float] = MappingProxyType({})
 _FORMS = "a loss is `(module, probe) -> losses` or `(output) -> losses`"
 
 
@@ -92,14 +94,15 @@ def check_probe(probe: object) -> None:
         )
 
 
-def check_values(rate: object, seed: object, checkpointing: object) -> None:
+def check_values(rate: object, seed: object, checkpointing: object, random_loss: object) -> None:
     """Refuse what is no learning rate, no seed, or neither True nor False."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
         raise ConfigError(f"learning_rate is {rate!r}. Pass a number above 0, such as 1e-3.")
     if isinstance(seed, bool) or not isinstance(seed, Integral):
         raise ConfigError(f"seed is {seed!r}. Pass a whole number.")
-    if not isinstance(checkpointing, bool):
-        raise ConfigError(f"checkpointing is {checkpointing!r}. Pass True or False.")
+    for name, value in {"checkpointing": checkpointing, "random_loss": random_loss}.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is {value!r}. Pass True or False.")
 
 
 def checked_maker(make: MakeOptimizer) -> MakeOptimizer:
@@ -121,10 +124,32 @@ def checked_maker(make: MakeOptimizer) -> MakeOptimizer:
     return made
 
 
-def check_options(  # noqa: PLR0913 - the options of `check_gradients`
+def check_declared(stops: object, factors: object, surrogates: object) -> None:
+    """Refuse `stop_gradients`, `reversed_gradients` and `surrogate_gradients` of other kinds."""
+    _check_patterns("stop_gradients", stops)
+    _check_patterns("surrogate_gradients", surrogates)
+    _check_factors(factors)
+
+
+def _check_factors(factors: object) -> None:
+    if not isinstance(factors, Mapping):
+        raise ConfigError(
+            f"reversed_gradients is {factors!r}. Pass a factor by pattern: "
+            '`{"domain.reverse": -0.3}`.'
+        )
+    _check_patterns("reversed_gradients", list(factors))
+    for pattern, factor in factors.items():
+        is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
+        if not is_number or not math.isfinite(factor) or factor == 0:
+            raise ConfigError(
+                f"reversed_gradients[{pattern!r}] is {factor!r}. Pass a number other than 0; a "
+                "gradient that stops belongs in `stop_gradients`."
+            )
+
+
+def check_options(
     trainable: object,
     unused: object,
-    stop_gradients: object,
     serve_mode: object,
     entry: object,
     make_optimizer: object,
@@ -144,8 +169,7 @@ def check_options(  # noqa: PLR0913 - the options of `check_gradients`
             f"trainable{inspect.signature(trainable)} is given two arguments. Pass `lambda name, "
             "parameter: ...`."
         )
-    for name, patterns in {"unused": unused, "stop_gradients": stop_gradients}.items():
-        _check_patterns(name, patterns)
+    _check_patterns("unused", unused)
     _check_regexes("trainable", [trainable] if isinstance(trainable, str) else [])
     _check_regexes("unused", unused)  # type: ignore[arg-type]
     if isinstance(make_optimizer, torch.optim.Optimizer):

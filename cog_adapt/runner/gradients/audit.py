@@ -7,10 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from cog_adapt.runner.gradients.examination import Examination, describe
 from cog_adapt.runner.gradients.held_tensors import unregistered
 from cog_adapt.runner.gradients.report import Finding, count, some
 from cog_adapt.runner.modules.census import is_healthy
 
+_NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
+_KEPT_ADVICE = ". It has an earlier forward's graph: keep `.detach()`ed values, or check before it."
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
 
 
@@ -156,3 +159,13 @@ def _can_be_copied(value: object) -> bool:
     except Exception:  # noqa: BLE001 - copying runs the module's code
         return False
     return True
+
+
+def report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> None:
+    """Report that a module cannot be copied, and what to do."""
+    place, advice = find_uncopied(module), ""
+    if "weight_norm" in str(error):  # as torch says of every tensor with a graph
+        is_weight = place is not None and place.endswith("attribute weight")
+        advice = _NORM_ADVICE if is_weight else _KEPT_ADVICE
+    text = f"no private replica can be made: {describe(error)}{advice}"
+    exam.fail("replica", text, module=place)

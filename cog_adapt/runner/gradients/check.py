@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from cog_adapt.runner.config import Precision, ServeMode
 from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.arguments import (
+    NO_FACTORS,
+    check_declared,
     check_loss,
     check_module,
     check_options,
@@ -24,11 +26,12 @@ from cog_adapt.runner.gradients.arguments import (
     warn_of_misspelt,
 )
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
-from cog_adapt.runner.gradients.audit import audit_module, find_uncopied
+from cog_adapt.runner.gradients.audit import audit_module, report_uncopied
 from cog_adapt.runner.gradients.concurrency import Concurrency
 from cog_adapt.runner.gradients.declared import DeclaredStops
+from cog_adapt.runner.gradients.declared_slopes import DeclaredSlopes
 from cog_adapt.runner.gradients.entry import audit_entry
-from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
+from cog_adapt.runner.gradients.examination import Examination, Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.frozen import FrozenParameters
 from cog_adapt.runner.gradients.guard import Guard
@@ -38,6 +41,7 @@ from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.gradients.report import GradientReport
 from cog_adapt.runner.gradients.selection import Selection, select
 from cog_adapt.runner.gradients.slopes import GradientSlopes
+from cog_adapt.runner.gradients.stand_ins import find_stand_ins
 from cog_adapt.runner.gradients.starting_point import StartingPoint
 from cog_adapt.runner.gradients.subject import Options, Subject
 from cog_adapt.runner.gradients.traces import Traces
@@ -51,16 +55,15 @@ _STEPS = (
     "repeatability", "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer",
     "concurrency", "release", "base",
 )  # fmt: skip
-_NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
-_KEPT_ADVICE = ". It has an earlier forward's graph: keep `.detach()`ed values, or check before it."
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the caller declares: parameters without a gradient, and stops that are meant."""
+    """What the caller declares: parameters without a gradient, and what is meant to be no slope."""
 
     unused: tuple[str, ...]
     stops: DeclaredStops
+    slopes: DeclaredSlopes
 
 
 def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything else is optional
@@ -72,11 +75,14 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     trainable: Selection = None,
     unused: Sequence[str] = (),
     stop_gradients: Sequence[str] = (),
+    reversed_gradients: Mapping[str, float] = NO_FACTORS,
+    surrogate_gradients: Sequence[str] = (),
     serve_mode: ServeMode = "inference_mode",
     entry: Callable[..., object] | None = None,
     make_optimizer: MakeOptimizer | None = None,
     learning_rate: float = 1e-3,
     checkpointing: bool = False,
+    random_loss: bool = False,
     seed: int = 0,
 ) -> GradientReport:
     """Prove that every trainable parameter gets the right gradient, or name the line at fault.
@@ -99,12 +105,18 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
             of the line (`file:line: code`). One that is found is a note, one that is not found a
             warning.
+        reversed_gradients: where what passes backward is meant to be the slope times a factor, of
+            either sign (gradient reversal), by patterns as above.
+        surrogate_gradients: patterns of blocks whose gradient is meant to be no slope (a spike's
+            surrogate): it is not compared there, and the rest of the model is.
         serve_mode: the mode that inference runs in.
         entry: a function that Cog or a server calls, checked for mode decorators on `async`.
         make_optimizer: builds the optimizer for the parameters that it is given; by default AdamW.
         learning_rate: the rate of the default optimizer.
         checkpointing: recompute the blocks' activations in backward, as a recipe may ask for.
-        seed: the seed of the perturbation and of dropout.
+        random_loss: whether the loss draws noise, so that it differs from seed to seed. Every call
+            is made under the noise that a step draws, from one seed; undeclared noise warns.
+        seed: the seed of the perturbation, of dropout and of the loss's noise.
 
     Returns:
         The report. A failed test does not raise: call `raise_if_failed` on the report.
@@ -115,8 +127,9 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     check_module(module)
     check_probe(probe)
     check_loss(loss)
-    check_values(learning_rate, seed, checkpointing)
-    check_options(trainable, unused, stop_gradients, serve_mode, entry, make_optimizer)
+    check_values(learning_rate, seed, checkpointing, random_loss)
+    check_options(trainable, unused, serve_mode, entry, make_optimizer)
+    check_declared(stop_gradients, reversed_gradients, surrogate_gradients)
     options = Options(
         chosen_precision(precision, module),
         serve_mode,
@@ -124,9 +137,11 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         checkpointing,
         seed,
         thaws=trainable is None,
+        random_loss=random_loss,
     )
     watched = ProbeLoss(loss, probe)
-    allowed = Allowed(tuple(unused), DeclaredStops(stop_gradients))
+    slopes = DeclaredSlopes(reversed_gradients, surrogate_gradients)
+    allowed = Allowed(tuple(unused), DeclaredStops(stop_gradients), slopes)
     return run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
 
 
@@ -191,7 +206,7 @@ def _run(  # noqa: PLR0913
         guard.restore({})
         raise
     except Exception as error:  # noqa: BLE001 - copying runs the module's code
-        _report_uncopied(exam, module, error)
+        report_uncopied(exam, module, error)
         guard.restore({})
         return {}
     try:
@@ -199,8 +214,11 @@ def _run(  # noqa: PLR0913
         limits = differences.SIXTEEN_BIT if autocasts else differences.FLOAT32
         unused = [n for n in names if any(n == u or re.fullmatch(u, n) for u in allowed.unused)]
         flow = GradientFlow(subject, guard, exam, limits, unused)
-        flow.declared = allowed.stops
+        flow.declared, flow.slopes = allowed.stops, allowed.slopes
         _take_steps(exam, flow, Operation(subject, guard, exam, limits, flow))
+        allowed.slopes.report(exam)
+        if "gradients" in exam.grounds and allowed.stops.are_missing:
+            find_stand_ins(subject, flow.diagnosis.names, allowed.stops)  # small ones, not seen yet
         allowed.stops.report_absent(exam)
         return flow.gradient_norms
     finally:
@@ -228,15 +246,6 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("concurrency", Concurrency(operation).judge, needs=("served", "stepped"))
     exam.check("release", traces.judge_release, needs=("loss",))
     exam.check("base", traces.judge_base)
-
-
-def _report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> None:
-    place, advice = find_uncopied(module), ""
-    if "weight_norm" in str(error):  # as torch says of every tensor with a graph
-        is_weight = place is not None and place.endswith("attribute weight")
-        advice = _NORM_ADVICE if is_weight else _KEPT_ADVICE
-    text = f"no private replica can be made: {describe(error)}{advice}"
-    exam.fail("replica", text, module=place)
 
 
 def _adamw(learning_rate: float) -> MakeOptimizer:

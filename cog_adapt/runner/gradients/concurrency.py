@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from torch import Tensor
 
+from cog_adapt.runner.gradients.draws import DrawsAgain
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.operation import Operation, apart, close
@@ -26,6 +27,21 @@ class Concurrency:
         Inferences that disturb each other, but not the training, are a warning: some libraries
         change their modules while they run, and a process that serves runs one at a time.
         """
+        draws, loss = self.operation.draws, self.subject.loss
+        loss.recorder = None if draws is None else DrawsAgain(draws)
+        try:
+            return self._judge()
+        finally:
+            loss.recorder = None
+
+    def _judge(self) -> Numbers:
+        if self.operation.draws is not None and not self._repeats():
+            self.exam.note(
+                "random-loss",
+                "inferences at the same time were not compared: their noise is drawn outside torch "
+                "(by Python or NumPy), from one stream for all threads.",
+            )
+            return {}
         try:
             trouble = self._trouble_of(2)
         except RuntimeError as error:  # of the step; those of inferences are caught
@@ -46,6 +62,14 @@ class Concurrency:
                 "Let one thread serve this module.",
             )
         return {}
+
+    def _repeats(self) -> bool:
+        """Return whether an inference on another thread, with the recorded draws, is the first."""
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self.subject.serve, self.subject.base)
+        assert self.operation.served is not None
+        is_raised = answer.exception() is not None  # then the check says so
+        return is_raised or close(self.operation.served, answer.result(), self.operation.same)
 
     def _trouble_of(self, threads: int) -> str:
         """Run inferences on some threads during a step; return what went wrong, as a phrase."""

@@ -19,17 +19,22 @@ class DeclaredStops:
         self.patterns = tuple(patterns)
         self.found: set[str] = set()
 
+    @property
+    def are_missing(self) -> bool:
+        """Whether some were not found."""
+        return self.found != set(self.patterns)
+
     def admits(self, place: Place) -> bool:
         """Return whether a stop at this place is declared; if so it counts as found."""
         path = (place.module or "").split(" (")[0]
-        lines = f"{place.line or ''}\n{place.inside or ''}"
-        hits = {p for p in self.patterns if path and _is(p, path) or p in lines}
+        lines = [line for line in (place.line, place.inside) if line]
+        hits = {p for p in self.patterns if path and is_name(p, path) or is_part(p, lines)}
         self.found |= hits
         return bool(hits)
 
     def names(self, parameters: Iterable[str]) -> list[str]:
         """Return the parameters that are declared by their own names; they count as found."""
-        hits = {n: {p for p in self.patterns if _is(p, n)} for n in parameters}
+        hits = {n: {p for p in self.patterns if is_name(p, n)} for n in parameters}
         self.found |= set().union(*hits.values())
         return [name for name, patterns in hits.items() if patterns]
 
@@ -56,8 +61,20 @@ class DeclaredStops:
             )
 
 
-def _is(pattern: str, name: str) -> bool:
+def is_name(pattern: str, name: str) -> bool:
+    """Return whether a pattern is a regex of a whole name; a part of a line is seldom a regex."""
     try:
         return re.fullmatch(pattern, name) is not None
-    except re.error:  # a part of a line of code is seldom a regex
+    except re.error:
         return False
+
+
+def is_part(pattern: str, lines: Iterable[str]) -> bool:
+    """Return whether a pattern is a part of a line `file:line: code`.
+
+    A pattern without a colon is a part of the code or of the file: a module's path may be a number.
+    """
+    if ":" in pattern:
+        return any(pattern in line for line in lines)
+    parts = (line.split(":", 2) for line in lines)
+    return any(pattern in part for file, *_, code in parts for part in (file, code))

@@ -117,7 +117,7 @@ class Diagnosis:
         place = Interventions(self.subject, self.names, stand_ins).cure(names)
         if place.line:
             return place
-        apart = {p.module for p in stand_ins.places} if stand_ins else set()
+        apart = stand_ins.modules(self.names) if stand_ins else set()
         place = locality.innermost_wrong(self.subject, self.names, apart)
         return place if place.line else self._suspect(place, stand_ins)
 

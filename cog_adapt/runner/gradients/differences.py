@@ -43,6 +43,7 @@ SIXTEEN_BIT = Limits(whole=0.10, block=0.30, noise=2e-3, rough=0.5, changes=(1e-
 
 _MOST_MOVE = 0.05  # of the weights' norm, at the largest change
 _AGREEMENT = 0.25  # of their distance from the gradient
+_CANCELLED = 1e-5  # of what the slope reaches: such a loss is 0 but for the rounding of its terms
 _MOST_ENTRIES = 262_144  # of one tensor, when zero entries are moved
 
 
@@ -168,13 +169,14 @@ def _measured(  # noqa: PLR0913 - what `_along` is given, and the slope
     loss: float,
 ) -> Verdict:
     reach = norm(tensors) / norm([d.tensor for d in directions], [d.factor for d in directions])
+    scale = scale_of(loss, slope * reach)
     found: dict[int, Slope] = {}
     for number in limits.tried:
         change = limits.changes[number]
         largest = _MOST_MOVE * change / max(limits.changes) * reach
-        size = min(change * max(abs(loss), 1e-30) / slope, largest or math.inf)
+        size = min(change * max(scale, 1e-30) / slope, largest or math.inf)
         measured = central_change(forward, tensors, directions, size)
-        found[number] = Slope(2 * size * slope, measured, 4 * limits.noise * abs(loss))
+        found[number] = Slope(2 * size * slope, measured, 4 * limits.noise * scale)
         if found[number].fits(limit) and not found[number].is_noise:
             return _agreement(found[number], limit)
     slopes = [found[number] for number in sorted(found)]
@@ -184,6 +186,16 @@ def _measured(  # noqa: PLR0913 - what `_along` is given, and the slope
     if _agree(slopes[0], slopes[1]):
         return Verdict(best.error, wrong=True, ratio=slopes[0].ratio)
     return Verdict(best.error, rough=best.error > limits.rough)
+
+
+def scale_of(loss: float, reached: float) -> float:
+    """Return the size of a loss, or, where its terms cancel each other, about that of its terms.
+
+    Args:
+        loss: the loss.
+        reached: the change that its slope predicts if the parameters moved by their own norm.
+    """
+    return reached if abs(loss) < _CANCELLED * abs(reached) < math.inf else abs(loss)
 
 
 def _agreement(slope: Slope, limit: float) -> Verdict:

@@ -1,13 +1,16 @@
 """Step 7: runs a training forward and its backward as a step does, and judges the forward."""
 
 import math
+from typing import Any
 
 from torch import Tensor
 
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.gradients.declared import DeclaredStops
+from cog_adapt.runner.gradients.declared_slopes import DeclaredSlopes
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
-from cog_adapt.runner.gradients.differences import Limits
+from cog_adapt.runner.gradients.differences import Limits, scale_of
+from cog_adapt.runner.gradients.directions import norm
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
@@ -15,7 +18,7 @@ from cog_adapt.runner.gradients.kept_values import maker_of_inference_tensor
 from cog_adapt.runner.gradients.probe_loss import LossShapeError
 from cog_adapt.runner.gradients.report import Place
 from cog_adapt.runner.gradients.sources import is_in_library
-from cog_adapt.runner.gradients.stand_ins import StandIns
+from cog_adapt.runner.gradients.stand_ins import StandIns, functions_of
 from cog_adapt.runner.gradients.subject import Subject
 
 
@@ -24,7 +27,9 @@ class GradientFlow:
 
     Attributes:
         declared: the caller's own stop-gradients.
+        slopes: the caller's declarations of gradients that are no slopes.
         stand_ins: stops that account for gradients which are not the loss's slope.
+        kinds: the custom functions that the forward uses.
         partly_zero: the parameters some of whose gradient's entries are 0.
     """
 
@@ -37,8 +42,10 @@ class GradientFlow:
         self.limits = limits
         self.unused = unused
         self.declared = DeclaredStops()
+        self.slopes = DeclaredSlopes()
         self.stand_ins = StandIns(subject)
         self.diagnosis = Diagnosis(subject, guard)
+        self.kinds: list[Any] = []
         self.loss = math.nan
         self.spread = 0.0
         self.has_graph = False
@@ -46,6 +53,18 @@ class GradientFlow:
         self.backward_error: Exception | None = None
         self.gradient_norms: dict[str, float] = {}
         self.partly_zero: set[str] = set()
+        self._weights_norm = math.nan
+
+    @property
+    def scale(self) -> float:
+        """The size of the loss, or about that of its terms where these cancel each other."""
+        gradient = math.hypot(*self.gradient_norms.values())
+        if not 0 < gradient < math.inf:
+            return abs(self.loss)
+        if math.isnan(self._weights_norm):
+            own = self.subject.parameters
+            self._weights_norm = norm([own[name].detach() for name in self.gradient_norms])
+        return scale_of(self.loss, gradient * self._weights_norm)
 
     def run_forward(self) -> Numbers:
         """Run a forward and a backward as a step does; judge the forward."""
@@ -72,14 +91,21 @@ class GradientFlow:
             self._judge_loss()
         if finished and math.isfinite(self.loss):
             exam.grounds.add("loss")
+            self._find_declared()
         return {"loss": self.loss}
 
     def _observe(self, losses: Tensor) -> None:
+        self.kinds = functions_of([losses])
         self.has_graph = losses.requires_grad
         self.loss = float(losses.detach().double().mean())
         self.reached = reached_leaves(losses)
         own = {id(p) for p in self.subject.replica.parameters()}
         self.guard.remember(t for i, t in self.reached.items() if i not in own)
+
+    def _find_declared(self) -> None:
+        """Find where declared blocks begin; they are held in all comparisons."""
+        self.slopes.find(self.subject, self.diagnosis.names, self.kinds)
+        self.stand_ins = StandIns(self.subject, sites=self.slopes.sites)
 
     def _judge_error(self, error: Exception) -> None:
         if self.subject.loss.finished:

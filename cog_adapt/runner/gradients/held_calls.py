@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
+from cog_adapt.runner.gradients.crossings import Crossings
+
 _NEAR = 1e-4
 _MOSTLY = 0.9
 
@@ -28,20 +30,26 @@ class HeldCalls(TorchFunctionMode):
         soft: indices of hard `gumbel_softmax` calls, which go on as their soft samples.
         functions: classes of `torch.autograd.Function`; those that are step functions go on as
             their backward says.
+        crossings: of declared blocks, some of which begin at a call.
+        skip: indices of calls to leave out (a detach, `.data`, a hook).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a set of calls for each way of holding one
         self,
-        constant: Collection[int],
+        constant: Collection[int] = (),
         linear: Collection[int] = (),
         soft: Collection[int] = (),
         functions: Collection[type[torch.autograd.Function]] = (),
+        crossings: Crossings | None = None,
+        skip: Collection[int] = (),
     ) -> None:
         super().__init__()
         self.constant = frozenset(constant)
         self.linear = frozenset(linear)
         self.soft = frozenset(soft)
         self.functions = tuple(functions)
+        self.crossings = crossings
+        self.skip = frozenset(skip)
         self.kept: dict[object, Any] = {}
         self.count = 0
         self.applied = 0
@@ -49,6 +57,8 @@ class HeldCalls(TorchFunctionMode):
 
     def __enter__(self) -> Any:  # noqa: ANN401 - PyTorch's protocol
         self.count = self.applied = 0
+        if self.crossings is not None:
+            self.crossings.begin()
         return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __torch_function__(
@@ -63,6 +73,14 @@ class HeldCalls(TorchFunctionMode):
         if self.paused:
             return func(*args, **kwargs)
         index, self.count = self.count, self.count + 1
+        if index in self.skip:
+            return args[0]
+        if self.crossings is not None and index in self.crossings.sites.calls:
+            return _crossed(self.crossings, index, func, args, kwargs)
+        if self.crossings is not None and index in self.crossings.sites.hooks:
+            handle = func(*args, **kwargs)
+            self.crossings.hook(args[0], self.crossings.sites.hooks[index])
+            return handle
         if index in self.constant:
             return self._held(index, func, args, kwargs)
         if index in self.linear:
@@ -129,6 +147,21 @@ class HeldCalls(TorchFunctionMode):
             return func(*args, **kwargs)
         origin, result, slope = first
         return result + slope * (args[0] - origin)
+
+
+def _crossed(
+    crossings: Crossings,
+    index: int,
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:  # noqa: ANN401
+    """Run a call of a declared line, whose arguments from elsewhere enter a block."""
+    pattern = crossings.sites.calls[index]
+    args, kwargs = tree_map_only(Tensor, lambda t: crossings.enter(t, pattern), (args, kwargs))
+    result = func(*args, **kwargs)
+    crossings.leave(result, pattern)
+    return result
 
 
 def _slope_of(

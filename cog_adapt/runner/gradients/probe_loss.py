@@ -31,6 +31,7 @@ class ProbeLoss:
     Attributes:
         observer: called with the losses while their graph exists.
         recorder: a context that surrounds each call.
+        added: gives the losses that are meant in place of those that were computed.
         seed: seeds Python's and NumPy's generators before each call, unless None.
         finished: whether the last call returned losses.
         shape: shape of the last call's losses.
@@ -43,6 +44,7 @@ class ProbeLoss:
         self.rows = {leaf.shape[0] for leaf in tree_leaves(_plain(probe)) if _has_rows(leaf)}
         self.observer: Observer | None = None
         self.recorder: AbstractContextManager[Any] | None = None
+        self.added: Callable[[Tensor], Tensor] | None = None
         self.seed: int | None = None
         self.finished = False
         self.shape: tuple[int, ...] = ()
@@ -67,6 +69,7 @@ class ProbeLoss:
         self.finished = True
         checked = _checked(losses)
         self.shape = tuple(checked.shape)
+        checked = checked if self.added is None else self.added(checked)
         if self.observer is not None:
             self.observer(checked)
         return checked

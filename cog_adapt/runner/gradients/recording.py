@@ -57,7 +57,7 @@ class Recorder(TorchFunctionMode):
         """Run one call and note it."""
         kwargs = kwargs or {}
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        event = Event(_name_of(func), stack_here(), inputs, len(self.events))
+        event = Event(name_of(func), stack_here(), inputs, len(self.events))
         self.events.append(event)
         for tensor in inputs:
             self._note_undifferentiated(event, tensor)
@@ -180,7 +180,8 @@ class Recorder(TorchFunctionMode):
         return cuts
 
 
-def _name_of(func: Any) -> str:  # noqa: ANN401
+def name_of(func: Any) -> str:  # noqa: ANN401
+    """Return the name of a torch function; of an attribute with what is done to it."""
     name: str = getattr(func, "__name__", str(func))
     if name in ("__get__", "__set__"):
         return f"{getattr(func.__self__, '__name__', '')}.{name}"

@@ -16,6 +16,7 @@ from cog_adapt.runner.gradients.kept_graphs import report_later_backward
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.padding import drop_padding
 from cog_adapt.runner.gradients.report import count, some
+from cog_adapt.runner.gradients.reversed_gradients import judge_factors
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
 _POINTS = 2
@@ -46,7 +47,7 @@ class GradientSlopes:
         began = time.perf_counter()
         self.flow.spread = abs(self.subject.forward() - self.flow.loss)
         self.forward_seconds = time.perf_counter() - began
-        relative = self.flow.spread / max(abs(self.flow.loss), 1e-30)
+        relative = self.flow.spread / max(self.flow.scale, 1e-30)
         if relative > self.limits.noise:
             self.exam.warn(
                 "nondeterministic",
@@ -61,6 +62,7 @@ class GradientSlopes:
         In a large module, of each portion whose gradients are kept at a time.
         """
         try:
+            judge_factors(self.flow)
             self._compare_portions(self.subject.held_first())
         except RuntimeError as error:  # of the backward that a further portion needs
             report_later_backward(self.flow, error)
@@ -156,8 +158,8 @@ class GradientSlopes:
         return [name for block in blocks for name in groups.get(block, self.subject.names)]
 
     def _with_gradient(self, names: Collection[str]) -> dict[str, nn.Parameter]:
-        own = self.subject.parameters
-        return {n: own[n] for n in names if self.flow.gradient_norms.get(n, 0.0) > 0}
+        own, slopes, norms = self.subject.parameters, self.flow.slopes, self.flow.gradient_norms
+        return {n: own[n] for n in names if norms.get(n, 0.0) > 0 and not slopes.is_excused(n)}
 
     def _compare(
         self, names: Collection[str], limit: float, ways: Sequence[Way], loss: float | None = None
@@ -165,19 +167,22 @@ class GradientSlopes:
         self.subject.hold(names)
         named = self._with_gradient(names)
         loss = self.flow.loss if loss is None else loss
-        noise = self.limits.noise + self.flow.spread / max(abs(loss), 1e-30)
+        noise = self.limits.noise + self.flow.spread / max(self.flow.scale, 1e-30)
         is_far = self.subject.is_large and ways[0] is not Way.VALUES
         tried = _LARGEST_FIRST if is_far else self.limits.tried
         limits = replace(self.limits, noise=noise, tried=tried)
         tensors = [real(p.detach()) for p in named.values()]
-        gradients = [real(g) for g in _gradients_of(self.subject.replica, named)]
+        gradients = [real(g) for g in self._slopes_of(named)]
         given = (self.subject.forward, tensors, gradients, limit, limits)
-        return differences.compare(*given, loss=loss, ways=ways)
+        with self.flow.stand_ins.held():
+            return differences.compare(*given, loss=loss, ways=ways)
 
-
-def _gradients_of(replica: nn.Module, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
-    grads = {name: parameter.grad for name, parameter in named.items()}
-    return [drop_padding(replica, n, g) for n, g in grads.items() if g is not None]
+    def _slopes_of(self, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
+        """Return the slopes that the gradients stand for: most are these themselves."""
+        replica, factor = self.subject.replica, self.flow.slopes.factor_of
+        grads = {name: parameter.grad for name, parameter in named.items()}
+        found = {n: drop_padding(replica, n, g) for n, g in grads.items() if g is not None}
+        return [g if factor(n) == 1 else g / factor(n) for n, g in found.items()]
 
 
 def _report_rough(flow: GradientFlow, rough: list[str], *, is_all: bool) -> None:

@@ -5,14 +5,16 @@ and the stops that the caller declares. Runs only after a gradient was found to 
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
 from torch import Tensor, nn
 
+from cog_adapt.runner.gradients.crossing_points import CrossingPoints
+from cog_adapt.runner.gradients.crossings import Crossings, Sites
 from cog_adapt.runner.gradients.culprits import (
     is_hard_sample,
     is_step_call,
@@ -48,39 +50,78 @@ class StandIns:
     linear: set[int] = field(default_factory=set)
     soft: set[int] = field(default_factory=set)
     functions: list[Any] = field(default_factory=list)
+    sites: Sites = field(default_factory=Sites)
 
     @property
     def places(self) -> list[Place]:
         """All places, those of step functions first."""
         return [*self.surrogates, *self.libraries, *self.declared]
 
+    def modules(self, names: dict[int, str]) -> set[str | None]:
+        """Return the modules with stops, and those around declared blocks, as `path (Class)`."""
+        declared = [(p.module or "").split(" (")[0] for p in self.sites.places.values()]
+        around = {
+            name
+            for name in names.values()
+            for path in declared
+            if f"{path}.".startswith(f"{name.split(' (')[0]}.") or name.startswith("(root)")
+        }
+        return around | {place.module for place in self.places}
+
     def __bool__(self) -> bool:
+        return bool(self.has_stops or self.sites)
+
+    @property
+    def has_stops(self) -> bool:
+        """Whether there are stops, besides declared blocks."""
         return bool(self.constant or self.linear or self.soft or self.functions)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold them, for a while, at their values of this moment."""
+    def held(self, skip: Collection[int] = ()) -> Iterator[Crossings]:
+        """Hold them, for a while, at their values of this moment; yield what enters the blocks.
+
+        Where there are blocks, a forward and a backward show what these pass backward, without
+        the calls to skip.
+        """
+        crossings = Crossings(self.sites)
         if not self:
-            yield
+            yield crossings
             return
         loss = self.subject.loss
-        mode = HeldCalls(self.constant, self.linear, self.soft, self.functions)
-        kept, loss.recorder = loss.recorder, mode
+        kept = loss.recorder, loss.added
+        loss.added = crossings.added
+        mode = HeldCalls(self.constant, self.linear, self.soft, self.functions, crossings)
         try:
-            with mode.replacing():
+            with CrossingPoints(crossings).watching(), ExitStack() as replaced:
+                self._see(crossings, skip)
+                crossings.mode = loss.recorder = mode
+                replaced.enter_context(mode.replacing())
                 self.subject.forward()
-                yield
+                yield crossings
         finally:
-            loss.recorder = kept
+            loss.recorder, loss.added = kept
+
+    def _see(self, crossings: Crossings, skip: Collection[int]) -> None:
+        """Take the gradients that declared blocks pass backward here."""
+        if not self.sites:
+            return
+        crossings.phase = "seen"
+        crossings.mode = self.subject.loss.recorder = HeldCalls(crossings=crossings, skip=skip)
+        self.subject.gradients()
+        scaler = self.subject.step.scaler
+        crossings.hold(scaler.get_scale() if scaler.is_enabled() else 1.0)
 
 
-def find_stand_ins(subject: Subject, names: dict[int, str], declared: DeclaredStops) -> StandIns:
+def find_stand_ins(
+    subject: Subject, names: dict[int, str], declared: DeclaredStops, sites: Sites | None = None
+) -> StandIns:
     """Record a forward, and find the stops in it.
 
     Args:
         subject: its forward is run.
         names: names of the replica's modules, by their ids.
         declared: the caller's own.
+        sites: of declared blocks, to be held besides.
     """
     recorder, kept = Recorder(), list[Tensor]()
     subject.loss.recorder, subject.loss.observer = recorder, kept.append
@@ -88,8 +129,9 @@ def find_stand_ins(subject: Subject, names: dict[int, str], declared: DeclaredSt
         subject.forward()
     finally:
         subject.loss.recorder = subject.loss.observer = None
-    found = StandIns(subject)
-    functions = {f.forward.__code__: f for f in _functions_of(kept)}
+    found = StandIns(subject, sites=sites or Sites())
+    apart = found.sites.declared_kinds
+    functions = {f.forward.__code__: f for f in functions_of(kept) if f not in apart}
     own = {id(t) for e in recorder.events for t in operands_of(e, recorder)}
     for event in recorder.events:
         _sort_in(found, event, recorder, own, names, declared, functions)
@@ -138,7 +180,7 @@ def _is_a_librarys(event: Event) -> bool:
     return position is not None and is_library_file(os.path.abspath(position[0]))
 
 
-def _functions_of(losses: list[Tensor]) -> list[Any]:
+def functions_of(losses: list[Tensor]) -> list[Any]:
     """Return the custom functions in the graph of these losses."""
     kinds = {type(node) for each in losses for node in nodes(each.grad_fn)}
     return [kind._forward_cls for kind in kinds if hasattr(kind, "_forward_cls")]

@@ -16,7 +16,7 @@ from cog_adapt.runner.adaptation.checkpointing import recompute_blocks
 from cog_adapt.runner.adaptation.gradient_step import GradientStep, MakeOptimizer, StepResult
 from cog_adapt.runner.config import Precision, ServeMode
 from cog_adapt.runner.devices.freed_memory import give_back_freed
-from cog_adapt.runner.devices.randomness import derive_seed, seeded
+from cog_adapt.runner.devices.randomness import derive_seed, row_seeded, seeded
 from cog_adapt.runner.devices.room import has_room
 from cog_adapt.runner.gradients.lent_weights import SMALL_BYTES, LentWeights
 from cog_adapt.runner.gradients.moving_replica import MovingReplica
@@ -45,6 +45,7 @@ class Options:
     checkpointing: bool
     seed: int
     thaws: bool = False  # the selection is the default: it takes no account of `requires_grad`
+    random_loss: bool = False
 
 
 class Subject(MovingReplica):
@@ -102,15 +103,27 @@ class Subject(MovingReplica):
         return weights
 
     def serve(
-        self, module: nn.Module, seed: int | None = None, mode: ServeMode | None = None
+        self,
+        module: nn.Module,
+        seed: int | None = None,
+        mode: ServeMode | None = None,
+        row_seed: int | None = None,
     ) -> Tensor:
-        """Return the losses of `module` in the inference phase."""
+        """Return the losses of `module` in the inference phase.
+
+        Args:
+            module: the base, or a replica.
+            seed: of all random numbers; None: nothing is seeded but those of single rows.
+            mode: the caller's, unless given.
+            row_seed: of single rows, where there is no seed; None: the subject's.
+        """
         self.loss.seed = seed
-        options = self.options
+        options, device = self.options, self.options.precision.device
         call = (self.loss, module, options.precision, mode or options.serve_mode)
         if seed is None:
-            return run_inference(*call, self.probe).double()
-        with seeded(seed, options.precision.device):
+            with row_seeded(self.seed if row_seed is None else row_seed, device):
+                return run_inference(*call, self.probe).double()
+        with seeded(seed, device):
             return run_inference(*call, self.probe).double()
 
     def serve_adapted(self) -> Tensor:

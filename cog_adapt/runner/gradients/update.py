@@ -174,7 +174,7 @@ class Update:
         flow, stops = self.flow, self.flow.stand_ins
         if any(f.code == "gradient-wrong" and f.line for f in self.exam.findings):
             return True  # its cause is told
-        if not stops:
+        if not stops.has_stops and not flow.slopes.surrogates:
             return False
         with stops.held():
             shaking = Shaking(self.subject, math.nan, flow.limits, flow.spread)
@@ -186,7 +186,8 @@ class Update:
         Weights of 16 bits round many steps away, however much the loss should have moved.
         """
         limits, spread = self.flow.limits, self.flow.spread
-        is_large = abs(step.descent) > 4 * limits.noise * abs(step.before) + spread
+        size = max(abs(step.before), self.flow.scale)
+        is_large = abs(step.descent) > 4 * limits.noise * size + spread
         if not is_large or limits is SIXTEEN_BIT:
             shaking = Shaking(self.subject, step.before, limits, spread)
             if shaking.depends(self.subject.names):

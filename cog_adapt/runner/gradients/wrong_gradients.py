@@ -5,7 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from cog_adapt.runner.gradients.differences import Verdict
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.report import NOWHERE, Place, some
+from cog_adapt.runner.gradients.reversed_gradients import advice_for
 from cog_adapt.runner.gradients.stand_ins import StandIns, find_stand_ins
+
+_ADVICE = (
+    "Correct the backward that is named, or the cut; declare a stop that is meant in "
+    "`stop_gradients`, and a block whose gradient is meant to be no slope in `surrogate_gradients`."
+)
 
 Compare = Callable[[str], Verdict]
 """Takes a block, and compares its gradient with the slope once more."""
@@ -39,13 +45,14 @@ class WrongGradients:
 
         A stop accounts for a block whose gradient is the slope while the stop's values are held.
         """
-        names = self.flow.diagnosis.names
-        self.stand_ins = find_stand_ins(self.flow.subject, names, self.flow.declared)
-        if self.stand_ins:
-            with self.stand_ins.held():
-                held = {block: compare(block) for block in wrong + rough}
+        flow, names = self.flow, self.flow.diagnosis.names
+        sites = flow.slopes.sites
+        self.stand_ins = find_stand_ins(flow.subject, names, flow.declared, sites)
+        if self.stand_ins.has_stops:
+            before, flow.stand_ins = flow.stand_ins, self.stand_ins
+            held = {block: compare(block) for block in wrong + rough}
             cured = [b for b, v in held.items() if not (v.wrong or v.rough)]
-            self.flow.stand_ins = self.stand_ins if cured else self.flow.stand_ins
+            flow.stand_ins = self.stand_ins if cured else before
             self._report_stops([b for b in cured if not is_whole(b)] or cured)
             self.verdicts |= held
             rough = [b for b, v in held.items() if v.rough]
@@ -94,16 +101,23 @@ class WrongGradients:
         worst = max(blocks, key=lambda b: self.verdicts[b].error)
         right = [b for b in self.verdicts if b not in wrong and not is_whole(b)]
         place = self.flow.diagnosis.wrong(names, self.stand_ins)
+        advice = advice_for(self.flow, place, self._ratios_of(blocks))
         self.exam.fail(
             "gradient-wrong",
             f"the loss changes {self.verdicts[worst].ratio:.3g} times as much as the gradient "
             f"of {worst} says (allowed: 1 +- {self.flow.limits.block:g}); wrong: {some(blocks)}; "
-            f"right: {some(right) or 'none'}. Correct the backward that is named, or the cut; "
-            "declare a stop that is meant in `stop_gradients`.",
+            f"right: {some(right) or 'none'}. {advice or _ADVICE}",
             names,
             place.module,
             place.line,
         )
+
+    def _ratios_of(self, blocks: Sequence[str]) -> dict[str, float]:
+        """Return measured over predicted change of the parameters that are blocks by themselves."""
+        ratios = {b: self.verdicts[b].ratio for b in blocks}
+        return {
+            n: ratios[b] for b in blocks for n in self.groups.get(b, ()) if len(self.groups[b]) == 1
+        }
 
     def _declared_by_name(self, blocks: Sequence[str]) -> Place | None:
         """Return a place if every parameter of these blocks is declared by its own name."""

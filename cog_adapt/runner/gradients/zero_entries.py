@@ -26,6 +26,7 @@ class ZeroEntries:
         if self.limits is not differences.SIXTEEN_BIT and portion[0] not in self._found:
             norms = self.flow.gradient_norms
             names = [n for n in norms if norms[n] > 0 and n in self.flow.partly_zero]
+            names = [name for name in names if not self.flow.slopes.is_excused(name)]
             self._found[portion[0]] = self._moving(portion, names)
 
     def judge(self) -> Numbers:
@@ -68,7 +69,8 @@ class ZeroEntries:
             if (g := own[n].grad) is not None
         ]
         views, directions = differences.zero_entries(tensors, gradients)
-        noise = self.limits.noise * abs(self.flow.loss) + self.flow.spread
-        return bool(views) and differences.depends_linearly(
-            self.subject.forward, views, directions, noise
-        )
+        noise = self.limits.noise * self.flow.scale + self.flow.spread
+        with self.flow.stand_ins.held():
+            return bool(views) and differences.depends_linearly(
+                self.subject.forward, views, directions, noise
+            )

@@ -31,7 +31,8 @@ class ZeroGradients:
         loss there.
         """
         shaking = Shaking.of(self.flow)
-        dependent = shaking.dependent(names)
+        with self.flow.stand_ins.held():  # what a declared block keeps to itself is not lost
+            dependent = shaking.dependent(names)
         gated = [n for n in dependent if self.diagnosis.is_gated(n) and shaking.is_asleep(n)]
         lost = [name for name in dependent if name not in gated]
         quiet = [name for name in names if name not in lost]

@@ -167,6 +167,9 @@ def _check(
         learning_rate=rate,
         unused=() if model.task.unused == Task.unused else (model.task.unused,),
         stop_gradients=model.task.stop_gradients,
+        reversed_gradients=model.task.reversed_gradients,
+        surrogate_gradients=model.task.surrogate_gradients,
+        random_loss=model.task.random_loss,
         entry=entry,
     )
     return report if is_whole else replace(report, findings=(*report.findings, _of_part(start)))

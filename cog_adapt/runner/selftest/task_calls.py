@@ -18,6 +18,7 @@ from cog_adapt.runner.gradients.sources import module_names, raised_at
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.modules.replicas import serving_replica
+from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task import Batch, Task
 
 SEED = 0
@@ -82,9 +83,17 @@ class TaskCalls:
         """Add a finding about one of the task's functions."""
         self.exam.fail(hook, f"{type(self.task).__name__}.{hook} {what}.")
 
-    def losses(self, module: nn.Module, batch: Batch, targets: Tensor) -> Any:  # noqa: ANN401
-        """Return whatever the task gives as losses, without gradients."""
-        return self.infer(lambda m: self.task.loss(m, batch, targets), module)
+    def losses(self, module: nn.Module, rows: slice = slice(None), seed: int = SEED) -> Any:  # noqa: ANN401
+        """Return whatever the task gives as losses of some rows of the probe, without gradients."""
+        assert self.targets is not None
+        batch, targets = {n: t[rows] for n, t in self.batch.items()}, self.targets[rows]
+        positions = range(len(self.targets))[rows]
+
+        def loss(given: nn.Module) -> Any:  # noqa: ANN401
+            with drawing_by_row(positions):
+                return self.task.loss(given, batch, targets)
+
+        return self.infer(loss, module, seed)
 
     def predict(self, module: nn.Module, batch: Batch, seed: int = SEED) -> Any:  # noqa: ANN401
         """Return whatever the task predicts."""

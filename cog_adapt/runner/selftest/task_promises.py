@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.methods import lora_layers
 from cog_adapt.runner.data.examples import Example
@@ -145,9 +145,7 @@ class _Promises(_Inputs):
     def judge_losses(self) -> Numbers:
         """Check that there is a loss for each example, which does not depend on the others."""
         module, count = self.copy(), len(self.probe)
-        batch, targets = self.batch, self.targets
-        assert targets is not None
-        losses: Any = self.call("loss", lambda: self.losses(module, batch, targets))
+        losses: Any = self.call("loss", lambda: self.losses(module))
         if self.exam.has("loss"):
             return {}
         if not isinstance(losses, Tensor) or tuple(losses.shape) != (count,):
@@ -158,20 +156,27 @@ class _Promises(_Inputs):
                 "one loss for each, shape (N,): reduce over everything but the examples.",
             )
             return {}
-        alone = [
-            self.losses(module, {k: v[i : i + 1] for k, v in batch.items()}, targets[i : i + 1])
-            for i in range(count)
-        ]
+        alone = [self.losses(module, slice(i, i + 1)) for i in range(count)]
         apart = float((torch.cat([each.reshape(-1)[:1] for each in alone]) - losses).abs().max())
         depends = apart > _SAME * max(float(losses.abs().max()), 1e-6)
         if depends and self.task.rows_are_independent:
             self.exam.warn(
                 "rows-depend",
                 f"an example's loss differs by {apart:.2g} when it is computed alone: held-out "
-                "losses depend on the batch. Let no example see the others, or, where it is meant "
-                "so, set `rows_are_independent = False`.",
+                f"losses depend on the batch. {self._remedy_for_rows(module, losses)}, or, where "
+                "it is meant so, set `rows_are_independent = False`.",
             )
         return {"apart": apart}
+
+    def _remedy_for_rows(self, module: nn.Module, losses: Tensor) -> str:
+        """Say how to make losses independent: that of noise if the loss draws any."""
+        other = self.losses(module, seed=SEED + 1)
+        if torch.allclose(losses, other, rtol=_SAME):
+            return "Let no example see the others"
+        return (
+            "It draws noise, whose order follows the rows: draw it by row, from "
+            "`cog_adapt.row_generators()`"
+        )
 
     def judge_predictions(self) -> Numbers:
         """Check that `predict` gives a plain answer to each input, and writes to nothing."""

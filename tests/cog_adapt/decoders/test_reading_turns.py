@@ -107,7 +107,7 @@ def test_a_small_source_does_not_wait_for_a_large_one(runner):
 
 
 def test_owners_take_turns_however_many_sources_one_of_them_has(runner):
-    task, order = runner.task, []
+    task, order = runner.task, list[str]()
     task.go_on.clear()
 
     async def read(owner):

@@ -133,7 +133,7 @@ def test_an_option_that_cannot_be_used_is_refused(options: Any, advice: str) -> 
 
 @pytest.mark.parametrize("trainable", [lambda *rest: True, lambda name, p, deep=1: True, max])
 def test_a_predicate_of_two_arguments_is_accepted(trainable: Any) -> None:
-    check_options(trainable, (), (), "no_grad", None, None)
+    check_options(trainable, (), "no_grad", None, None)
 
 
 def test_a_loader_is_no_batch() -> None:

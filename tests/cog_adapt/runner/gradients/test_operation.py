@@ -39,7 +39,7 @@ def test_inference_that_repeats_lays_the_ground() -> None:
 def test_inference_that_depends_on_the_seed_is_a_warning() -> None:
     operation = served(tower(lambda self, h: nn.functional.dropout(h, 0.3)))
     assert found(operation.flow) == [("WARN", "random-inference")]
-    assert operation.exam.grounds == set()
+    assert operation.exam.grounds == {"served"}
 
 
 def counting(self: Any, h: Tensor) -> Tensor:
