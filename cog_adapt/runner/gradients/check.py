@@ -77,6 +77,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     make_optimizer: MakeOptimizer | None = None,
     learning_rate: float = 1e-3,
     checkpointing: bool = False,
+    strict: bool = False,
     seed: int = 0,
 ) -> GradientReport:
     """Prove that every trainable parameter gets the right gradient, or name the line at fault.
@@ -104,6 +105,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         make_optimizer: builds the optimizer for the parameters that it is given; by default AdamW.
         learning_rate: the rate of the default optimizer.
         checkpointing: recompute the blocks' activations in backward, as a recipe may ask for.
+        strict: whether checks that were left out, and unverified parameters, are failures.
         seed: the seed of the perturbation and of dropout.
 
     Returns:
@@ -115,7 +117,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     check_module(module)
     check_probe(probe)
     check_loss(loss)
-    check_values(learning_rate, seed, checkpointing)
+    check_values(learning_rate, seed, checkpointing=checkpointing, strict=strict)
     check_options(trainable, unused, stop_gradients, serve_mode, entry, make_optimizer)
     options = Options(
         chosen_precision(precision, module),
@@ -127,7 +129,8 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     )
     watched = ProbeLoss(loss, probe)
     allowed = Allowed(tuple(unused), DeclaredStops(stop_gradients))
-    return run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
+    report = run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
+    return report.strictly() if strict else report
 
 
 def _examine(  # noqa: PLR0913
