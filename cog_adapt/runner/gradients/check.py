@@ -35,6 +35,7 @@ from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.magnitudes import judge_magnitudes
 from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
+from cog_adapt.runner.gradients.repeatability import Repeatability
 from cog_adapt.runner.gradients.report import GradientReport
 from cog_adapt.runner.gradients.selection import Selection, select
 from cog_adapt.runner.gradients.slopes import GradientSlopes
@@ -47,9 +48,9 @@ from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
 _ORDER = ("FAIL", "WARN", "NOTE")
 _STEPS = (
-    "inference", "replica", "perturbation", "forward", "backward", "start", "magnitudes", "frozen",
-    "repeatability", "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer",
-    "concurrency", "release", "base",
+    "inference", "replica", "perturbation", "forward", "repeatability", "backward", "start",
+    "magnitudes", "frozen", "serving agrees", "whole gradient", "blocks", "zero entries",
+    "optimizer", "concurrency", "release", "base",
 )  # fmt: skip
 _NORM_ADVICE = ". Use torch.nn.utils.parametrizations.weight_norm, which can be copied."
 _KEPT_ADVICE = ". It has an earlier forward's graph: keep `.detach()`ed values, or check before it."
@@ -218,11 +219,11 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("replica", operation.compare_replica, needs=("served",))
     exam.check("perturbation", operation.perturb)
     exam.check("forward", flow.run_forward)
-    exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss",))
+    exam.check("repeatability", Repeatability(flow).judge, needs=("loss",))
+    exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss", "repeatable"))
     exam.check("start", StartingPoint(flow).judge, needs=("gradients",))
     exam.check("magnitudes", lambda: judge_magnitudes(flow), needs=("gradients",))
     exam.check("frozen", FrozenParameters(flow).judge, needs=("gradients",))
-    exam.check("repeatability", slopes.judge_repeatability, needs=("gradients",))
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
     exam.check("blocks", slopes.judge_blocks, needs=("gradients",))

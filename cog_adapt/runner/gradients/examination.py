@@ -10,6 +10,7 @@ _WITHOUT = {
     "a replica": "there is no replica",
     "served": "inference raised, or did not answer twice the same",
     "loss": "there is no finite loss",
+    "repeatable": "the forward alternates",
     "gradients": "there are no gradients",
     "finite gradients": "a gradient is not finite",
     "stepped": "no step was taken",

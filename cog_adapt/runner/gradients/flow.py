@@ -41,6 +41,7 @@ class GradientFlow:
         self.diagnosis = Diagnosis(subject, guard)
         self.loss = math.nan
         self.spread = 0.0
+        self.forward_seconds = 0.0
         self.has_graph = False
         self.reached: dict[int, Tensor] = {}
         self.backward_error: Exception | None = None
@@ -52,7 +53,7 @@ class GradientFlow:
         subject, exam = self.subject, self.exam
         try:
             with subject.held.noting(subject.step.scaler.is_enabled()):
-                self.loss = subject.gradients(self._observe)
+                self.loss = subject.gradients(self.observe)
         except LossShapeError as error:
             place = self.diagnosis.forward.escape()
             exam.fail(
@@ -74,7 +75,8 @@ class GradientFlow:
             exam.grounds.add("loss")
         return {"loss": self.loss}
 
-    def _observe(self, losses: Tensor) -> None:
+    def observe(self, losses: Tensor) -> None:
+        """Note a forward's losses and the leaves of their graph."""
         self.has_graph = losses.requires_grad
         self.loss = float(losses.detach().double().mean())
         self.reached = reached_leaves(losses)
