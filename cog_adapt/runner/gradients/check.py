@@ -37,6 +37,7 @@ from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
 from cog_adapt.runner.gradients.repeatability import Repeatability
 from cog_adapt.runner.gradients.report import GradientReport
+from cog_adapt.runner.gradients.rounding import Rounding
 from cog_adapt.runner.gradients.selection import Selection, select
 from cog_adapt.runner.gradients.slopes import GradientSlopes
 from cog_adapt.runner.gradients.starting_point import StartingPoint
@@ -227,6 +228,8 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
     exam.check("blocks", slopes.judge_blocks, needs=("gradients",))
+    if flow.subject.options.precision.autocasts:
+        exam.check("rounding", Rounding(flow).judge, needs=("gradients", "finite gradients"))
     exam.check("zero entries", zeros.judge, needs=("gradients",))
     exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))
     exam.check("concurrency", Concurrency(operation).judge, needs=("served", "stepped"))
