@@ -14,6 +14,7 @@ from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.kept_values import maker_of_inference_tensor
 from cog_adapt.runner.gradients.probe_loss import LossShapeError
 from cog_adapt.runner.gradients.report import Place
+from cog_adapt.runner.gradients.single_rows import warning_of_single_rows
 from cog_adapt.runner.gradients.sources import is_in_library
 from cog_adapt.runner.gradients.stand_ins import StandIns
 from cog_adapt.runner.gradients.subject import Subject
@@ -52,7 +53,10 @@ class GradientFlow:
         """Run a forward and a backward as a step does; judge the forward."""
         subject, exam = self.subject, self.exam
         try:
-            with subject.held.noting(subject.step.scaler.is_enabled()):
+            with (
+                subject.held.noting(subject.step.scaler.is_enabled()),
+                warning_of_single_rows(exam, self.guard.module, subject.replica),
+            ):
                 self.loss = subject.gradients(self.observe)
         except LossShapeError as error:
             place = self.diagnosis.forward.escape()

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.devices.randomness import derive_seed
 from cog_adapt.runner.gradients.lent_weights import LentWeights
-from cog_adapt.runner.gradients.noise import add_noise, real, spread
+from cog_adapt.runner.gradients.noise import add_noise, is_nearly_zero, real, spread
 from cog_adapt.runner.gradients.portions import GRADIENTS, HeldGradients, portions_of
 
 _PERTURBATION = 0.02
@@ -63,7 +63,10 @@ class MovingReplica:
 
     def _add_noise(self, name: str, fraction: float, seed: int) -> None:
         tensor = real(self.parameters[name].detach())
+        keeps_sign = is_nearly_zero(tensor)
         add_noise(tensor, fraction * spread(tensor), seed)
+        if keeps_sign:  # what stands under a root, say
+            tensor.abs_()
 
     def keep_buffers(self) -> None:
         """Remember the replica's buffers as they are now."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.differences import Limits
+from cog_adapt.runner.gradients.differing_calls import first_draw
 from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.graph import reached_leaves
@@ -56,10 +57,13 @@ class Operation:
         if not close(self.served, again, self.same):
             exam.warn("nondeterministic", "two inferences with the same seed differ.")
         elif not close(self.served, unseeded, self.same):
+            place = first_draw(self.flow.diagnosis.forward)
             exam.warn(
                 "random-inference",
                 "inference depends on the random seed. Give dropout its module's `training` flag, "
                 "and sampling a generator of its own.",
+                module=place.module,
+                line=place.line,
             )
         if not exam.has("nondeterministic", "random-inference"):
             exam.grounds.add("served")

@@ -8,13 +8,11 @@ that it keeps are put back.
 import time
 from collections.abc import Collection, Sequence
 
-import torch
-from torch import Tensor
-
+from cog_adapt.runner.gradients.differing_calls import first_difference
 from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.plain_state import PlainState, is_number
-from cog_adapt.runner.gradients.report import NOWHERE, Place, some
+from cog_adapt.runner.gradients.report import Place, some
 
 _CALLS = 9
 _LONGEST_PERIOD = 4
@@ -99,13 +97,14 @@ class Repeatability:
         return None
 
     def _report(self, slot: tuple[str, str] | None) -> None:
-        place = self._first_difference()
+        forward, names = self.flow.diagnosis.forward, self.flow.diagnosis.names
+        place = first_difference(forward.record()[0], forward.record()[0], names)
         kept = ""
         if slot is not None:
             path = ".".join(filter(None, slot))
             kept = f" with what it keeps in `{path}`"
             part = self.subject.replica.get_submodule(slot[0])
-            place = Place(self.flow.diagnosis.names.get(id(part)), place.line)
+            place = Place(names.get(id(part)), place.line)
         self.exam.fail(
             "alternating",
             f"the forward computes another function from call to call{kept}, at the same values, "
@@ -127,21 +126,3 @@ class Repeatability:
         self.subject.hold_state(lambda: start.put_back(slots))
         self.flow.loss = self.subject.gradients(self.flow.observe)
         self.exam.grounds.add("repeatable")
-
-    def _first_difference(self) -> Place:
-        """Return the first call of two forwards that gives other values for the same inputs."""
-        forward = self.flow.diagnosis.forward
-        earlier, later = forward.record()[0], forward.record()[0]
-        for one, other in zip(earlier.events, later.events, strict=False):
-            if one.name != other.name or one.stack.position != other.stack.position:
-                return other.place(self.flow.diagnosis.names)
-            if _same(one.inputs, other.inputs) and not _same(one.outputs, other.outputs):
-                return other.place(self.flow.diagnosis.names)
-        return NOWHERE
-
-
-def _same(some_tensors: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    pairs = list(zip(some_tensors, others, strict=False))
-    return len(some_tensors) == len(others) and all(
-        a.shape == b.shape and torch.equal(a.detach(), b.detach()) for a, b in pairs
-    )

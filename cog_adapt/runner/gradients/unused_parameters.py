@@ -12,6 +12,7 @@ from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.larger_probes import variant
 from cog_adapt.runner.gradients.ownership import in_minority
+from cog_adapt.runner.gradients.peft_advice import advice_for_unused
 from cog_adapt.runner.gradients.report import Place, count, some
 from cog_adapt.runner.gradients.subject import Subject
 
@@ -19,6 +20,7 @@ _MOST_DRAWS = 12
 _TIMES = (1, 4, 16, 64)  # as many rows as the probe has, tried in turn
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _FAR = 1.0  # of the weights' spread
+_ADVICE = "Train fewer (`trainable`), or name them in `unused`."
 OTHER_MODULE = (
     "the loss does not use the module that it is given: it computes with another one, so nothing "
     "of its own can be trained. Take the argument `module`, not `self.model` or a global."
@@ -117,10 +119,11 @@ class UnusedParameters:
             self._report_cache(names, place)
             return
         copy, place = self.copies.kept(names)
+        advice = advice_for_unused(self.subject.replica, names)
         self.exam.fail(
             "unused",
             f"{count(names)} without effect on the loss, even when moved by half the "
-            f"spread: {some(names)}.{copy} Train fewer (`trainable`), or name them in `unused`.",
+            f"spread: {some(names)}.{copy} {advice or _ADVICE}",
             names,
             self.diagnosis.forward.owner(names),
             place.line,
