@@ -67,9 +67,14 @@ class UnusedParameters:
         """Return the parameters that no other seed, values or rows bring into the graph."""
         lasting = list(names)
         for number in range(_MOST_DRAWS):
-            times = _TIMES[number % len(_TIMES)]
-            reached = _reached_elsewhere(self.subject, number, times) if lasting else set()
+            reached = _reached_elsewhere(self.subject, number, 0) if lasting else set()
             lasting = [name for name in lasting if name not in reached]
+        others = [name for name in self.subject.names if name not in lasting]
+        for number in range(1, _MOST_DRAWS):  # a cache by shape is none of these
+            rare = self._twins(lasting, others)
+            times = _TIMES[number % len(_TIMES)]
+            reached = _reached_elsewhere(self.subject, number, times) if rare else set()
+            lasting = [name for name in lasting if name not in rare or name not in reached]
         return lasting
 
     def _twins(self, names: Sequence[str], missed: Sequence[str]) -> list[str]:
@@ -157,11 +162,11 @@ class UnusedParameters:
 def _reached_elsewhere(subject: Subject, number: int, times: int) -> set[str]:
     """Return the parameters in the graph of a forward of another seed and rows, far from here."""
     here = subject.probe
-    rows = variant(here, number, times=times) if number else here
+    rows = variant(here, number, times=times) if times else here
     reached = _reached_with(subject, number, rows)
-    if not reached and number:  # a loss may know how many rows there are
+    if not reached and times:  # a loss may know how many rows there are
         reached = _reached_with(subject, number, variant(here, number, times=1))
-    return reached or (_reached_with(subject, number, here) if number else reached)
+    return reached
 
 
 def _reached_with(subject: Subject, number: int, probe: Any) -> set[str]:  # noqa: ANN401
