@@ -35,7 +35,7 @@ _TEXTS = {
     "self_test": ("|".join(SELF_TESTS), "quick, full or off"),
     "adapter_store": (r"(\w+://.*)?", "a URL, such as s3://bucket/folder"),
 }
-_FLAGS = ("deterministic", "compile_blocks")
+_FLAGS = ("deterministic", "compile_blocks", "self_test_strict")
 _SHOWN = 80
 
 
@@ -99,6 +99,8 @@ class RunnerSettings:
         receipt_key: PEM file of the Ed25519 key that signs receipts; empty: they are not signed.
         self_test: at the start: `quick` where `full` has passed before under the same conditions
             (beside the weights), else `full`; `full` always; `off`: nothing is proved.
+        self_test_strict: 1: checks that the whole self-test leaves out, and unverified parameters,
+            are failures.
     """
 
     device: str = "auto"
@@ -125,6 +127,7 @@ class RunnerSettings:
     deterministic: bool = False
     compile_blocks: bool = False
     self_test: str = QUICK
+    self_test_strict: bool = False
 
     def __post_init__(self) -> None:
         for name, (pattern, allowed) in _TEXTS.items():

@@ -94,13 +94,13 @@ def check_probe(probe: object) -> None:
         )
 
 
-def check_values(rate: object, seed: object, checkpointing: object, random_loss: object) -> None:
-    """Refuse what is no learning rate, no seed, or neither True nor False."""
+def check_values(rate: object, seed: object, **flags: object) -> None:
+    """Refuse what is no learning rate, no seed, or, of the flags, neither True nor False."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
         raise ConfigError(f"learning_rate is {rate!r}. Pass a number above 0, such as 1e-3.")
     if isinstance(seed, bool) or not isinstance(seed, Integral):
         raise ConfigError(f"seed is {seed!r}. Pass a whole number.")
-    for name, value in {"checkpointing": checkpointing, "random_loss": random_loss}.items():
+    for name, value in flags.items():
         if not isinstance(value, bool):
             raise ConfigError(f"{name} is {value!r}. Pass True or False.")
 

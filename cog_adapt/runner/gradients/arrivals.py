@@ -1,6 +1,7 @@
 """Step 8: checks that backward ran, and that its gradients arrived at the trained parameters."""
 
 import math
+import traceback
 from collections.abc import Collection
 
 from cog_adapt.runner.gradients.copies import Copies
@@ -13,6 +14,7 @@ from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.strangers import judge_strangers
 from cog_adapt.runner.gradients.unused_parameters import OTHER_MODULE
 from cog_adapt.runner.gradients.zero_gradients import ZeroGradients
+from cog_adapt.runner.libraries import is_library_file
 
 
 class GradientArrivals:
@@ -77,7 +79,7 @@ class GradientArrivals:
         place = self.diagnosis.backward_raised(error)
         self.exam.fail(
             "backward",
-            f"backward raised {describe(error)}. {remedy(str(error))}",
+            f"backward raised {describe(error)}{_raised_in(error)}. {remedy(str(error))}",
             module=place.module,
             line=place.line,
         )
@@ -124,3 +126,12 @@ class GradientArrivals:
             place.module,
             place.line,
         )
+
+
+def _raised_in(error: Exception) -> str:
+    """Return a phrase for the user's function that raised: a hook, or a function's backward."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    code = frames[-1][0].f_code if frames else None
+    if code is None or is_library_file(code.co_filename):
+        return ""
+    return f" in `{code.co_name}`"

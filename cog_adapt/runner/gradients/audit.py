@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,7 @@ from torch.nn.parameter import is_lazy
 
 from cog_adapt.runner.gradients.examination import Examination, describe
 from cog_adapt.runner.gradients.held_tensors import unregistered
+from cog_adapt.runner.gradients.peft_advice import advice_for_frozen
 from cog_adapt.runner.gradients.report import Finding, count, some
 from cog_adapt.runner.modules.census import is_healthy
 
@@ -23,6 +25,7 @@ def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:
     yield from _audit_kinds(module)
     yield from _audit_health(module)
     yield from _audit_values(parameters)
+    yield from _audit_ties(parameters, names)
     if not names:
         yield Finding(
             "nothing-trainable",
@@ -52,7 +55,8 @@ def _advice(module: nn.Module) -> str:
             f"{len(list(module.buffers()))} buffers are all that the module holds. Make what is to "
             "be learnt an nn.Parameter."
         )
-    return "the selection matches no floating point parameter. Correct `trainable`."
+    advice = advice_for_frozen(module) or "Correct `trainable`."
+    return f"the selection matches no floating point parameter. {advice}"
 
 
 def _audit_kinds(module: nn.Module) -> Iterator[Finding]:
@@ -141,6 +145,31 @@ def _audit_values(parameters: dict[str, nn.Parameter]) -> Iterator[Finding]:
     bad = [n for n in bad if not bool(torch.isfinite(floating[n]).all())]
     if bad:
         yield _named("nonfinite-weights", bad, "with NaN or infinite values. Load sound weights")
+
+
+def _audit_ties(parameters: dict[str, nn.Parameter], names: list[str]) -> Iterator[Finding]:
+    """Find trained parameters that lie in the memory of another one."""
+    sound = {n: p for n, p in parameters.items() if not is_lazy(p) and not p.is_meta}
+    dense = {n: p for n, p in sound.items() if p.layout is torch.strided and p.numel()}
+    placed = sorted(
+        (p.data_ptr(), p.data_ptr() + _span(p), str(p.device), n) for n, p in dense.items()
+    )
+    for (_, end, device, one), (begin, _, its_device, other) in pairwise(placed):
+        if begin < end and device == its_device and not {one, other}.isdisjoint(names):
+            yield Finding(
+                "tied-data",
+                "FAIL",
+                f"{one} and {other} lie in the same memory, but are two parameters: each gets a "
+                "part of the gradient, and an optimizer steps that memory twice. Assign the "
+                "parameter itself, not its `.data`.",
+                (one, other),
+            )
+
+
+def _span(tensor: Tensor) -> int:
+    """Return the bytes from a tensor's first entry to the end of its last."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return (1 + sum((size - 1) * step for size, step in pairs)) * tensor.element_size()
 
 
 def find_uncopied(module: nn.Module) -> str | None:

@@ -38,7 +38,9 @@ from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.magnitudes import judge_magnitudes
 from cog_adapt.runner.gradients.operation import Operation
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
+from cog_adapt.runner.gradients.repeatability import Repeatability
 from cog_adapt.runner.gradients.report import GradientReport
+from cog_adapt.runner.gradients.rounding import Rounding
 from cog_adapt.runner.gradients.selection import Selection, select
 from cog_adapt.runner.gradients.slopes import GradientSlopes
 from cog_adapt.runner.gradients.stand_ins import find_stand_ins
@@ -51,9 +53,9 @@ from cog_adapt.runner.modes import ThreadModes, run_adaptation, run_setup
 
 _ORDER = ("FAIL", "WARN", "NOTE")
 _STEPS = (
-    "inference", "replica", "perturbation", "forward", "backward", "start", "magnitudes", "frozen",
-    "repeatability", "serving agrees", "whole gradient", "blocks", "zero entries", "optimizer",
-    "concurrency", "release", "base",
+    "inference", "replica", "perturbation", "forward", "repeatability", "backward", "start",
+    "magnitudes", "frozen", "serving agrees", "whole gradient", "blocks", "zero entries",
+    "optimizer", "concurrency", "release", "base",
 )  # fmt: skip
 
 
@@ -83,6 +85,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     learning_rate: float = 1e-3,
     checkpointing: bool = False,
     random_loss: bool = False,
+    strict: bool = False,
     seed: int = 0,
 ) -> GradientReport:
     """Prove that every trainable parameter gets the right gradient, or name the line at fault.
@@ -116,6 +119,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         checkpointing: recompute the blocks' activations in backward, as a recipe may ask for.
         random_loss: whether the loss draws noise, so that it differs from seed to seed. Every call
             is made under the noise that a step draws, from one seed; undeclared noise warns.
+        strict: whether checks that were left out, and unverified parameters, are failures.
         seed: the seed of the perturbation, of dropout and of the loss's noise.
 
     Returns:
@@ -127,7 +131,8 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     check_module(module)
     check_probe(probe)
     check_loss(loss)
-    check_values(learning_rate, seed, checkpointing, random_loss)
+    flags = {"checkpointing": checkpointing, "random_loss": random_loss, "strict": strict}
+    check_values(learning_rate, seed, **flags)
     check_options(trainable, unused, serve_mode, entry, make_optimizer)
     check_declared(stop_gradients, reversed_gradients, surrogate_gradients)
     options = Options(
@@ -142,7 +147,8 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     watched = ProbeLoss(loss, probe)
     slopes = DeclaredSlopes(reversed_gradients, surrogate_gradients)
     allowed = Allowed(tuple(unused), DeclaredStops(stop_gradients), slopes)
-    return run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
+    report = run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
+    return report.strictly() if strict else report
 
 
 def _examine(  # noqa: PLR0913
@@ -233,14 +239,16 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("replica", operation.compare_replica, needs=("served",))
     exam.check("perturbation", operation.perturb)
     exam.check("forward", flow.run_forward)
-    exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss",))
+    exam.check("repeatability", Repeatability(flow).judge, needs=("loss",))
+    exam.check("backward", GradientArrivals(flow).judge_backward, needs=("loss", "repeatable"))
     exam.check("start", StartingPoint(flow).judge, needs=("gradients",))
     exam.check("magnitudes", lambda: judge_magnitudes(flow), needs=("gradients",))
     exam.check("frozen", FrozenParameters(flow).judge, needs=("gradients",))
-    exam.check("repeatability", slopes.judge_repeatability, needs=("gradients",))
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
     exam.check("blocks", slopes.judge_blocks, needs=("gradients",))
+    if flow.subject.options.precision.autocasts:
+        exam.check("rounding", Rounding(flow).judge, needs=("gradients", "finite gradients"))
     exam.check("zero entries", zeros.judge, needs=("gradients",))
     exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))
     exam.check("concurrency", Concurrency(operation).judge, needs=("served", "stepped"))

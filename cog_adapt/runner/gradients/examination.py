@@ -6,6 +6,15 @@ from collections.abc import Callable, Collection, Mapping
 from cog_adapt.runner.gradients.report import Check, Finding, Status
 
 _MOST_TEXT = 240
+_WITHOUT = {
+    "a replica": "there is no replica",
+    "served": "inference raised, or did not answer twice the same",
+    "loss": "there is no finite loss",
+    "repeatable": "the forward alternates",
+    "gradients": "there are no gradients",
+    "finite gradients": "a gradient is not finite",
+    "stepped": "no step was taken",
+}
 Numbers = Mapping[str, float]
 
 
@@ -16,6 +25,7 @@ class Examination:
         self.findings: list[Finding] = []
         self.checks: list[Check] = []
         self.grounds: set[str] = set()
+        self._reason = ""
 
     def check(
         self,
@@ -28,10 +38,13 @@ class Examination:
         An unexpected exception in the check becomes a finding: the code under test may raise
         anything.
         """
-        if not self.grounds.issuperset(needs):
-            self.checks.append(Check(name, "skipped", 0.0))
+        lacking = [each for each in needs if each not in self.grounds]
+        if lacking:
+            reason = _WITHOUT.get(lacking[0], f"the check of the {lacking[0]} did not pass")
+            self.checks.append(Check(name, "skipped", 0.0, reason=reason))
             return False
         began, known = time.perf_counter(), len(self.findings)
+        self._reason = ""
         numbers: Numbers = {}
         try:
             numbers = function() or {}
@@ -42,8 +55,15 @@ class Examination:
         if new:
             levels = {finding.level for finding in new}
             status = "failed" if "FAIL" in levels else "warned" if "WARN" in levels else "passed"
-        self.checks.append(Check(name, status, time.perf_counter() - began, dict(numbers)))
+        if self._reason and status == "passed":
+            status = "skipped"
+        seconds = time.perf_counter() - began
+        self.checks.append(Check(name, status, seconds, dict(numbers), self._reason))
         return status != "failed"
+
+    def leave_out(self, reason: str) -> None:
+        """Note that the check under way cannot be held, and why."""
+        self._reason = reason
 
     def add(self, finding: Finding) -> None:
         """Add a finding unless it is already known."""

@@ -1,9 +1,10 @@
 """Step 7: runs a training forward and its backward as a step does, and judges the forward."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.gradients.declared import DeclaredStops
@@ -17,6 +18,7 @@ from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.kept_values import maker_of_inference_tensor
 from cog_adapt.runner.gradients.probe_loss import LossShapeError
 from cog_adapt.runner.gradients.report import Place
+from cog_adapt.runner.gradients.single_rows import warning_of_single_rows
 from cog_adapt.runner.gradients.sources import is_in_library
 from cog_adapt.runner.gradients.stand_ins import StandIns, functions_of
 from cog_adapt.runner.gradients.subject import Subject
@@ -48,6 +50,7 @@ class GradientFlow:
         self.kinds: list[Any] = []
         self.loss = math.nan
         self.spread = 0.0
+        self.forward_seconds = 0.0
         self.has_graph = False
         self.reached: dict[int, Tensor] = {}
         self.backward_error: Exception | None = None
@@ -58,20 +61,27 @@ class GradientFlow:
     @property
     def scale(self) -> float:
         """The size of the loss, or about that of its terms where these cancel each other."""
-        gradient = math.hypot(*self.gradient_norms.values())
+        own = self.subject.parameters
+        norms = self.gradient_norms or arrived_norms(own)
+        gradient = math.hypot(*norms.values())
         if not 0 < gradient < math.inf:
             return abs(self.loss)
-        if math.isnan(self._weights_norm):
-            own = self.subject.parameters
-            self._weights_norm = norm([own[name].detach() for name in self.gradient_norms])
-        return scale_of(self.loss, gradient * self._weights_norm)
+        weights_norm = self._weights_norm
+        if math.isnan(weights_norm):
+            weights_norm = norm([own[name].detach() for name in norms])
+        if self.gradient_norms:
+            self._weights_norm = weights_norm
+        return scale_of(self.loss, gradient * weights_norm)
 
     def run_forward(self) -> Numbers:
         """Run a forward and a backward as a step does; judge the forward."""
         subject, exam = self.subject, self.exam
         try:
-            with subject.held.noting(subject.step.scaler.is_enabled()):
-                self.loss = subject.gradients(self._observe)
+            with (
+                subject.held.noting(subject.step.scaler.is_enabled()),
+                warning_of_single_rows(exam, self.guard.module, subject.replica),
+            ):
+                self.loss = subject.gradients(self.observe)
         except LossShapeError as error:
             place = self.diagnosis.forward.escape()
             exam.fail(
@@ -94,7 +104,8 @@ class GradientFlow:
             self._find_declared()
         return {"loss": self.loss}
 
-    def _observe(self, losses: Tensor) -> None:
+    def observe(self, losses: Tensor) -> None:
+        """Note a forward's losses, the functions of their graph and its leaves."""
         self.kinds = functions_of([losses])
         self.has_graph = losses.requires_grad
         self.loss = float(losses.detach().double().mean())
@@ -170,3 +181,9 @@ class GradientFlow:
                 module=place.module,
                 line=place.line,
             )
+
+
+def arrived_norms(parameters: Mapping[str, nn.Parameter]) -> dict[str, float]:
+    """Return the norms of the dense gradients that lie on parameters now, before any is judged."""
+    found = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+    return {name: float(grad.norm()) for name, grad in found.items() if not grad.is_sparse}

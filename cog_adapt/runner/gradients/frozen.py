@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.ownership import in_minority
+from cog_adapt.runner.gradients.peft_advice import advice_for_frozen
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.subject import Subject
+
+_ADVICE = "Call `requires_grad_(True)` on those to be trained, or select the others (`trainable`)."
 
 
 class FrozenParameters:
@@ -35,8 +38,7 @@ class FrozenParameters:
             note(
                 "frozen",
                 f"{count(shown)} of {len(names)} frozen in your module, and tested thawed: "
-                f"{some(shown)}. Call `requires_grad_(True)` on those to be trained, or select "
-                "the others (`trainable`).",
+                f"{some(shown)}. {advice_for_frozen(self.flow.guard.module) or _ADVICE}",
                 shown,
             )
         if free:

@@ -84,4 +84,9 @@ def remedy(text: str) -> str:
         return "Return one gradient for each input of forward, of its shape, or None."
     if "second time" in text:
         return "Leave backward to the training step, and keep no graph for a second forward."
-    return "Tensors that the graph saved must not be written to."
+    if "modified by an inplace operation" in text:
+        return "Tensors that the graph saved must not be written to."
+    return (
+        "The code that is named, a hook or a function's backward, raised it: correct it there, or "
+        "leave it out of training."
+    )

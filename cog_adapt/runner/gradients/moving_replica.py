@@ -1,13 +1,13 @@
 """Moves the values of a replica's parameters by noise that is always the same, and back."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from torch import Tensor, nn
 
 from cog_adapt.runner.devices.randomness import derive_seed
 from cog_adapt.runner.gradients.lent_weights import LentWeights
-from cog_adapt.runner.gradients.noise import add_noise, real, spread
+from cog_adapt.runner.gradients.noise import add_noise, is_nearly_zero, real, spread
 from cog_adapt.runner.gradients.portions import GRADIENTS, HeldGradients, portions_of
 
 _PERTURBATION = 0.02
@@ -33,6 +33,7 @@ class MovingReplica:
     is_large: bool
     held: HeldGradients
     _owners: Sequence[tuple[str, nn.Module]] = ()
+    _put_back_state: Callable[[], None] | None = None
 
     def portions(self, count: int = GRADIENTS) -> list[list[str]]:
         """Return the names in groups whose gradients are kept at a time; one for a small module."""
@@ -62,7 +63,10 @@ class MovingReplica:
 
     def _add_noise(self, name: str, fraction: float, seed: int) -> None:
         tensor = real(self.parameters[name].detach())
+        keeps_sign = is_nearly_zero(tensor)
         add_noise(tensor, fraction * spread(tensor), seed)
+        if keeps_sign:  # what stands under a root, say
+            tensor.abs_()
 
     def keep_buffers(self) -> None:
         """Remember the replica's buffers as they are now."""
@@ -70,8 +74,14 @@ class MovingReplica:
         named = self.replica.named_modules()
         self._owners = [(f"{name}.".lstrip("."), part) for name, part in named if part._buffers]
 
+    def hold_state(self, put_back: Callable[[], None]) -> None:
+        """Have what the replica keeps beside its buffers put back with them from now on."""
+        self._put_back_state = put_back
+
     def put_back_buffers(self) -> None:
         """Undo the forwards' changes to the buffers (running statistics, power iterations)."""
+        if self._put_back_state is not None:
+            self._put_back_state()
         own = (  # a walk through all modules would take longer than the copies
             (self.buffers.get(f"{prefix}{name}"), buffer)
             for prefix, part in self._owners

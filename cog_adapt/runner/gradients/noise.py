@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 _LENGTH = 65_537  # a prime: tiles do not repeat along rows
+_NEARLY_ZERO = 1e-3
 _MOST_MEASURED = 4 * _LENGTH
 
 
@@ -13,7 +14,7 @@ def real(tensor: Tensor) -> Tensor:
 
 
 def spread(tensor: Tensor) -> float:
-    """Return the standard deviation; for a constant its magnitude, for zeros 1.
+    """Return the standard deviation; for a constant its magnitude, for zeros, or nearly so, 1.
 
     Of a large tensor a sample is measured.
     """
@@ -24,7 +25,16 @@ def spread(tensor: Tensor) -> float:
         tensor = tensor.view(-1)[::stride]
     mean = abs(float(tensor.mean()))
     deviation = float(tensor.std()) if tensor.numel() > 1 else 0.0
-    return deviation if deviation > 1e-4 * mean else mean or 1.0
+    if deviation > 1e-4 * mean:
+        return deviation
+    return mean if mean > _NEARLY_ZERO else 1.0
+
+
+def is_nearly_zero(tensor: Tensor) -> bool:
+    """Return whether a tensor is one tiny number, but not 0: a layer's scale at its start, say."""
+    if tensor.numel() == 0 or not 0 < abs(float(tensor.flatten()[0])) <= _NEARLY_ZERO:
+        return False
+    return bool(tensor.min() == tensor.max())
 
 
 def noise(length: int, seed: int, like: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The results of the gradient self-test, as values and as text."""
 
-from collections.abc import Mapping, Sized
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from cog_adapt.runner.errors import GradientFlowError
@@ -9,6 +9,7 @@ from cog_adapt.runner.errors import GradientFlowError
 Level = Literal["FAIL", "WARN", "NOTE"]
 Status = Literal["passed", "warned", "failed", "skipped"]
 _MOST_NAMES = 4
+_UNPROVED = ("unverified", "unreached", "rough")  # codes of gradients that exist, unproved
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """One step of the self-test: how it ended, how long it took, and what it measured."""
+    """One step of the self-test: how it ended, how long it took, and what it measured.
+
+    Attributes:
+        reason: of a check that was skipped, why it could not be held.
+    """
 
     name: str
     status: Status
     seconds: float
     numbers: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,44 @@ class GradientReport:
         """The codes of all findings, each once."""
         return tuple(dict.fromkeys(finding.code for finding in self.findings))
 
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """The parameters whose gradients exist, but were not proved, each once."""
+        named = (f.parameters for f in self.findings if f.code in _UNPROVED)
+        return tuple(dict.fromkeys(name for names in named for name in names))
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The checks that could not be held, each with the reason."""
+        return {check.name: check.reason for check in self.checks if check.status == "skipped"}
+
+    def strictly(self) -> "GradientReport":
+        """Return this report, or, if it passed with gaps, one that fails by naming them."""
+        gaps = tuple(self._gaps()) if self.passed else ()
+        return replace(self, findings=gaps + self.findings)
+
+    def _gaps(self) -> Iterator[Finding]:
+        if self.left_out:
+            checks = "; ".join(f"{name} ({why})" for name, why in self.left_out.items())
+            yield Finding(
+                "left-out",
+                "FAIL",
+                f"{count(self.left_out, 'check')} could not be held: {checks}. Remove the reason, "
+                "or test without `strict`.",
+            )
+        if self.unverified:
+            yield Finding(
+                "unverified-strict",
+                "FAIL",
+                f"{count(self.unverified)} unverified: {some(self.unverified)}. Give a larger or "
+                "another probe, test in float32, or test without `strict`.",
+                self.unverified,
+            )
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain dicts, lists, strings and numbers."""
-        return {"passed": self.passed, **asdict(self)}
+        gaps = {"unverified": self.unverified, "left_out": self.left_out}
+        return {"passed": self.passed, **gaps, **asdict(self)}
 
     def raise_if_failed(self) -> None:
         """Raise GradientFlowError, whose message is this report, unless the test passed."""
@@ -101,14 +142,19 @@ class GradientReport:
             raise GradientFlowError(str(self))
 
     def __str__(self) -> str:
+        return "\n".join([self._verdict(), *(f"  {finding}" for finding in self.findings)])
+
+    def _verdict(self) -> str:
+        """Return the first line; of a test that passed, what that does not say too."""
+        checks = len(self.checks)
+        ran = f"{checks - len(self.left_out)} of {checks} checks run"
+        tensors = f"{len(self.gradient_norms)} trained tensors with a gradient"
+        if self.passed:
+            tensors += f", {len(self.unverified)} unverified"
+            ran += f" (left out: {', '.join(self.left_out)})" if self.left_out else ""
         verdict = "passed" if self.passed else "FAILED"
-        ran = sum(check.status != "skipped" for check in self.checks)
-        head = (
-            f"gradient self-test {verdict}: {len(self.gradient_norms)} trained tensors with a "
-            f"gradient, {ran} of {len(self.checks)} checks run, {self.precision}, "
-            f"{self.seconds:.2f} s"
-        )
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+        facts = f"{tensors}, {ran}, {self.precision}, {self.seconds:.2f} s"
+        return f"gradient self-test {verdict}: {facts}"
 
 
 def count(names: Sized, noun: str = "parameter") -> str:

@@ -1,6 +1,5 @@
 """Step 10: checks by central differences that the gradients are the slopes of the loss."""
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -38,23 +37,8 @@ class GradientSlopes:
         self.shares: dict[str, dict[str, float]] = {}
         self.wholes: dict[str, list[str]] = {}
         self.groups: dict[str, list[str]] = {}
-        self.forward_seconds = 0.0
         self.by_scale = True  # whether to move along the values too
         self.while_held: Callable[[list[str]], None] = lambda names: None
-
-    def judge_repeatability(self) -> Numbers:
-        """Check that the same seed gives the same loss; else differences would measure noise."""
-        began = time.perf_counter()
-        self.flow.spread = abs(self.subject.forward() - self.flow.loss)
-        self.forward_seconds = time.perf_counter() - began
-        relative = self.flow.spread / max(self.flow.scale, 1e-30)
-        if relative > self.limits.noise:
-            self.exam.warn(
-                "nondeterministic",
-                f"two training forwards with the same seed differ by {relative:.1e} of the loss; "
-                "below that, wrong gradients cannot be seen.",
-            )
-        return {"spread": relative}
 
     def judge_whole(self) -> Numbers:
         """Compare central differences along the gradient of all parameters together.
@@ -92,7 +76,7 @@ class GradientSlopes:
 
     def _group(self) -> None:
         """Group what is not grouped yet; move along the values too where that is needed."""
-        self.groups = self.groups or grouped(self.subject, self.limits, self.forward_seconds)
+        self.groups = self.groups or grouped(self.subject, self.limits, self.flow.forward_seconds)
         is_wrong = any(self.verdicts[name].wrong for name in self.wholes)
         self.by_scale = is_wrong or len(self.groups) == len(self.subject.names)
 

@@ -31,10 +31,11 @@ class StartingPoint:
 
         A large module is not judged: there is no memory for a copy of its values.
         """
-        if self.subject.is_large:
-            return {}
         zeros = [name for name, value in self.values.items() if not bool(value.any())]
         if len(zeros) < 2:
+            return {}
+        if self.subject.is_large:
+            self.flow.exam.leave_out("a large module's own values are not copied")
             return {}
         with self._at_the_start():
             stuck = self._stuck()

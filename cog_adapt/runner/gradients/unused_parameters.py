@@ -1,17 +1,26 @@
 """Step 9 for parameters that are not in the graph: forgotten, or left out by this draw."""
 
+import re
+from collections.abc import Sequence
+from typing import Any
+
 from torch import Tensor
 
 from cog_adapt.runner.devices.randomness import derive_seed
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.graph import reached_leaves
+from cog_adapt.runner.gradients.larger_probes import variant
 from cog_adapt.runner.gradients.ownership import in_minority
+from cog_adapt.runner.gradients.peft_advice import advice_for_unused
 from cog_adapt.runner.gradients.report import Place, count, some
 from cog_adapt.runner.gradients.subject import Subject
 
 _MOST_DRAWS = 12
+_TIMES = (1, 4, 16, 64)  # as many rows as the probe has, tried in turn
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _FAR = 1.0  # of the weights' spread
+_ADVICE = "Train fewer (`trainable`), or name them in `unused`."
 OTHER_MODULE = (
     "the loss does not use the module that it is given: it computes with another one, so nothing "
     "of its own can be trained. Take the argument `module`, not `self.model` or a global."
@@ -37,7 +46,11 @@ class UnusedParameters:
         if len(names) == len(self.subject.names):
             return names
         lasting = self._beyond_draws(names)
-        self._warn_unreached([name for name in names if name not in lasting])
+        missed = [name for name in names if name not in lasting]
+        alike = self._twins(lasting, missed)
+        self._warn_unreached(missed)
+        self._warn_never_reached(alike)
+        lasting = [name for name in lasting if name not in alike]
         others = [name for name in self.subject.names if name not in names]
         library = in_minority(self.subject.replica, lasting, others)
         if library:
@@ -51,12 +64,37 @@ class UnusedParameters:
         return [name for name in lasting if name not in library]
 
     def _beyond_draws(self, names: list[str]) -> list[str]:
-        """Return the parameters that no other seed, and no other values, bring into the graph."""
+        """Return the parameters that no other seed, values or rows bring into the graph."""
         lasting = list(names)
         for number in range(_MOST_DRAWS):
-            reached = _reached_elsewhere(self.subject, number) if lasting else set()
+            reached = _reached_elsewhere(self.subject, number, 0) if lasting else set()
             lasting = [name for name in lasting if name not in reached]
+        others = [name for name in self.subject.names if name not in lasting]
+        for number in range(1, _MOST_DRAWS):  # a cache by shape is none of these
+            rare = self._twins(lasting, others)
+            times = _TIMES[number % len(_TIMES)]
+            reached = _reached_elsewhere(self.subject, number, times) if rare else set()
+            lasting = [name for name in lasting if name not in rare or name not in reached]
         return lasting
+
+    def _twins(self, names: Sequence[str], missed: Sequence[str]) -> list[str]:
+        """Return those of some names that have the path of a missed one but for its numbers.
+
+        Of experts in one list, those that no draw reaches are as rare as those that some reach.
+        """
+        kinds = {_NUMBER.sub("*", name) for name in missed}
+        return [name for name in names if _NUMBER.sub("*", name) in kinds]
+
+    def _warn_never_reached(self, names: list[str]) -> None:
+        if names:
+            self.exam.warn(
+                "unreached",
+                f"no draw of larger probes reaches {count(names)}: {some(names)}. Others of their "
+                "list are reached by some draws only. They were not verified; give a larger probe "
+                "or inputs that are routed there.",
+                names,
+                self.diagnosis.forward.owner(names),
+            )
 
     def _warn_unreached(self, names: list[str]) -> None:
         if names:
@@ -86,10 +124,11 @@ class UnusedParameters:
             self._report_cache(names, place)
             return
         copy, place = self.copies.kept(names)
+        advice = advice_for_unused(self.subject.replica, names)
         self.exam.fail(
             "unused",
             f"{count(names)} without effect on the loss, even when moved by half the "
-            f"spread: {some(names)}.{copy} Train fewer (`trainable`), or name them in `unused`.",
+            f"spread: {some(names)}.{copy} {advice or _ADVICE}",
             names,
             self.diagnosis.forward.owner(names),
             place.line,
@@ -120,8 +159,19 @@ class UnusedParameters:
         )
 
 
-def _reached_elsewhere(subject: Subject, number: int) -> set[str]:
-    """Return the parameters in the graph of a forward of another seed, far from here."""
+def _reached_elsewhere(subject: Subject, number: int, times: int) -> set[str]:
+    """Return the parameters in the graph of a forward of another seed and rows, far from here."""
+    here = subject.probe
+    rows = variant(here, number, times=times) if times else here
+    reached = _reached_with(subject, number, rows)
+    if not reached and times:  # a loss may know how many rows there are
+        reached = _reached_with(subject, number, variant(here, number, times=1))
+    return reached
+
+
+def _reached_with(subject: Subject, number: int, probe: Any) -> set[str]:  # noqa: ANN401
+    """Return the parameters in the graph of a forward with this probe; none where it raises."""
+    here, subject.probe = subject.probe, probe
     reached: dict[int, Tensor] = {}
     kept, subject.seed = subject.seed, derive_seed(subject.options.seed, "elsewhere", number)
     subject.loss.observer = lambda losses: reached.update(reached_leaves(losses))
@@ -131,5 +181,5 @@ def _reached_elsewhere(subject: Subject, number: int) -> set[str]:
     except Exception:  # noqa: BLE001 - the code under test may raise anything
         reached.clear()
     finally:
-        subject.seed, subject.loss.observer = kept, None
+        subject.seed, subject.loss.observer, subject.probe = kept, None, here
     return {name for name, parameter in subject.parameters.items() if id(parameter) in reached}

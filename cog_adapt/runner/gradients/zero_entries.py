@@ -31,7 +31,11 @@ class ZeroEntries:
 
     def judge(self) -> Numbers:
         """Check that entries without gradient, in parameters with one, do not change the loss."""
-        if self.limits is differences.SIXTEEN_BIT or self.exam.has("gradient-wrong"):
+        if self.limits is differences.SIXTEEN_BIT:
+            if "rounding" not in self.exam.grounds:  # which compares entries with float32's
+                self.exam.leave_out("rounding hides what single entries change")
+            return {}
+        if self.exam.has("gradient-wrong"):
             return {}
         for portion in self.subject.held_first():
             self.look(portion)

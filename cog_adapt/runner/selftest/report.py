@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,10 @@ class SelfTestReport:
     def codes(self) -> tuple[str, ...]:
         """The codes of all findings, each once."""
         return tuple(dict.fromkeys(code for report in self.reports for code in report.codes))
+
+    def strictly(self) -> "SelfTestReport":
+        """Return the report with what was left out, and what is unverified, as failures."""
+        return replace(self, reports=tuple(report.strictly() for report in self.reports))
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; `passed` is None where the test is off."""

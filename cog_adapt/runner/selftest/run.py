@@ -57,10 +57,10 @@ def run_at_start(
     if settings.self_test == OFF:
         _log.warning(IS_OFF)
         return SelfTestReport((), OFF)
-    passes, conditions = KeptPasses(settings.weights_dir), _conditions(model)
+    passes, conditions = KeptPasses(settings.weights_dir), _conditions(model, settings)
     kept = passes.find(conditions) if conditions and settings.self_test == QUICK else None
     if kept is None:
-        report = _run_and_keep(model, passes, conditions, entry)
+        report = _run_and_keep(model, settings, conditions, entry)
         return _with_compiled_step(model, report, entry)
     quick = check_quickly(model, entry)
     if not quick.passed:
@@ -72,7 +72,7 @@ def run_again(
     model: LoadedModel, settings: RunnerSettings, entry: Entry | None = None
 ) -> SelfTestReport:
     """Run the whole self-test because somebody asks for it, and keep its pass."""
-    return _run_and_keep(model, KeptPasses(settings.weights_dir), _conditions(model), entry)
+    return _run_and_keep(model, settings, _conditions(model, settings), entry)
 
 
 def _with_compiled_step(
@@ -85,18 +85,20 @@ def _with_compiled_step(
 
 
 def _run_and_keep(
-    model: LoadedModel, passes: KeptPasses, conditions: dict[str, str], entry: Entry | None
+    model: LoadedModel, settings: RunnerSettings, conditions: dict[str, str], entry: Entry | None
 ) -> SelfTestReport:
     report = run_self_test(model, entry)
+    report = report.strictly() if settings.self_test_strict else report
     if report.passed and conditions and not model.damage:
-        passes.keep(conditions, KeptPass(report.codes))
+        KeptPasses(settings.weights_dir).keep(conditions, KeptPass(report.codes))
     return report
 
 
-def _conditions(model: LoadedModel) -> dict[str, str]:
+def _conditions(model: LoadedModel, settings: RunnerSettings) -> dict[str, str]:
     """Return what a pass holds for; nothing where that cannot be read, and no pass is kept."""
     try:
-        return run_setup(conditions_of, model)
+        found = run_setup(conditions_of, model)
+        return found | ({"strict": "1"} if settings.self_test_strict else {})
     except OSError as error:
         _log.warning("no pass of the self-test is kept: %s. Let the code be readable.", error)
         return {}
@@ -207,6 +209,9 @@ def main(
         "task", nargs="?", default="task.py", help="FILE:CLASS; by default the task in task.py"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON too")
+    parser.add_argument(
+        "--strict", action="store_true", help="fail on checks left out, and on unverified"
+    )
     chosen = parser.parse_args(arguments)
     console = Console()
     if os.getcwd() not in sys.path:
@@ -216,6 +221,7 @@ def main(
             check_writable(chosen.json)
         task = load_task(chosen.task)
         settings = RunnerSettings.from_environment()
+        settings = replace(settings, self_test_strict=chosen.strict or settings.self_test_strict)
         model = load_model(task, settings)
         report = run_again(model, settings)
         console.print(report)

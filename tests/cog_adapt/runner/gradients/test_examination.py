@@ -48,9 +48,25 @@ def test_only_the_findings_of_a_check_count_for_it() -> None:
 def test_a_check_whose_ground_is_missing_is_skipped_and_does_not_run() -> None:
     exam = Examination()
     assert exam.check("one", lambda: pytest.fail("it ran"), needs=("a", "b")) is False
-    assert exam.checks == [Check("one", "skipped", 0.0)]
+    assert exam.checks == [Check("one", "skipped", 0.0, reason="the check of the a did not pass")]
+    exam.check("two", lambda: None, needs=("served",))
+    assert exam.checks[1].reason == "inference raised, or did not answer twice the same"
     exam.grounds.update("ab")
-    assert exam.check("two", lambda: None, needs=("a", "b")) is True
+    assert exam.check("three", lambda: None, needs=("a", "b")) is True
+
+
+def test_a_check_that_cannot_be_held_is_left_out_with_its_reason_and_a_failure_stays_one() -> None:
+    exam = Examination()
+    exam.check("one", lambda: exam.leave_out("no room"))
+    exam.check("two", lambda: None)
+
+    def both() -> None:
+        exam.leave_out("no room")
+        exam.fail("code", "text")
+
+    exam.check("three", both)
+    found = [(check.status, check.reason) for check in exam.checks]
+    assert found == [("skipped", "no room"), ("passed", ""), ("failed", "no room")]
 
 
 def test_an_error_is_a_finding_under_the_checks_name() -> None:

@@ -14,7 +14,8 @@ DEAD = Finding("dead", "WARN", "1 gradient is 0.", ("c",))
 
 
 def report(*findings: Finding) -> GradientReport:
-    checks = (Check("forward", "passed", 0.1, {"loss": 1.0}), Check("blocks", "skipped", 0.0))
+    skipped = Check("blocks", "skipped", 0.0, reason="there are no gradients")
+    checks = (Check("forward", "passed", 0.1, {"loss": 1.0}), skipped)
     return GradientReport(findings, checks, {"a": 0.5}, "cpu/fp32", 0.25)
 
 
@@ -29,7 +30,32 @@ def test_a_failure_is_raised_with_the_whole_text() -> None:
 
 
 def test_the_text_counts_the_checks_that_ran() -> None:
-    assert "1 of 2 checks run, cpu/fp32, 0.25 s" in str(report())
+    assert "1 of 2 checks run, cpu/fp32, 0.25 s" in str(report(CUT))
+
+
+def test_a_passing_verdict_counts_what_is_unverified_and_names_what_was_left_out() -> None:
+    unseen = Finding("unverified", "NOTE", "not verified", ("a", "b"))
+    missed = Finding("unreached", "WARN", "not reached", ("b", "c"))
+    found = report(unseen, missed)
+    verdict = str(found).splitlines()[0]
+    assert "1 trained tensors with a gradient, 3 unverified, " in verdict
+    assert "1 of 2 checks run (left out: blocks), " in verdict
+    plain = found.to_json()
+    assert plain["unverified"] == ("a", "b", "c")
+    assert plain["left_out"] == {"blocks": "there are no gradients"}
+
+
+def test_strictly_what_is_unverified_or_left_out_fails_by_name() -> None:
+    unseen = Finding("unverified", "NOTE", "not verified", ("a", "b"))
+    found = report(unseen).strictly()
+    assert not found.passed
+    left_out, unverified = found.findings[:2]
+    assert (left_out.code, unverified.code) == ("left-out", "unverified-strict")
+    assert "blocks (there are no gradients)" in left_out.message
+    assert unverified.parameters == ("a", "b")
+    whole = GradientReport((), report().checks[:1], {"a": 0.5}, "cpu/fp32", 0.25)
+    assert whole.strictly() == whole
+    assert report(CUT).strictly() == report(CUT)
 
 
 def test_codes_are_listed_once() -> None:
@@ -60,8 +86,8 @@ def test_one_is_singular_and_others_are_plural() -> None:
 
 def test_the_first_line_says_how_it_ended_and_the_others_what_was_found() -> None:
     assert str(report(DEAD)).splitlines() == [
-        "gradient self-test passed: 1 trained tensors with a gradient, 1 of 2 checks run, "
-        "cpu/fp32, 0.25 s",
+        "gradient self-test passed: 1 trained tensors with a gradient, 0 unverified, "
+        "1 of 2 checks run (left out: blocks), cpu/fp32, 0.25 s",
         "  WARN dead: 1 gradient is 0.",
     ]
     first, second = str(report(CUT)).splitlines()

@@ -10,6 +10,7 @@ from cog_adapt.runner.gradients import block_groups
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.differences import Verdict
 from cog_adapt.runner.gradients.directions import Way
+from cog_adapt.runner.gradients.repeatability import Repeatability
 from cog_adapt.runner.gradients.slopes import GradientSlopes, _unverified
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 from tests.cog_adapt.present import present
@@ -25,7 +26,7 @@ def slopes_of(module: nn.Module, **rest) -> GradientSlopes:
 
 def judged(module: nn.Module, **rest):
     slopes = slopes_of(module, **rest)
-    slopes.judge_repeatability()
+    Repeatability(slopes.flow).judge()
     slopes.judge_whole()
     numbers = slopes.judge_blocks()
     return slopes, numbers
@@ -89,23 +90,25 @@ def test_a_deep_or_slow_model_is_tested_block_by_block(monkeypatch) -> None:
     assert "blocks.1.linear.weight" in finding.parameters
 
 
+_DRAWS = torch.Generator().manual_seed(1)
+
+
 def noisy(self: Any, h: Tensor) -> Tensor:
-    self.calls = getattr(self, "calls", 0) + 1
-    return h * (1 + 0.01 * self.calls)
+    return h * (1 + 0.01 * torch.rand((), generator=_DRAWS))
 
 
 def test_a_forward_that_does_not_repeat_is_a_warning_and_its_spread_is_kept() -> None:
     slopes = slopes_of(tower(noisy))
-    spread = slopes.judge_repeatability()["spread"]
+    spread = Repeatability(slopes.flow).judge()["spread"]
     assert only(slopes.flow).code == "nondeterministic"
     assert spread == pytest.approx(slopes.flow.spread / abs(slopes.flow.loss))
     assert slopes.flow.spread > 0
-    assert slopes.forward_seconds > 0
+    assert slopes.flow.forward_seconds > 0
 
 
 def test_a_forward_that_repeats_has_no_spread() -> None:
     slopes = slopes_of(tower())
-    assert slopes.judge_repeatability() == {"spread": 0.0}
+    assert Repeatability(slopes.flow).judge() == {"spread": 0.0}
     assert found(slopes.flow) == []
 
 
@@ -126,7 +129,7 @@ def test_what_is_wrong_at_one_point_only_is_a_kink_and_no_fault(monkeypatch) -> 
 
 def test_a_rough_loss_is_a_warning() -> None:
     slopes: Any = slopes_of(tower(lambda self, h: h + (h * 1e5).sin() * 1e-2))
-    slopes.judge_repeatability()
+    Repeatability(slopes.flow).judge()
     slopes.judge_blocks()
     assert {code for _, code in found(slopes.flow)} <= {"rough"}
     slopes.verdicts = {"first": Verdict(1.0, rough=True)}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.runner.errors import ConfigError, GradientFlowError
-from cog_adapt.runner.gradients import Finding, GradientReport
+from cog_adapt.runner.gradients import Check, Finding, GradientReport
 from cog_adapt.runner.selftest.report import SelfTestReport, check_writable, write_json
 
 SOUND = GradientReport((), (), {}, "cpu/fp32", 0.0)
@@ -19,6 +19,13 @@ def test_it_has_passed_where_every_part_has():
     assert (report.passed, report.to_json()["level"]) == (False, "full")
     with pytest.raises(GradientFlowError, match="dead"):
         report.raise_if_failed()
+
+
+def test_strictly_it_fails_where_a_part_left_something_out():
+    gap = GradientReport((), (Check("a", "skipped", 0.0, reason="why"),), {}, "cpu/fp32", 0.0)
+    assert SelfTestReport((SOUND, gap)).passed
+    assert SelfTestReport((SOUND, gap)).strictly().codes == ("left-out",)
+    assert SelfTestReport((SOUND,)).strictly().passed
 
 
 def test_one_that_is_off_says_so_and_raises_nothing():

@@ -77,6 +77,19 @@ def test_the_first_start_tests_all_and_the_next_is_quick(tmp_path):
     ]
 
 
+class Sampling(Images):
+    """Its loss drops out of the inputs in inference too, so what is served cannot be compared."""
+
+    def loss(self, module, batch, targets):
+        return super().loss(module, {"x": F.dropout(batch["x"], 0.5)}, targets)
+
+
+def test_strictly_what_was_left_out_fails_at_a_start_where_a_plain_one_has_passed(tmp_path):
+    assert started(Sampling(), tmp_path) == ("full", True)
+    assert started(Sampling(), tmp_path, self_test_strict=True) == ("full", False)
+    assert started(Sampling(), tmp_path) == ("quick", True)
+
+
 def test_full_ignores_a_kept_pass_and_off_tests_nothing(tmp_path):
     started(Images(), tmp_path)
     assert started(Images(), tmp_path, self_test="full") == ("full", True)
@@ -372,3 +385,17 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_test(tmp_path, ca
     for path in (tmp_path, tmp_path / "gone" / "report.json"):
         assert main(["gone.py", "--json", str(path)]) == 1
         assert f"--json '{path}' cannot be written" in capsys.readouterr().out
+
+
+def test_the_command_fails_strictly_where_a_plain_test_passes(task_file, monkeypatch, capsys):
+    monkeypatch.setenv("DEVICE", "cpu")
+    monkeypatch.setenv("COLUMNS", "300")
+    task_file.write_text(
+        f"{TASK}\n\nfrom tests.cog_adapt.runner.selftest.test_run import Sampling\n"
+    )
+    assert main([f"{task_file}:Sampling"]) == 0
+    assert "(left out: replica, serving agrees, concurrency)" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main([f"{task_file}:Sampling", "--strict"]) == 1
+    assert "left-out" in capsys.readouterr().out
