@@ -3,6 +3,7 @@
 import email
 import email.message
 import email.policy
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -33,13 +34,10 @@ def subjects() -> Labelled:
 
 
 def _folders(names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    counts = dict.fromkeys(names, 0)
-    for name, data in sources.MAIL.texts(r"package/data/([a-z]+-[a-z]*-?\d)/.*\.txt"):
-        folder = name.split("/")[2]
-        if folder in names and counts[folder] < _PER_FOLDER:
-            counts[folder] += 1
-            if text := _shown(data):
-                yield names[folder], text
+    for folder, label in names.items():
+        files = sources.MAIL.texts(rf"package/data/{folder}/.*\.txt")
+        shown = (_shown(data) for _, data in itertools.islice(files, _PER_FOLDER))
+        yield from ((label, text) for text in shown if text)
 
 
 def _shown(data: bytes) -> str:

@@ -43,12 +43,11 @@ def talk() -> Labelled:
 
 def languages() -> Labelled:
     """Yield sentences by language."""
-    for language in _LANGUAGES:
-        pattern = rf"chatterbot_corpus/data/{language}/(\w+)\.yml"
-        for name in sources.CHATTERBOT.names():
-            if found := re.fullmatch(pattern, name):
-                for pair in _dialogues(language, found[1]):
-                    yield from ((language, text) for text in pair)
+    for name in sources.CHATTERBOT.names():
+        found = re.fullmatch(r"chatterbot_corpus/data/(\w+)/(\w+)\.yml", name)
+        if found and found[1] in _LANGUAGES:
+            pairs = _dialogues(found[1], found[2])
+            yield from ((found[1], text) for pair in pairs for text in pair)
 
 
 def _asked() -> Iterator[tuple[str, str]]:

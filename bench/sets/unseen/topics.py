@@ -68,10 +68,9 @@ def genres() -> Labelled:
     """Yield paragraphs of the Brown corpus by genre."""
     genre_of = {letter: genre for genre, letters in _GENRES.items() for letter in letters}
     for name, data in sources.BROWN.texts(r"package/c[a-r]\d\d"):
-        for paragraph in re.split(r"\n\s*\n", data.decode("latin-1")):
-            words = [word.rpartition("/")[0] for word in paragraph.split()]
-            if len(words) > _PARAGRAPH:
-                yield genre_of[name[9]], " ".join(words)
+        paragraphs = re.split(r"\n\s*\n", data.decode("latin-1"))
+        plain = [[word.rpartition("/")[0] for word in each.split()] for each in paragraphs]
+        yield from ((genre_of[name[9]], " ".join(p)) for p in plain if len(p) > _PARAGRAPH)
 
 
 def sayings() -> Labelled:
@@ -103,12 +102,12 @@ def fields() -> Labelled:
 
 def manuals() -> Labelled:
     """Yield the first sentence about each manual page, by section."""
-    for archive in (sources.MANUAL, sources.MANUAL_OF_CALLS):
-        for name in archive.names():
-            found = re.fullmatch(r"usr/share/man/man(\d)/(.+)\.\d\w*\.gz", name)
-            if found and found[1] in _SECTIONS:
-                page = gzip.decompress(archive.read(name)).decode("utf-8", "replace")
-                yield from _described(_SECTIONS[found[1]], page)
+    both = (sources.MANUAL, sources.MANUAL_OF_CALLS)
+    for archive, name in ((each, name) for each in both for name in each.names()):
+        found = re.fullmatch(r"usr/share/man/man(\d)/(.+)\.\d\w*\.gz", name)
+        if found and found[1] in _SECTIONS:
+            page = gzip.decompress(archive.read(name)).decode("utf-8", "replace")
+            yield from _described(_SECTIONS[found[1]], page)
 
 
 def _described(section: str, page: str) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,7 @@
 """Words by WordNet's relations and classes, which are near one another."""
 
+import functools
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -46,6 +48,12 @@ class _Synset:
     pointers: tuple[tuple[str, str, str], ...]
     gloss: str
 
+    def to(self, symbol: str, kinds: str) -> list[str]:
+        """Return the offsets that pointers of a symbol lead to, of parts of speech."""
+        return [
+            offset for found, offset, kind in self.pointers if found == symbol and kind in kinds
+        ]
+
 
 def actions() -> Labelled:
     """Yield glosses of verbs by lexicographer file."""
@@ -70,17 +78,14 @@ def things() -> Labelled:
 
 def relations() -> Labelled:
     """Yield pairs of words by how the first relates to the second."""
-    for part in ("adj", "noun"):
+    for part, kinds in _PARTS.items():
         words = {line.split(" ", 1)[0]: _word(line.split(" ", 5)[4]) for line in _lines(part)}
-        counts = dict.fromkeys(_RELATIONS.values(), 0)
-        for synset in _synsets(part):
-            for symbol, offset, of in synset.pointers:
-                label = _RELATIONS.get(symbol, "")
-                if of in _PARTS[part] and counts.get(label, _MOST) < _MOST:
-                    counts[label] += 1
-                    yield label, f"{synset.words[0]}, {words[offset]}"
+        for symbol, label in _RELATIONS.items():
+            pairs = ((s.words[0], words[at]) for s in _synsets(part) for at in s.to(symbol, kinds))
+            yield from ((label, ", ".join(pair)) for pair in itertools.islice(pairs, _MOST))
 
 
+@functools.cache
 def _synsets(part: str) -> list[_Synset]:
     return [_parsed(line) for line in _lines(part)]
 
