@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bench.frozen_features import FrozenFeatures
 from bench.rivals import Base
-from bench.sets import LabelledSet
+from bench.sets.labelled import LabelledSet
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
 from task import TextClassification
@@ -40,11 +40,16 @@ class FeatureStore:
     """Features by set; the model is loaded where some are missing."""
 
     def __init__(self) -> None:
-        self._frozen: FrozenFeatures | None = None
         self._base: Base | None = None
+        self._kept: dict[str, SetFeatures] = {}
 
     def of(self, texts: LabelledSet) -> SetFeatures:
         """Return a set's features, computed if they are not kept."""
+        if texts.digest not in self._kept:
+            self._kept[texts.digest] = self._read(texts)
+        return self._kept[texts.digest]
+
+    def _read(self, texts: LabelledSet) -> SetFeatures:
         path = FOLDER / f"{texts.name.replace(' ', '-')}-{texts.digest[:16]}.pt"
         every = [text for each in texts.texts.values() for text in each]
         if not path.exists():

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.sets import LabelledSet, packages
+from bench.sets import packages
+from bench.sets.labelled import LabelledSet
 from bench.sets.unseen import mail, names, opinions, questions, sources, topics, words
 
 _FOLDER = Path(__file__).parent
@@ -70,7 +71,7 @@ SOURCES: Mapping[str, Source] = {
     "tweets": Source("tone", opinions.tweets, _VADER),
     "products": Source("tone", opinions.products, _VADER),
     "editorials": Source("tone", opinions.editorials, _VADER),
-    "manners": Source("tone", _written("manners"), _WRITTEN),
+    "manners": Source("tone", _written("manners"), _WRITTEN, fewest_words=1),
     "urgency": Source("tone", _written("urgency"), _WRITTEN),
     "candidates": Source("style", opinions.candidates, _ORANGE),
     "readers": Source("style", topics.readers, _ORANGE),
