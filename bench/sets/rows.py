@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.data import Split
-from bench.sets import LabelledSet, load
+from bench.sets import load
+from bench.sets.labelled import LabelledSet
 from cog_adapt.runner.data.examples import Example
 
 _NOISE = 0.2
