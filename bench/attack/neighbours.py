@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,24 @@ def measure_neighbours(seconds: float, kinds: dict[str, Round] = KINDS) -> list[
         (folder / "keys").write_text("".join(f"{line}\n" for _, line in keys.values()))
         ticks = folder / "ticks"
         settings = {"API_KEYS_FILE": str(folder / "keys"), "TICKS_FILE": str(ticks)}
+        ann, bob = (key for key, _ in keys.values())
         with local_server("predict", _DOOR | settings) as server:
             address = server.url.removeprefix("http://")
-            ann, bob = (key for key, _ in keys.values())
             document_of(address, bob)
-            for key in (ann, bob):
-                send_json(address, key, {"text": "warm", "labels": ["one", "two"]})
+            send_json(address, ann, {"text": "warm", "labels": ["one", "two"]})
             rows = [_measure(address, (ann, bob), "nothing", None, seconds)]
-            for kind, ask in kinds.items():
-                ticks.write_text("")
-                row = _measure(address, (ann, bob), kind, ask, seconds)
-                rows.append(row | {"long ticks": _long_ticks(ticks)})
+            rows += _beside(address, (ann, bob), seconds, kinds, ticks)
         return rows
+
+
+def _beside(
+    address: str, keys: tuple[str, str], seconds: float, kinds: dict[str, Round], ticks: Path
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each kind of work."""
+    for kind, ask in kinds.items():
+        ticks.write_text("")
+        row = _measure(address, keys, kind, ask, seconds)
+        yield row | {"long ticks": _long_ticks(ticks)}
 
 
 def _measure(
