@@ -1,6 +1,8 @@
 """Examines `check_gradients` on faults and healthy models that its own tests do not hold.
 
-The cases were written by the same team, before the figures were known. `--transformers` is a folder
+The cases of the first sets were written by the same team, before the figures were known; those of
+`second` by two examiners from the documentation alone, half of them open and half sealed
+(`bench/exam/second_exam.py`). `--transformers` is a folder
 with another version of transformers and what it needs, `--vision` one with torchvision and timm:
 
     pip install --no-deps --target FOLDER 'transformers==4.57.*' 'huggingface_hub<1' requests ...
@@ -19,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.exam.case import Question
-from bench.exam.judging import Answer, ask, table, wrong
+from bench.exam.judging import Answer, ask, shares, table, wrong
+from bench.exam.second_exam import open_questions, sealed_questions
 from bench.report import arguments
 
 PLAIN = (
@@ -34,12 +37,16 @@ SETS: dict[str, tuple[str, ...]] = {
     "transformers": ("library_all",),
     "vision": ("library_vision",),
 }
+APART = {"second": open_questions, "sealed": sealed_questions}
 
 
 def questions(name: str, only: str) -> list[Question]:
     """Return the questions of a set whose group and name match a pattern."""
-    modules = [importlib.import_module(f"bench.exam.{module}") for module in SETS[name]]
-    found = [question for module in modules for question in module.QUESTIONS]
+    if name in APART:
+        found = APART[name]()
+    else:
+        modules = [importlib.import_module(f"bench.exam.{module}") for module in SETS[name]]
+        found = [question for module in modules for question in module.QUESTIONS]
     return [q for q in found if re.search(only, f"{q.group}: {q.name}")]
 
 
@@ -70,7 +77,7 @@ def examine_apart(name: str, folder: str | None, chosen: argparse.Namespace) -> 
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--set", choices=SETS, help="one set, in this process")
+    parser.add_argument("--set", choices=[*SETS, *APART], help="one set, in this process")
     parser.add_argument("--only", default="", help="a regex of groups and names")
     parser.add_argument("--transformers", metavar="FOLDER", help="another version to examine")
     parser.add_argument("--vision", metavar="FOLDER", help="where torchvision and timm are")
@@ -82,14 +89,15 @@ def main() -> None:
     if chosen.set:
         answers = examine(chosen.set, chosen.only, quick=chosen.quick)
     else:
-        sets = [("plain", None), ("transformers", None)]
+        sets = [("plain", None), ("second", None), ("transformers", None)]
         sets += [("transformers", chosen.transformers)] if chosen.transformers else []
         sets += [("vision", chosen.vision)] if chosen.vision else []
         answers = [a for name, folder in sets for a in examine_apart(name, folder, chosen)]
     result: dict[str, Any] = {"table": table(answers), "wrong": wrong(answers)}
     if chosen.set:
+        result["shares"] = shares(answers)
         result["answers"] = [vars(answer) for answer in answers]
-    for row in result["table"]:
+    for row in (*result["table"], result.get("shares", {})):
         print(", ".join(f"{title} {value}" for title, value in row.items()))
     if chosen.output:
         chosen.output.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")

@@ -1,7 +1,8 @@
 """Asks the questions of the examination, and counts the right answers."""
 
+import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 from bench.exam.case import Question
 from cog_adapt import check_gradients
 from cog_adapt.runner.gradients.report import GradientReport
+
+_95_PERCENT = 1.96  # standard errors
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,34 @@ def _healthy(group: str, answers: list[Answer]) -> dict[str, Any]:
         "no unexpected warning": sum(not (a.alarm or a.strange) for a in answers),
         "left untouched": sum(answer.untouched for answer in answers),
     }
+
+
+def shares(answers: Sequence[Answer]) -> dict[str, str]:
+    """Return the shares of right answers over all groups, each with its 95 % interval."""
+    faults = [answer for answer in answers if answer.fault]
+    lined = [answer for answer in faults if answer.line is not None]
+    healthy = [answer for answer in answers if not answer.fault]
+    counted = {
+        "alarm": [answer.alarm for answer in faults],
+        "right code": [answer.code for answer in faults],
+        "right line": [bool(answer.line) for answer in lined],
+        "healthy passed": [not answer.alarm for answer in healthy],
+    }
+    return {name: _share(rights) for name, rights in counted.items() if rights}
+
+
+def _share(rights: Sequence[bool]) -> str:
+    low, high = interval(sum(rights), len(rights))
+    share = 100 * sum(rights) / len(rights)
+    return f"{sum(rights)}/{len(rights)} ({share:.1f} %, {100 * low:.1f} to {100 * high:.1f})"
+
+
+def interval(right: int, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927)."""
+    z, share = _95_PERCENT, right / count
+    middle = share + z * z / (2 * count)
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return (middle - half) / (1 + z * z / count), (middle + half) / (1 + z * z / count)
 
 
 def wrong(answers: Iterable[Answer]) -> list[dict[str, Any]]:

@@ -1,10 +1,15 @@
 """The short form of the exam: one question in twenty, and how an answer is judged."""
 
+import hashlib
+from pathlib import Path
+
+import pytest
 from torch import nn
 
+from bench import exam
 from bench.exam.__main__ import SETS, examine, questions
 from bench.exam.case import Case, Question, Questions, rows
-from bench.exam.judging import _judged, ask, table, wrong
+from bench.exam.judging import _judged, ask, interval, table, wrong
 from cog_adapt.runner.gradients.report import Finding, GradientReport
 
 CUT = Finding("graph-cut", "FAIL", "cut", ("a.weight",), "a (Linear)", "bench/exam/x.py:7: a / b")
@@ -82,3 +87,24 @@ def test_the_table_counts_by_group():
     }  # fmt: skip
     assert faulty["alarm"] == faulty["right code"] == 1
     assert faulty["with a line"] == 0
+
+
+def test_the_second_exam_has_a_hundred_questions_of_names_of_their_own_in_its_open_half():
+    asked = questions("second", "")
+    assert len({(q.group, q.name) for q in asked}) == len(asked)
+    assert sum(q.is_fault for q in asked) >= 100
+    assert sum(not q.is_fault for q in asked) >= 100
+
+
+def test_what_is_sealed_is_what_was_committed():
+    archives = sorted(Path(exam.__file__).parent.glob("second*/sealed_*.zip"))
+    assert len(archives) == 2
+    for archive in archives:
+        digest = archive.with_suffix(".sha256").read_text().split()[0]
+        assert hashlib.sha256(archive.read_bytes()).hexdigest() == digest
+
+
+def test_a_share_has_the_interval_of_its_count():
+    low, high = interval(98, 100)
+    assert (round(low, 3), round(high, 3)) == (0.930, 0.994)
+    assert interval(5, 5)[1] == pytest.approx(1.0)
