@@ -163,10 +163,14 @@ def use_device(device: torch.device) -> None:
 
 
 def scrub_thread() -> None:
-    """Reset this thread's modes, current device and stream, whatever earlier work left."""
+    """Reset this thread's modes, devices and stream, whatever earlier work left."""
     device = getattr(_thread, "device", None)
     if device is not None:
         _take_device(device)
+    if (
+        torch.get_default_device().type != "cpu"
+    ):  # where the runner makes what it names no place for
+        torch.set_default_device(None)
     torch.set_grad_enabled(True)
     for kind in ("cpu", "cuda"):
         torch.set_autocast_enabled(kind, False)

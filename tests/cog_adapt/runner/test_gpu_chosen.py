@@ -118,6 +118,22 @@ def test_the_next_work_is_on_the_default_stream_whatever_a_task_left(make_runner
     assert set(task.seen) == {torch.cuda.default_stream(LAST)}
 
 
+class Careless(Letters):
+    """Makes the device the default one, which every tensor without a place goes to."""
+
+    def predict(self, module, batch, labels, options):
+        torch.set_default_device("cuda")
+        return super().predict(module, batch, labels, options)
+
+
+def test_the_next_work_finds_no_default_device_that_a_task_left(make_runner):
+    runner = make_runner(Careless(), device=str(LAST))
+    answers = [runner.predict(inputs("letters"), None, labels("letters")) for _ in range(2)]
+    assert answers[0] == answers[1]
+    recipe = Recipe("lora", max_steps=2, hold_out=0.3)
+    assert len(runner.adapt(examples("letters"), recipe).report.steps) == 2
+
+
 @NEEDS_TWO
 def test_free_memory_is_that_of_the_chosen_device():
     torch.cuda.set_device(FIRST)
