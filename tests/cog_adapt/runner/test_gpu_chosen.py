@@ -267,6 +267,7 @@ def test_a_self_test_leaves_the_streams_and_the_switches_of_tf32():
         model = loaded(Quick())
         chosen, before = Float32.current(), unlike_streams()
         assert chosen.cudnn_tf32
+        torch.cuda.set_device(FIRST)  # as on a thread of the user's own
         report = run_self_test(model)
         assert report.passed, report
         assert Float32.current() == chosen
