@@ -52,7 +52,7 @@ standin: $(ENV)  ## the GPU tests, MiniLM and all tests of the runner on a CUDA 
 standin-quick: $(ENV)  ## the short form: MiniLM on one device, and no tests that run on a CPU too
 	@$(STANDIN) --dist load -k "not minilm or cuda:1-bf16" $(GPU_TESTS) tests/cog_adapt/standin
 
-standin-bugs: $(ENV)  ## plant thirteen device bugs, each alone; the GPU tests must see them (minutes)
+standin-bugs: $(ENV)  ## plant device bugs, each alone; the GPU tests must see them (minutes)
 	@$(BIN)/python -m bench.gpu.planted --output docs/results/standin-bugs.md
 
 lint: contracts

@@ -1,10 +1,12 @@
-"""Thirteen mistakes with a device, of the kind that a CPU does not show."""
+"""Mistakes with a device, of the kind that a CPU does not show."""
 
+from bench.gpu.bugs_of_memory import MEMORY
+from bench.gpu.bugs_of_streams import STREAMS
 from bench.house.mutants import Mutant
 
 _RUNNER = "cog_adapt/runner"
 
-BUGS = (
+PLACES = (
     Mutant(
         "labels are left on the CPU",
         f"{_RUNNER}/adaptation/encoded.py",
@@ -85,3 +87,5 @@ BUGS = (
         "probabilities.numpy().tolist()",
     ),
 )
+
+BUGS = (*PLACES, *STREAMS, *MEMORY)

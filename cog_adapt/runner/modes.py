@@ -153,22 +153,37 @@ def put_in_eval(module: nn.Module) -> None:
 
 
 def use_device(device: torch.device) -> None:
-    """Make a CUDA device this thread's current one, now and at each `scrub_thread`."""
+    """Make a CUDA device this thread's current one, now and at each `scrub_thread`.
+
+    Work is queued on its default stream, whose order is the only one that anything here waits for.
+    """
     if device.type == "cuda":
         _thread.device = device.index or 0
         torch.cuda.set_device(device)
 
 
 def scrub_thread() -> None:
-    """Reset this thread's modes and current device, whatever earlier work left."""
+    """Reset this thread's modes, devices and stream, whatever earlier work left."""
     device = getattr(_thread, "device", None)
-    if device is not None and torch.cuda.current_device() != device:
-        torch.cuda.set_device(device)
+    if device is not None:
+        _take_device(device)
+    if (
+        torch.get_default_device().type != "cpu"
+    ):  # where the runner makes what it names no place for
+        torch.set_default_device(None)
     torch.set_grad_enabled(True)
     for kind in ("cpu", "cuda"):
         torch.set_autocast_enabled(kind, False)
     _close_regions(0)
     torch.clear_autocast_cache()
+
+
+def _take_device(number: int) -> None:
+    if torch.cuda.current_device() != number:
+        torch.cuda.set_device(number)
+    stream = torch.cuda.default_stream(number)
+    if torch.cuda.current_stream(number) != stream:
+        torch.cuda.set_stream(stream)
 
 
 def _nesting() -> int:

@@ -95,6 +95,7 @@ def thread_modes() -> dict[str, object]:
         "autocast cpu": torch.is_autocast_enabled("cpu"),
         "autocast cuda": torch.is_autocast_enabled("cuda"),
         "nesting": nesting,
+        "default device": torch.get_default_device(),
     }
 
 

@@ -11,6 +11,7 @@ from tests.standin import NAME, VERSION
 
 CAPABILITY = (8, 0)  # a card of this one has bfloat16
 _SEEDS = 2**63 - 1
+_CUDA = 1  # of c10::DeviceType
 _ops = torch.ops.standin
 
 Device = torch.device | str | int | None
@@ -49,13 +50,18 @@ def _properties(device: Device = None) -> SimpleNamespace:
         name=NAME,
         major=major,
         minor=minor,
-        total_memory=_ops.limit(),
+        total_memory=_ops.limit(_index(device)),
         multi_processor_count=1,
     )
 
 
 def _memory(device: Device = None) -> tuple[int, int]:
-    return _ops.limit() - _ops.allocated(_index(device)), _ops.limit()
+    number = _index(device)
+    return _ops.limit(number) - _ops.allocated(number), _ops.limit(number)
+
+
+def _default_stream(device: Device = None) -> torch.Stream:
+    return torch.Stream(stream_id=0, device_index=_index(device), device_type=_CUDA)
 
 
 def _seed_all(seed: int) -> None:
@@ -83,6 +89,9 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "get_device_properties": _properties,
     "get_arch_list": lambda: ["sm_80"],
     "is_bf16_supported": lambda including_emulation=True: True,
+    "current_stream": lambda device=None: torch.accelerator.current_stream(_index(device)),
+    "default_stream": _default_stream,
+    "set_stream": torch.accelerator.set_stream,
     "synchronize": lambda device=None: _ops.synchronize(),
     "empty_cache": lambda: None,
     "ipc_collect": lambda: None,

@@ -46,6 +46,10 @@ def is_repeatable(device: torch.device) -> bool:
     """Return whether the same work on this device gives the same bits."""
     if device.type == "cpu":
         return True
+    return _is_in_the_mode() and not torch.backends.cudnn.benchmark
+
+
+def _is_in_the_mode() -> bool:
     return (
         torch.get_deterministic_debug_mode() == _RAISES and os.environ.get(_VARIABLE) in _WORKSPACES
     )
@@ -58,12 +62,19 @@ def mode_of(device: torch.device) -> str:
 
 def require_repeatable(device: torch.device) -> None:
     """Refuse a request for the same bits (InputError) where nobody promises them."""
-    if not is_repeatable(device):
+    if is_repeatable(device):
+        return
+    if _is_in_the_mode():
         raise InputError(
-            f"`deterministic` is set, but this process computes on {device} without "
-            "DETERMINISTIC=1, so another run may give other bits. Leave `deterministic` out, or "
-            "start the server with DETERMINISTIC=1."
+            "`deterministic` is set, but torch.backends.cudnn.benchmark is on in this process, so "
+            f"{device} may choose another kernel in another run. Leave `deterministic` out, or let "
+            "the task leave that switch off."
         )
+    raise InputError(
+        f"`deterministic` is set, but this process computes on {device} without "
+        "DETERMINISTIC=1, so another run may give other bits. Leave `deterministic` out, or "
+        "start the server with DETERMINISTIC=1."
+    )
 
 
 def repeatable_attention(device: torch.device) -> AbstractContextManager[Any]:

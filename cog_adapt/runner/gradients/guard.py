@@ -112,7 +112,7 @@ class Guard:
             torch.set_default_dtype(self.flags["default dtype"])  # type: ignore[arg-type]
             self.float32.put_back()
             torch.set_anomaly_enabled(bool(self.flags["anomaly detection"]))
-            torch.use_deterministic_algorithms(bool(self.flags["deterministic algorithms"]))
+            torch.set_deterministic_debug_mode(str(self.flags["deterministic algorithms"]))
             torch.set_num_threads(self.flags["threads"])  # type: ignore[arg-type]
         for name, table in _global_hooks().items():
             if dict(table) != self.hooks[name]:

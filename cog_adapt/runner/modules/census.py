@@ -21,6 +21,7 @@ from cog_adapt.runner.modes import run_setup
 NO_SUMS: Mapping[str, int] = MappingProxyType({})
 _SUMS = 127  # sums in a checksum: a prime, so that swapped rows of common widths are seen too
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_DEBUG_MODES = ("default", "warn", "error")  # of deterministic algorithms, as torch numbers them
 
 
 def is_healthy(tensor: Tensor) -> bool:
@@ -229,7 +230,7 @@ def process_flags() -> dict[str, object]:
     flags: dict[str, Any] = {
         "default dtype": torch.get_default_dtype(),
         "anomaly detection": torch.is_anomaly_enabled(),
-        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "deterministic algorithms": _DEBUG_MODES[torch.get_deterministic_debug_mode()],
         "threads": torch.get_num_threads(),
         **Float32.current().in_words(),
     }

@@ -79,6 +79,24 @@ def test_in_the_mode_the_request_is_answered_and_what_was_learnt_has_its_own_key
     assert runner.knowledge.origin != without.knowledge.origin
 
 
+class Racing(Images):
+    """Lets cuDNN choose kernels by a race, as much code for training does."""
+
+    def load(self):
+        torch.backends.cudnn.benchmark = True
+        return super().load()
+
+
+def test_in_the_mode_nothing_is_promised_where_the_task_lets_kernels_race(make_runner, process):
+    process.setattr(torch.backends.cudnn, "benchmark", False)
+    runner = make_runner(Racing(), device=LAST, deterministic=True)
+    query = Query(inputs("images"), None, labels("images"), deterministic=True)
+    with pytest.raises(InputError, match=r"torch\.backends\.cudnn\.benchmark is on"):
+        runner._model.predictions.part(query)
+    done = runner.adapt(examples("images"), Recipe("all", max_steps=1))
+    assert done.report.bit_for_bit is False
+
+
 def test_the_mode_after_cuda_has_started_needs_the_variable(make_runner, process):
     process.delenv("CUBLAS_WORKSPACE_CONFIG")
     torch.ones(1, device=LAST).item()

@@ -322,9 +322,14 @@ def leave_an_interrupted_autocast():
     torch.autocast("cpu", torch.bfloat16).__enter__()
 
 
+def leave_a_default_device():
+    torch.set_default_device("meta")
+
+
 @pytest.mark.parametrize(
     "leave",
     [
+        leave_a_default_device,
         leave_grad_off,
         leave_autocast_on,
         leave_nesting,

@@ -54,7 +54,7 @@ def test_it_is_counted_for_each_device(device):
 
 
 def test_it_ends(device):
-    torch.ops.standin.set_limit(torch.cuda.memory_allocated(device) + 2**20)
+    torch.ops.standin.set_limit(torch.cuda.memory_allocated(device) + 2**20, 1)
     held = torch.empty(2**17, device=device)
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 1 MiB"):
         torch.empty(2**18, device=device)

@@ -1,4 +1,7 @@
-"""Random streams, one for each device, and waiting."""
+"""Random streams, one for each device; the stream that work is queued on; and waiting."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -51,6 +54,21 @@ def test_a_generator_is_of_the_device(device):
     assert torch.equal(torch.cuda.get_rng_state(device), before)
     with pytest.raises(RuntimeError, match="Expected a 'cuda' device type for generator"):
         torch.rand(3, device=device, generator=torch.Generator())
+
+
+def test_each_device_and_thread_has_a_current_stream(device):
+    def current():
+        return [torch.cuda.current_stream(number).stream_id for number in (0, 1)]
+
+    own: Any = torch.Stream(device=device)
+    assert current() == [0, 0]
+    torch.cuda.set_stream(own)
+    assert torch.cuda.current_device() == 1
+    assert current() == [0, own.stream_id]
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(current).result() == [0, 0]
+    torch.cuda.set_stream(torch.cuda.default_stream(device))
+    assert current() == [0, 0]
 
 
 @pytest.mark.parametrize("wait", [torch.cuda.synchronize, lambda: torch.ones(1, device=0).item()])

@@ -4,13 +4,20 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <atomic>
 #include <vector>
 
 #include "memory.h"
 
 namespace standin {
 
-// Kernels run at once on the calling thread, so streams and events have nothing to order.
+inline int chosen(int device) { return device < 0 ? current_device : device; }
+
+// Kernels run at once on the calling thread, so streams and events have nothing to order: which
+// stream of a device is current is all that there is to a stream.
+inline thread_local c10::StreamId current_stream[kDevices] = {};
+inline std::atomic<c10::StreamId> streams{0};
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kType; }
   c10::Device getDevice() const override { return {kType, static_cast<int8_t>(current_device)}; }
@@ -29,12 +36,16 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
   c10::Stream getStream(c10::Device device) const override {
-    return c10::Stream(c10::Stream::DEFAULT, device);
+    return numbered(device, current_stream[chosen(device.index())]);
   }
-  c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
-  c10::Stream getNewStream(c10::Device device, int) const override { return getStream(device); }
+  c10::Stream getDefaultStream(c10::Device device) const override { return numbered(device, 0); }
+  c10::Stream getNewStream(c10::Device device, int) const override {
+    return numbered(device, ++streams);
+  }
   c10::Stream exchangeStream(c10::Stream stream) const override {
-    return getStream(stream.device());
+    const auto before = getStream(stream.device());
+    current_stream[stream.device_index()] = stream.id();
+    return before;
   }
   void destroyEvent(void*, c10::DeviceIndex) const noexcept override {}
   void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
@@ -45,6 +56,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void*) const override {}
   void synchronizeDevice(c10::DeviceIndex) const override {}
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
+
+ private:
+  static c10::Stream numbered(c10::Device device, c10::StreamId id) {
+    const c10::Device whole(kType, static_cast<c10::DeviceIndex>(chosen(device.index())));
+    return c10::Stream(c10::Stream::UNSAFE, whole, id);
+  }
 };
 C10_REGISTER_GUARD_IMPL(CUDA, Guard);
 
@@ -55,8 +72,6 @@ struct Generator : at::CPUGeneratorImpl {
     device_ = c10::Device(kType, device);
   }
 };
-
-inline int chosen(int device) { return device < 0 ? current_device : device; }
 
 inline const at::Generator& default_generator(int device) {
   static auto* all = new std::vector<at::Generator>{

@@ -17,7 +17,7 @@ namespace standin {
 constexpr int kDevices = 2;  // the second shows what was put on the wrong one
 constexpr auto kType = c10::DeviceType::CUDA;
 constexpr size_t kArena = size_t(16) << 30;  // address space, not memory, until it is written
-constexpr size_t kLimit = size_t(4) << 30;   // of each device
+constexpr size_t kLimits[] = {size_t(4) << 30, size_t(3) << 30};  // two cards may differ
 constexpr size_t kUnit = 512;                // what CUDA's own allocator rounds up to
 constexpr int kNaN = 0xFF;                   // each byte of it: NaN in every floating dtype
 
@@ -36,9 +36,9 @@ class Arena {
   void* take(size_t bytes, int device) {
     const size_t wanted = rounded(bytes);
     std::lock_guard<std::mutex> guard(mutex_);
-    TORCH_CHECK_WITH(OutOfMemoryError, wanted >= bytes && used_[device] + wanted <= limit_,
+    TORCH_CHECK_WITH(OutOfMemoryError, wanted >= bytes && used_[device] + wanted <= limits_[device],
         "CUDA out of memory. Tried to allocate ", bytes >> 20, " MiB. GPU ", device,
-        " has a total capacity of ", limit_ >> 20, " MiB. (stand-in)");
+        " has a total capacity of ", limits_[device] >> 20, " MiB. (stand-in)");
     const auto hole = std::find_if(
         free_.begin(), free_.end(), [&](const auto& each) { return each.second >= wanted; });
     TORCH_CHECK_WITH(OutOfMemoryError, hole != free_.end(), "CUDA out of memory. (stand-in)");
@@ -69,8 +69,8 @@ class Arena {
   size_t used(int device) const { return used_[device]; }
   size_t peak(int device) const { return peak_[device]; }
   void reset_peak(int device) { peak_[device] = used_[device]; }
-  size_t limit() const { return limit_; }
-  void set_limit(size_t bytes) { limit_ = bytes; }
+  size_t limit(int device) const { return limits_[device]; }
+  void set_limit(size_t bytes, int device) { limits_[device] = bytes; }
 
  private:
   static char* map(int file, int rights) {
@@ -98,7 +98,8 @@ class Arena {
   char *device_, *host_;
   std::map<size_t, size_t> free_;  // holes: start to size
   std::mutex mutex_;
-  size_t used_[kDevices] = {}, peak_[kDevices] = {}, limit_ = kLimit;
+  size_t used_[kDevices] = {}, peak_[kDevices] = {};
+  size_t limits_[kDevices] = {kLimits[0], kLimits[1]};
 };
 
 inline Arena& arena() {

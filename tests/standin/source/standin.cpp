@@ -142,8 +142,8 @@ TORCH_LIBRARY(standin, library) {
   library.def("allocated", [](int64_t d) -> int64_t { return arena().used(d); });
   library.def("peak", [](int64_t d) -> int64_t { return arena().peak(d); });
   library.def("reset_peak", [](int64_t d) { arena().reset_peak(d); });
-  library.def("limit", []() -> int64_t { return arena().limit(); });
-  library.def("set_limit", [](int64_t bytes) { arena().set_limit(bytes); });
+  library.def("limit", [](int64_t d) -> int64_t { return arena().limit(d); });
+  library.def("set_limit", [](int64_t bytes, int64_t d) { arena().set_limit(bytes, d); });
   library.def("random_state", [](int64_t d) { return default_generator(d).get_state(); });
   library.def("set_random_state", [](const Tensor& state, int64_t d) {
     at::Generator generator = default_generator(d);

@@ -157,6 +157,18 @@ def test_a_flag_of_the_process_is_told_and_put_back(module: Any, flag: str) -> N
     assert torch.get_num_threads() == threads
 
 
+def test_algorithms_that_only_warn_do_so_after_a_restore_too(module: Any) -> None:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        guard = Guard(module, CPU)
+        torch.use_deterministic_algorithms(True)
+        assert guard.process_changes() == ["deterministic algorithms was warn and is error"]
+        guard.restore({})
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_global_hooks_are_put_back(module: Any) -> None:
     kept = module_globals.register_module_forward_hook(lambda *_: None)
     guard = Guard(module, CPU)
