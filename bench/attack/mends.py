@@ -28,8 +28,8 @@ BREAKS = (
         "C2",
         "a request's files are read on the event loop",
         f"{_RUNNER}/few_shot.py",
-        "await asyncio.to_thread(_read_parts, runner, request, asker)",
-        "_read_parts(runner, request, asker)",
+        "await runner.reading.read_async(asker.owner, read, is_large=large)",
+        "read()",
         f"{_TESTS}/runner/test_few_shot.py",
     ),
     Break(
