@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from bench.exam.case import Question
+from bench.exam.case import Case, Question
 from cog_adapt import check_gradients
-from cog_adapt.runner.gradients.report import GradientReport
+from cog_adapt.runner.errors import ConfigError
+from cog_adapt.runner.gradients.report import Finding, GradientReport
 
 _95_PERCENT = 1.96  # standard errors
 
@@ -53,10 +54,19 @@ def ask(question: Question) -> Answer:
     before = _bits(case.module)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        report = check_gradients(case.module, case.probe, case.loss, **case.options)
+        report = _report(case)
     after = _bits(case.module)
     same = before.keys() == after.keys() and all(torch.equal(before[n], after[n]) for n in before)
     return _judged(question, report, untouched=same)
+
+
+def _report(case: Case) -> GradientReport:
+    """Check a case; that its arguments are refused counts as a failure of another code."""
+    try:
+        return check_gradients(case.module, case.probe, case.loss, **case.options)
+    except ConfigError as error:
+        refused = Finding("refused", "FAIL", str(error))
+        return GradientReport((refused,), (), {}, "cpu/fp32", 0.0)
 
 
 def _judged(question: Question, report: GradientReport, *, untouched: bool) -> Answer:
