@@ -1,7 +1,9 @@
 """A question of the examination: a module with its probe and loss, and what must be said of it."""
 
+import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,8 +102,16 @@ class Questions(list[Question]):
 
 
 def _marked_lines(make: Callable[[], Case]) -> Iterator[str]:
+    """Yield the marked lines; where one is inside a `backward`, its `def` and decorator too.
+
+    A backward that is wrong is named as a whole: differences say that it is, not which line of it.
+    """
     source, first = inspect.getsourcelines(make)
-    file = inspect.getsourcefile(make) or ""
-    for number, text in enumerate(source, first):
-        if _MARK.search(text):
-            yield f"{file.rsplit('/', 1)[-1]}:{number}:"
+    file = (inspect.getsourcefile(make) or "").rsplit("/", 1)[-1]
+    marked = {number for number, text in enumerate(source, first) if _MARK.search(text)}
+    for node in ast.walk(ast.parse(textwrap.dedent("".join(source)))):
+        if isinstance(node, ast.FunctionDef) and node.name == "backward":
+            inside = range(node.lineno + first - 1, (node.end_lineno or 0) + first)
+            heads = {inside.start, *(each.lineno + first - 1 for each in node.decorator_list)}
+            marked |= heads if marked & {*inside} else set()
+    yield from (f"{file}:{number}:" for number in sorted(marked))
