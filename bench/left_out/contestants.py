@@ -1,6 +1,7 @@
 """What answers a split from frozen features alone, and the mixtures of heads to choose from."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -18,16 +19,17 @@ Contestant = Callable[[Case], Tensor]
 """Returns the probabilities (M, K) of a case's test texts."""
 
 BEFORE = "names count much"
+LITTLE = Mixture((0.0, 1.0, 2.0), (1.0,), ridge_share=0.25, certainty=0.5, narrows=True)
 MIXTURES: Mapping[str, Mixture] = {
-    BEFORE: Mixture((2.0, 4.0), (1.0, 3.0), 1.0, 1.0),
-    "names count little": Mixture(),
-    "names count little or much": Mixture((0.0, 1.0, 4.0)),
-    "three heads": Mixture((0.0, 2.0)),
-    "centroids alone": Mixture((0.0, 1.0, 2.0, 4.0), ()),
+    BEFORE: replace(MIXTURE, narrows=True),
+    "names count little": LITTLE,
+    "names count little or much": replace(LITTLE, prior_examples=(0.0, 1.0, 4.0)),
+    "three heads": replace(LITTLE, prior_examples=(0.0, 2.0)),
+    "centroids alone": replace(LITTLE, prior_examples=(0.0, 1.0, 2.0, 4.0), penalties=()),
 }
-"""Mixtures that may be chosen, of four heads at most, which is what a fit has cost before.
+"""Mixtures that may be chosen, of four heads at most, which is what a fit costs.
 
-The first was the package's own, but for its scales.
+The first is the package's own, but for its scales.
 """
 
 

@@ -1,12 +1,11 @@
 """Fits a linear head to features without a gradient step.
 
 Several heads are fitted: class centroids that are mixed with the head before any example (the
-label's prior, as so many examples more, or none), and ridge regression from that prior. Each is
-scored on every example by its exact leave-one-out form, scaled by a temperature that the same
-scores choose, and the heads are averaged by their leave-one-out likelihood and by what each is
-worth before any example. None is chosen, since few examples cannot choose: of a label whose name
-says little the centroids without it get their share. A label weighs the same whatever its number
-of examples. An average of linear heads is one linear head, so the result is one.
+label's prior, as so many examples more), and ridge regression from that prior. Each is scored on
+every example by its exact leave-one-out form, scaled by a temperature that the same scores choose,
+and the heads are averaged by their leave-one-out likelihood and by what each is worth before any
+example (`Mixture`). A label weighs the same whatever its number of examples. An average of linear
+heads is one linear head, so the result is one.
 
 Sources: Snell et al. 2017 (arXiv 1703.05175) for centroids; Hastie, Tibshirani and Friedman 2009,
 section 7.10.1, for ridge regression's leave-one-out residuals. This module knows no model.
@@ -32,8 +31,7 @@ _BEGINNING = 4.0  # as how many examples of a label its prior counts where gradi
 # From smaller ones a direction that few examples have is taken for certain: R² -.16 for .41.
 _NUMBER_PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 # Of the likelihood: errors of heads that were fitted to the same few examples say less about which
-# head is right than as many errors of their own would. Over eight sizes of two sets R² rises .005;
-# of labels, those with few examples beside others gain .015 of accuracy.
+# head is right than as many errors of their own would. Over eight sizes of two sets R² rises .005.
 _CERTAINTY = 0.5
 _INTERCEPT = 0.3  # the constant column's value: a smaller one is shrunk more
 _FREE = 10.0  # the same, hardly shrunk
@@ -59,7 +57,7 @@ class ClosedForm:
 
 @dataclass(frozen=True)
 class Mixture:
-    """The heads that are averaged for labels, as they were chosen on sets of other kinds.
+    """The heads that are averaged for labels.
 
     Attributes:
         prior_examples: as how many examples of a label its prior counts, for each centroid head.
@@ -67,14 +65,19 @@ class Mixture:
         ridge_share: what a ridge regression is worth before any example; centroids are worth 1.
             It wins where there are many, and is too sure of few.
         certainty: the power of the likelihood.
+        narrows: whether the usual scale is smaller for fewer labels, whose rows are further apart
+            around their mean, by the root of K / (K - 1) in the prior and in what is asked.
     """
 
-    prior_examples: tuple[float, ...] = (0.0, 1.0, 2.0)
-    penalties: tuple[float, ...] = (1.0,)
-    ridge_share: float = 0.25
-    certainty: float = _CERTAINTY
+    prior_examples: tuple[float, ...] = (2.0, 4.0)
+    penalties: tuple[float, ...] = (1.0, 3.0)
+    ridge_share: float = 1.0
+    certainty: float = 1.0
+    narrows: bool = False
 
 
+# Others do better on sets that took no part (docs/results/left-out.md), but `auto` chooses between
+# this head and gradients by rules that were measured with it.
 MIXTURE = Mixture()
 
 
@@ -187,12 +190,8 @@ class _Space:
 def _class_heads(
     inside: Tensor, targets: Tensor, rows: Tensor, weights: Tensor, mixture: Mixture
 ) -> Iterator[tuple[_Fitted, float, float]]:
-    """Yield each head with the scale at which its outputs are usual logits, and its share.
-
-    Rows around their mean are further apart the fewer they are, by the root of K / (K - 1) both
-    in the prior and in what is asked: fewer labels have the smaller scale.
-    """
-    apart = (len(rows) - 1) / len(rows)
+    """Yield each head with the scale at which its outputs are usual logits, and its share."""
+    apart = (len(rows) - 1) / len(rows) if mixture.narrows else 1.0
     for count in _counts(targets, rows, mixture):
         each = _centroids(f"centroids, prior {count:g}", inside, targets, rows, count)
         yield each, _COSINE_SCALE * apart, 1.0
@@ -203,13 +202,10 @@ def _class_heads(
 
 
 def _counts(targets: Tensor, rows: Tensor, mixture: Mixture) -> tuple[float, ...]:
-    """Return as how many examples priors count: where one is empty, in one way.
-
-    A label without examples has its prior alone; where no label has one, all ways are the same.
-    """
+    """Return as how many examples priors count; a label without examples has its prior alone."""
     is_seen = len(set(targets.tolist())) == len(rows)
-    if is_seen and not rows.any():
-        return (0.0,)
+    if is_seen and 0.0 in mixture.prior_examples and not rows.any():
+        return (0.0,)  # without priors all counts are the same
     return tuple(count for count in mixture.prior_examples if count or is_seen)
 
 

@@ -24,6 +24,7 @@ from cog_adapt.runner.heads.linear_head import LinearHead
 CLASSES = 3
 TARGETS = torch.tensor([0] * 7 + [1] * 3 + [2] * 2)
 NARROW, WIDE = 4, 20  # fewer and more columns than examples
+LITTLE = Mixture((0.0, 1.0, 2.0), (1.0,), ridge_share=0.25, certainty=0.5, narrows=True)
 
 
 def drawn(*shape, seed=0):
@@ -131,15 +132,15 @@ def test_an_average_of_heads_answers_with_the_average_of_their_answers():
 def test_the_heads_that_leave_out_best_have_the_largest_shares():
     form = fit_classes(separated(WIDE), TARGETS, prior_of(WIDE))
     assert list(form.shares) == [
-        "centroids, prior 0",
-        "centroids, prior 1",
         "centroids, prior 2",
+        "centroids, prior 4",
         "ridge 1",
+        "ridge 3",
     ]
     assert sum(form.shares.values()) == pytest.approx(1, abs=1e-3)
     misled = LinearHead(-separated_means().float(), torch.zeros(CLASSES))
     shares = fit_classes(separated(WIDE, apart=0.6), TARGETS, misled).shares
-    assert shares["centroids, prior 0"] > 1.1 * shares["centroids, prior 2"]
+    assert shares["centroids, prior 2"] > 1.1 * shares["centroids, prior 4"]
 
 
 def test_names_that_say_little_hold_a_head_back_little():
@@ -151,18 +152,17 @@ def test_names_that_say_little_hold_a_head_back_little():
     misled = LinearHead(10 * drawn(CLASSES, WIDE, seed=92).float(), torch.zeros(CLASSES))
     nothing = LinearHead(torch.zeros(CLASSES, WIDE), torch.zeros(CLASSES))
 
-    def loss(prior, mixture=MIXTURE):
+    def loss(prior, mixture=LITTLE):
         head = fit_classes(features, targets, prior, mixture).head
         return float(F.cross_entropy(head(unseen.float()), targets.repeat(10)))
 
-    always = Mixture(prior_examples=(2.0, 4.0), ridge_share=1.0, certainty=1.0)
-    assert loss(misled) - loss(nothing) < 0.8 * (loss(misled, always) - loss(nothing))
+    assert loss(misled) - loss(nothing) < 0.8 * (loss(misled, MIXTURE) - loss(nothing))
 
 
 def test_a_label_without_examples_is_answered_by_its_prior():
     targets = torch.arange(12) % (CLASSES - 1)
     named = LinearHead(separated_means().float(), torch.zeros(CLASSES))
-    form = fit_classes(separated(WIDE, targets), targets, named)
+    form = fit_classes(separated(WIDE, targets), targets, named, LITTLE)
     assert "centroids, prior 0" not in form.shares
     unseen = separated_means()[-1:] * 3 + 5
     assert int(form.head(unseen.float()).argmax()) == CLASSES - 1
@@ -170,7 +170,7 @@ def test_a_label_without_examples_is_answered_by_its_prior():
 
 def test_without_priors_centroids_are_fitted_once():
     nothing = LinearHead(torch.zeros(CLASSES, WIDE), torch.zeros(CLASSES))
-    shares = fit_classes(separated(WIDE), TARGETS, nothing).shares
+    shares = fit_classes(separated(WIDE), TARGETS, nothing, LITTLE).shares
     assert list(shares) == ["centroids, prior 0", "ridge 1"]
 
 
