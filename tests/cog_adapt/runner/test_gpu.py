@@ -126,7 +126,7 @@ def test_a_step_waits_for_the_device_once(precision, recipe):
     model = LoadedModel(Texts(), RunnerSettings(device="cuda", precision=precision))
     ticks = adapt(model.start(TEXTS, dataclasses.replace(recipe, hold_out=0.0)))
     counts, waits = [], 0
-    for _ in range(12):
+    for _ in range(20):
         with CopiesToHost() as copies:
             taken = next(ticks, None)
         waits += copies.count  # an attempt that float16 voids is a tick of its own, and waits too
