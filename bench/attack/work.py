@@ -73,9 +73,9 @@ class Caller:
 
 def _adapting(method: str, text: str = "") -> Round:
     """Return a round of adaptation to 48 tickets, each with more text."""
-    rows = [json.loads(line) for line in _TICKETS.read_text().splitlines()]
 
     def ask(caller: Caller, number: int) -> Status:
+        rows = [json.loads(line) for line in _TICKETS.read_text().splitlines()]
         examples = [row | {"text": f"{number} {row['text']} {text}"} for row in rows]
         return caller.predict({"text": "w", "examples": examples, "method": method, "seed": number})
 

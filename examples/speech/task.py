@@ -7,16 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pad_sequence
 from transformers import WhisperFeatureExtractor
 
-from cog_adapt import Batch, Example, InputError, Task
+from cog_adapt import Batch, Example, Task
 from examples.speech.network import load_network, load_tokenizer
 from examples.speech.sounds import HERTZ, file_of, seconds_of, wave_of
+from examples.speech.words import token_rows, written
 
 _BEGIN, _END = [50257, 50362], 50256  # <|startoftranscript|><|notimestamps|>, <|endoftext|>
 _IGNORED, _LONGEST = -100, 60  # tokens of an answer
-_MOST_TARGET, _MOST_CHARACTERS = 446, 2_000  # of what is said in an example: tokens, characters
 
 
 class Transcription(Task):
@@ -37,7 +36,7 @@ class Transcription(Task):
         example = super().example(row)
         content = file_of(example.input)
         seconds_of(content)  # a mistake is named by its row
-        return Example(content, _written(example.target))
+        return Example(content, written(example.target))
 
     def decoding_cost(self, value: Any) -> int:
         return seconds_of(file_of(value))
@@ -45,23 +44,15 @@ class Transcription(Task):
     def decode_input(self, value: Any) -> np.ndarray:
         """Return what the encoder hears, (80, 3000)."""
         sound = wave_of(file_of(value))
-        heard: np.ndarray = self._listen(sound, sampling_rate=HERTZ, return_tensors="np")[
-            "input_features"
-        ][0]
-        return heard
+        heard = self._listen(sound, sampling_rate=HERTZ, return_tensors="np")
+        features: np.ndarray = heard["input_features"][0]
+        return features
 
     def encode(self, inputs: Sequence[Any]) -> Batch:
         return {"x": torch.from_numpy(np.stack(inputs))}
 
     def encode_targets(self, targets: Sequence[Any], labels: Sequence[str]) -> Tensor:
-        rows = self._tokenizer([f" {text}" for text in targets], add_special_tokens=False)[
-            "input_ids"
-        ]
-        if (most := max(map(len, rows), default=0)) > _MOST_TARGET:
-            raise InputError(
-                f"a target has {most} tokens; the decoder reads {_MOST_TARGET}. Shorten it."
-            )
-        return pad_sequence([torch.tensor([*row, _END]) for row in rows], True, _IGNORED)
+        return token_rows(self._tokenizer, targets, _END, _IGNORED)
 
     def loss(self, module: nn.Module, batch: Batch, targets: Tensor) -> Tensor:
         ids = torch.cat([_begin(batch), targets[:, :-1].clamp(min=0)], 1)
@@ -84,18 +75,6 @@ class Transcription(Task):
     def probe(self) -> list[Example]:
         silence = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YQgAAAAAAP8/AAABwA=="
         return [Example(silence, "hello"), Example(silence, "good bye")]
-
-
-def _written(target: Any) -> str:
-    text = str(target)
-    if len(text) > _MOST_CHARACTERS:
-        raise InputError(
-            f"the target has {len(text):,} characters; the limit is {_MOST_CHARACTERS:,}. Write "
-            "what is said in the sound."
-        )
-    if not text.isascii() and text.encode(errors="replace").decode() != text:
-        raise InputError("the target has half a surrogate pair, which is no character. Remove it.")
-    return text
 
 
 def _begin(batch: Batch) -> Tensor:
