@@ -26,7 +26,7 @@ from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
 from cog_adapt.runner.adaptation.start import Rows, Start, adamw, weighted_loss
 from cog_adapt.runner.adaptation.training_state import (
     TrainingState,
-    optimizer_tensors,
+    copied_optimizer,
     restore_optimizer,
 )
 from cog_adapt.runner.adaptation.trunk import frozen_blocks, keep_trunk, relief_of, trunk_positions
@@ -152,7 +152,8 @@ class _Run:
         if self.saving is not None and not self.saving.done() and not is_last:
             return
         yield from self.written()
-        self.saving = self.start.keep(_state_of(self))
+        state = yield from _state_of(self)
+        self.saving = self.start.keep(state)
 
     def written(self) -> Generator[None, None, None]:
         """Wait until no state is being written, a moment a tick.
@@ -247,10 +248,11 @@ class _Run:
         return trained_state(self.take_step.replica, self.start.template, device)
 
 
-def _state_of(run: _Run) -> TrainingState:
+def _state_of(run: _Run) -> Generator[None, None, TrainingState]:
+    optimizer = yield from copied_optimizer(run.take_step)
     return TrainingState(
         tensors=run._trained(torch.device("cpu")),
-        optimizer=optimizer_tensors(run.take_step),
+        optimizer=optimizer,
         best=(run.best.step, run.best.loss, run.best.tensors),
         steps=tuple(run.steps),
         scores=tuple(run.scores),

@@ -26,6 +26,7 @@ from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task import Batch, Task, on_device
 
 _SEED = 0
+_KEPT_AT_ONCE = 256  # inputs a tick, whose digests and copies take 7 ms
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def features_of(
 
     What is kept is not computed again; the rest is, a part of a batch a tick.
     """
-    rows = list(kept.get(inputs)) if kept else [None] * len(inputs)
+    rows = (yield from _known(inputs, kept)) if kept else [None] * len(inputs)
     missing = [place for place, row in enumerate(rows) if row is None]
     if missing:
         unseen = [inputs[place] for place in missing]
@@ -94,10 +95,33 @@ def features_of(
         if computed is None:
             return None
         if kept:
-            kept.put(unseen, list(computed))
+            yield from _keep(unseen, computed, kept)
         for place, row in zip(missing, computed, strict=True):
             rows[place] = row
     return torch.stack([row for row in rows if row is not None])
+
+
+def _known(inputs: Sequence[Any], kept: KeptFeatures) -> Generator[None, None, list[Tensor | None]]:
+    """Look for the rows of inputs that were seen before, some inputs a tick."""
+    rows: list[Tensor | None] = []
+    for place in _some_at_once(inputs):
+        if rows:
+            yield None
+        rows += kept.get(inputs[place])
+    return rows
+
+
+def _keep(
+    inputs: Sequence[Any], computed: Tensor, kept: KeptFeatures
+) -> Generator[None, None, None]:
+    """Keep computed rows, some a tick."""
+    for place in _some_at_once(inputs):
+        kept.put(inputs[place], list(computed[place]))
+        yield None
+
+
+def _some_at_once(inputs: Sequence[Any]) -> Iterator[slice]:
+    return (slice(first, first + _KEPT_AT_ONCE) for first in range(0, len(inputs), _KEPT_AT_ONCE))
 
 
 def _computed(

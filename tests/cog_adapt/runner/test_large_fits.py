@@ -1,5 +1,7 @@
 """A head that is fitted to many examples holds up no prediction."""
 
+import os
+import sys
 import threading
 from dataclasses import replace
 
@@ -36,6 +38,21 @@ def test_predictions_are_answered_while_a_head_is_fitted_to_many_examples(monkey
         answered.set()
         adapting.join(60)
         assert not adapting.is_alive()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system has priorities of threads")
+def test_a_large_fit_has_a_lower_priority_than_predictions(monkeypatch):
+    found = []
+    fit = closed_form.fit_classes
+
+    def noting(*given):
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return fit(*given)
+
+    monkeypatch.setattr(FIT, noting)
+    with ModelRunner(Featured(), RunnerSettings(device=DEVICE)) as runner:
+        runner.adapt(separated(1_200), replace(FEW_STEPS, method="head", learning_rate=0.0))
+    assert min(found) > os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def test_what_a_fit_raises_reaches_the_caller(monkeypatch):

@@ -11,8 +11,8 @@ from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import (
     TrainingState,
+    copied_optimizer,
     load_state,
-    optimizer_tensors,
     restore_optimizer,
     save_state,
 )
@@ -118,7 +118,7 @@ def test_the_float16_scale_goes_on_where_it_was():
     first.scaler.load_state_dict(
         first.scaler.state_dict() | {"scale": 2.0**11, "_growth_tracker": 7}
     )
-    kept = TrainingState({}, optimizer_tensors(first), (0, 0.0, {}), (), (), 0.0)
+    kept = TrainingState({}, finished(copied_optimizer(first)), (0, 0.0, {}), (), (), 0.0)
     assert again.scaler.get_scale() != 2.0**11
     restore_optimizer(again, kept)
     assert again.scaler.get_scale() == 2.0**11
@@ -143,11 +143,21 @@ def test_a_restored_optimizer_goes_on_with_its_moments():
 
     first, again, fresh = step(), step(), step()
     first(torch.ones(3, 2), seed=0)
-    kept = TrainingState({}, optimizer_tensors(first), (0, 0.0, {}), (), (), 0.0)
+    kept = TrainingState({}, finished(copied_optimizer(first)), (0, 0.0, {}), (), (), 0.0)
     for taker in (again, fresh):
         taker.replica.load_state_dict(first.replica.state_dict())
     restore_optimizer(again, kept)
-    assert same(optimizer_tensors(again), optimizer_tensors(first))
+    assert same(finished(copied_optimizer(again)), finished(copied_optimizer(first)))
     expected = later(first)
     assert all(map(torch.equal, later(again), expected))
     assert not all(map(torch.equal, later(fresh), expected))
+
+
+def test_the_moments_of_many_parameters_are_copied_some_a_tick():
+    replica = torch.nn.Sequential(*(torch.nn.Linear(1_000, 1_000) for _ in range(12)))
+    loss = lambda module, x: module(x).pow(2)  # noqa: E731
+    precision = Precision(torch.device("cpu"))
+    step = GradientStep(replica, loss, torch.optim.AdamW, precision, frozenset())
+    step(torch.ones(1, 1_000), seed=0)
+    ticks = list(copied_optimizer(step))
+    assert len(ticks) >= 2  # 96 MB of moments

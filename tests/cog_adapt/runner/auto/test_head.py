@@ -134,6 +134,25 @@ def test_what_is_kept_whole_takes_no_forward(model):
     assert ticks == []
 
 
+def test_many_rows_are_kept_and_found_again_some_a_tick(model):
+    many = [[float(number)] * len(INPUTS[0]) for number in range(2_000)]
+    kept, most = Kept(), 0
+    work = features_of(model.predictions.phase, model.base, many, 32, kept)
+    while True:
+        before = len(kept.given)
+        try:
+            next(work)
+        except StopIteration as stop:
+            whole = stop.value
+            break
+        most = max(most, len(kept.given) - before)
+    assert len(kept.given) == 2_000
+    assert most <= 256
+    again = list(features_of(model.predictions.phase, model.base, many, 32, kept))
+    assert len(again) >= 7  # the looks alone: no forward is left
+    assert torch.equal(computed(model, many, 32, kept), whole)
+
+
 def test_a_task_without_features_has_none(model):
     other, kept = loaded(Images()), Kept()
     assert computed(other, INPUTS, 3, kept) is None

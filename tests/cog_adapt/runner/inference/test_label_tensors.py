@@ -55,6 +55,14 @@ def test_a_prediction_with_many_labels_lets_others_in_between(model):
     assert len(stop.value.value) == 3
 
 
+def test_a_tick_has_few_characters_of_long_names(model):
+    long = tuple(f"{number:03}" + "n" * 197 for number in range(1_000))
+    phase = Phase(model.task, model.precision, "no_grad")
+    finished(label_tensors(phase, model.base, 32, long))
+    assert sum(model.task.asked) == 1_000
+    assert max(model.task.asked) * 200 <= 2_200
+
+
 def test_a_task_whose_labels_call_for_nothing_gives_nothing():
     model = LoadedModel(Letters(), RunnerSettings(device=DEVICE))
     phase = Phase(model.task, model.precision, "no_grad")
