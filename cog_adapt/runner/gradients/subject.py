@@ -128,7 +128,9 @@ class Subject(MovingReplica):
 
     def serve_adapted(self) -> Tensor:
         """Return the losses of the replica's values, served from a replica as an adapter is."""
+        own = dict(self.template.named_parameters())  # a forward may register others
         trained = {n: p.detach() for n, p in self.replica.named_parameters() if p.requires_grad}
+        trained = {name: tensor for name, tensor in trained.items() if name in own}
         tensors = trained | changed_buffers(self.replica, self.template)
         adapted = serving_replica(self.template, tensors)
         return self.serve(adapted, self.seed)
