@@ -36,6 +36,12 @@ def assigned(module: nn.Module, path: str) -> str | None:
     return None
 
 
+def attribute(module: nn.Module, path: str) -> str:
+    """Return the attribute that leads to a parameter in the innermost class of the caller's."""
+    owners = _owners(module, path)
+    return next((name for owner, name in owners if any(_scopes(type(owner)))), owners[0][1])
+
+
 def holder(module: nn.Module, path: str) -> nn.Module:
     """Return the innermost module on a path of a parameter, registered or hidden."""
     return _owners(module, path)[0][0]
