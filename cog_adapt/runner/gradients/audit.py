@@ -7,8 +7,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_leaves
 
+from cog_adapt.runner.gradients.definitions import assigned
 from cog_adapt.runner.gradients.examination import Examination, describe
+from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.held_tensors import unregistered
 from cog_adapt.runner.gradients.peft_advice import advice_for_frozen
 from cog_adapt.runner.gradients.report import Finding, count, some
@@ -172,13 +175,13 @@ def _span(tensor: Tensor) -> int:
     return (1 + sum((size - 1) * step for size, step in pairs)) * tensor.element_size()
 
 
-def find_uncopied(module: nn.Module) -> str | None:
-    """Return the innermost module whose own attributes cannot be copied."""
+def _find_uncopied(module: nn.Module) -> tuple[str, str] | None:
+    """Return the innermost module whose own attributes cannot be copied, and the attribute."""
     for name, part in reversed(list(module.named_modules())):
         own = {k: v for k, v in vars(part).items() if k not in ("_modules", "_parameters")}
         attribute = next((k for k, value in own.items() if not _can_be_copied(value)), None)
         if attribute is not None:
-            return f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
+            return name, attribute
     return None
 
 
@@ -192,9 +195,32 @@ def _can_be_copied(value: object) -> bool:
 
 def report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> None:
     """Report that a module cannot be copied, and what to do."""
-    place, advice = find_uncopied(module), ""
+    found, advice, place, line = _find_uncopied(module), "", None, None
+    if found is not None:
+        name, attribute = found
+        part = module.get_submodule(name)
+        place = f"{name or '(root)'} ({type(part).__name__}), attribute {attribute}"
+        line = assigned(module, f"{name}.{attribute}".lstrip("."))
+        _report_derived(exam, module, vars(part)[attribute], place, line)
     if "weight_norm" in str(error):  # as torch says of every tensor with a graph
         is_weight = place is not None and place.endswith("attribute weight")
         advice = _NORM_ADVICE if is_weight else _KEPT_ADVICE
     text = f"no private replica can be made: {describe(error)}{advice}"
-    exam.fail("replica", text, module=place)
+    exam.fail("replica", text, module=place, line=line)
+
+
+def _report_derived(
+    exam: Examination, module: nn.Module, value: object, place: str, line: str | None
+) -> None:
+    """Report what was computed from parameters of its own when the module was made."""
+    tensors = [each for each in tree_leaves(value) if isinstance(each, Tensor) and each.grad_fn]
+    known = {id(p) for p in module.parameters()}
+    leaves = {i: leaf for tensor in tensors for i, leaf in reached_leaves(tensor).items()}
+    if any(isinstance(leaf, nn.Parameter) and i not in known for i, leaf in leaves.items()):
+        exam.fail(
+            "unregistered",
+            "an attribute was computed from an nn.Parameter that nothing registers (`.to(...)`, a "
+            "product), so no optimizer gets it. Assign the parameter itself, made of the values.",
+            module=place,
+            line=line,
+        )

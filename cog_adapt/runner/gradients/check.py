@@ -247,7 +247,7 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
     exam.check("serving agrees", operation.compare_serving, needs=("served", "loss"))
     exam.check("whole gradient", slopes.judge_whole, needs=("gradients",))
     exam.check("blocks", slopes.judge_blocks, needs=("gradients",))
-    if flow.subject.options.precision.autocasts:
+    if flow.subject.options.precision.autocasts or flow.is_coarse:
         exam.check("rounding", Rounding(flow).judge, needs=("gradients", "finite gradients"))
     exam.check("zero entries", zeros.judge, needs=("gradients",))
     exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))

@@ -14,7 +14,7 @@ from cog_adapt.runner.gradients.event import Event
 from cog_adapt.runner.gradients.held_tensors import kept_tensors
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
-from cog_adapt.runner.gradients.sources import module_names, text_of
+from cog_adapt.runner.gradients.sources import module_names
 from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.modules.replicas import training_replica
 
@@ -73,9 +73,7 @@ class Copies:
         names = self.diagnosis.names
         for event in recorder.events:
             if any(id(tensor) in tensors for tensor in event.inputs):
-                place = event.place(names)
-                position = event.stack.entry_from(names)
-                return Place(place.module, text_of(position)) if position else place
+                return event.entry(names)
         return NOWHERE
 
 

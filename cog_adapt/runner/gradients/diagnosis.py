@@ -119,9 +119,9 @@ class Diagnosis:
             return place
         apart = stand_ins.modules(self.names) if stand_ins else set()
         place = locality.innermost_wrong(self.subject, self.names, apart)
-        return place if place.line else self._suspect(place, stand_ins)
+        return place if place.line else self.suspect(place, stand_ins)
 
-    def _suspect(self, place: Place, stand_ins: StandIns | None) -> Place:
+    def suspect(self, place: Place, stand_ins: StandIns | None = None) -> Place:
         """Find the last line of the module at fault that loses a graph or sets a hook."""
         recorder, losses = self.forward.record()
         flowing = flowing_into(frozenset() if losses is None else recorder.cuts_of(losses))

@@ -60,6 +60,12 @@ class Event:
         inside = text_of(inner) if inner and inner != position else None
         return Place(module, text_of(position) if position else None, inside)
 
+    def entry(self, names: dict[int, str]) -> Place:
+        """Return the innermost of these modules that ran, and its line that led to the call."""
+        place = self.place(names)
+        position = self.stack.entry_from(names)
+        return Place(place.module, text_of(position)) if position else place
+
 
 def _writes(name: str) -> bool:
     in_place = name.endswith("_") and not name.endswith("__")

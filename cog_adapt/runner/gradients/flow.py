@@ -16,6 +16,7 @@ from cog_adapt.runner.gradients.examination import Examination, Numbers, describ
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.kept_values import maker_of_inference_tensor
+from cog_adapt.runner.gradients.lifting import has_sixteen_bits
 from cog_adapt.runner.gradients.probe_loss import LossShapeError
 from cog_adapt.runner.gradients.report import Place
 from cog_adapt.runner.gradients.single_rows import warning_of_single_rows
@@ -32,6 +33,7 @@ class GradientFlow:
         slopes: the caller's declarations of gradients that are no slopes.
         stand_ins: stops that account for gradients which are not the loss's slope.
         kinds: the custom functions that the forward uses.
+        is_coarse: whether the module, checked in float32, passes through 16 bits of its own.
         partly_zero: the parameters some of whose gradient's entries are 0.
     """
 
@@ -48,6 +50,7 @@ class GradientFlow:
         self.stand_ins = StandIns(subject)
         self.diagnosis = Diagnosis(subject, guard)
         self.kinds: list[Any] = []
+        self.is_coarse = False
         self.loss = math.nan
         self.spread = 0.0
         self.forward_seconds = 0.0
@@ -108,6 +111,8 @@ class GradientFlow:
         """Note a forward's losses, the functions of their graph and its leaves."""
         self.kinds = functions_of([losses])
         self.has_graph = losses.requires_grad
+        autocasts = self.subject.options.precision.autocasts
+        self.is_coarse = not autocasts and has_sixteen_bits(losses)
         self.loss = float(losses.detach().double().mean())
         self.reached = reached_leaves(losses)
         own = {id(p) for p in self.subject.replica.parameters()}

@@ -135,6 +135,13 @@ class ForwardDiagnosis:
         found = sorted(set(inference_tensors(self.subject.replica)))
         return f" ({', '.join(found[:3])})" if found else ""
 
+    def first_use(self, name: str) -> Place:
+        """Return the place where the forward first computes with a parameter."""
+        recorder, _ = self.record()
+        wanted = id(self.subject.parameters[name])
+        uses = (e for e in recorder.events if wanted in e.leaves and e.stack.position)
+        return next((event.entry(self.names) for event in uses), NOWHERE)
+
     def owner(self, names: Collection[str]) -> str | None:
         """Return the module that holds the first of these parameters."""
         path = next(iter(names)).rpartition(".")[0]

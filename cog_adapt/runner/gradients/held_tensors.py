@@ -1,12 +1,20 @@
 """Tensors that modules, classes and globals keep between calls."""
 
+import functools
 import sys
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
 from torch import Tensor, nn
 
+_TORCHS_OWN = frozenset(vars(nn.Module()))  # hooks among them: what they use is not the module's
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _MOST_ITEMS = 1000
+_MOST_HELD = 100_000
+_DEPTH = 5  # of containers and objects inside each other
+_PLAIN = (str, bytes, int, float, complex, type(None))
+_STATE = (Tensor, nn.Module, list, tuple, dict, set)
 
 
 def kept_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -18,16 +26,81 @@ def kept_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def unregistered(module: nn.Module) -> dict[int, str]:
-    """Return, by id, the paths of parameters, or tensors like them, that are not registered."""
+    """Return, by id, the paths of parameters, or tensors like them, that are not registered.
+
+    They are looked for in attributes of the parts and of their classes, and in what these hold:
+    containers, objects, functions and what they close over.
+    """
     known = {id(p) for p in module.parameters()}
     found: dict[int, str] = {}
-    for path, value in _attributes(module):
-        inner = value.named_parameters() if isinstance(value, nn.Module) else ()
-        named: list[tuple[str, Tensor]] = [(f"{path}.{name}", p) for name, p in inner]
+    for path, value in _held(module):
         if isinstance(value, Tensor) and value.is_leaf and value.requires_grad:
-            named.append((path, value))
-        found.update((id(p), name) for name, p in named if id(p) not in known)
-    return found
+            found.setdefault(id(value), path)
+    return {identity: path for identity, path in found.items() if identity not in known}
+
+
+def _held(module: nn.Module) -> Iterator[tuple[str, object]]:
+    """Yield what the parts hold without registering it, the nearest first."""
+    parts = dict(module.named_modules())
+    seen = {id(part) for part in parts.values()}
+    waiting = deque((path, part, 0) for path, part in parts.items())
+    while waiting and len(seen) < _MOST_HELD:
+        path, holder, depth = waiting.popleft()
+        depth += not isinstance(holder, nn.Module)
+        inner = [] if depth > _DEPTH else list(_inside(holder))
+        fresh = [(name, value) for name, value in inner if id(value) not in seen]
+        seen |= {id(value) for _, value in fresh}
+        found = [(f"{path}{name}".lstrip("."), v) for name, v in fresh if not isinstance(v, _PLAIN)]
+        waiting += [(name, value, depth) for name, value in found]
+        yield from found
+
+
+def _inside(value: object) -> Iterator[tuple[str, object]]:
+    """Yield what a value holds, each with what leads to it."""
+    if isinstance(value, nn.Module):
+        yield from _named({**_of_classes(type(value)), **vars(value)}, apart=_TORCHS_OWN)
+        yield from _named({**value._parameters, **value._modules})
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", each) for key, each in list(value.items())[:_MOST_ITEMS])
+    elif isinstance(value, list | tuple | set | frozenset | deque):
+        yield from ((f"[{n}]", each) for n, each in enumerate(list(value)[:_MOST_ITEMS]))
+    elif isinstance(value, FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        yield from _named({name: _content(cell) for name, cell in cells})
+    elif isinstance(value, MethodType):
+        yield ".__self__", value.__self__
+    elif isinstance(value, functools.partial):
+        yield from _inside([value.func, *value.args, *value.keywords.values()])
+    elif not isinstance(value, Tensor | type | ModuleType):
+        yield from _named(_attributes_of(value))
+
+
+def _named(
+    values: Mapping[str, object], apart: Collection[str] = ()
+) -> Iterator[tuple[str, object]]:
+    yield from ((f".{n}", value) for n, value in list(values.items()) if n not in apart)
+
+
+def _attributes_of(value: object) -> dict[str, object]:
+    """Return the attributes of an object, those in slots too."""
+    own = dict(vars(value)) if hasattr(value, "__dict__") else {}
+    slots = {n: s for kind in type(value).__mro__ for n, s in vars(kind).items()}
+    filled = [n for n, s in slots.items() if isinstance(s, MemberDescriptorType)]
+    return own | {name: getattr(value, name) for name in filled if hasattr(value, name)}
+
+
+def _of_classes(kind: type) -> dict[str, object]:
+    """Return the attributes of the caller's classes of a module, its methods apart."""
+    owned = [each for each in kind.__mro__ if each.__module__.partition(".")[0] != "torch"]
+    values = {name: value for each in owned[::-1] for name, value in vars(each).items()}
+    return {name: v for name, v in values.items() if isinstance(v, _STATE)}
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:

@@ -5,7 +5,7 @@ while those of its children agree.
 """
 
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,7 +159,8 @@ class _LocalCheck:
     def _projected(self) -> Tensor:
         """Return the sum of the call's outputs, each multiplied by fixed weights."""
         precision = self.subject.options.precision
-        with seeded(self.subject.seed, precision.device), casting(precision):
+        lifted = self.subject.loss.lifted or nullcontext()
+        with seeded(self.subject.seed, precision.device), casting(precision), lifted:
             inputs = iter(self.inputs)
             args, kwargs = tree_map_only(
                 Tensor,

@@ -113,6 +113,7 @@ class Operation:
         """Return all changes to the base; what lies in the caller's memory is read once."""
         theirs = self.guard.tensors
         own = dict(self.subject.base.named_parameters(remove_duplicate=False))
+        own = {name: p for name, p in own.items() if name in theirs}  # a forward may add others
         lent = [n for n, p in own.items() if p.numel() and p.data_ptr() == theirs[n].data_ptr()]
         known = self.guard.bits_at_end() if lent else {}
         return self.changes({name: known[name] for name in lent})

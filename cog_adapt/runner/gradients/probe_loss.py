@@ -31,6 +31,7 @@ class ProbeLoss:
     Attributes:
         observer: called with the losses while their graph exists.
         recorder: a context that surrounds each call.
+        lifted: a context inside that one, of a forward without 16-bit parts.
         added: gives the losses that are meant in place of those that were computed.
         seed: seeds Python's and NumPy's generators before each call, unless None.
         finished: whether the last call returned losses.
@@ -44,6 +45,7 @@ class ProbeLoss:
         self.rows = {leaf.shape[0] for leaf in tree_leaves(_plain(probe)) if _has_rows(leaf)}
         self.observer: Observer | None = None
         self.recorder: AbstractContextManager[Any] | None = None
+        self.lifted: AbstractContextManager[Any] | None = None
         self.added: Callable[[Tensor], Tensor] | None = None
         self.seed: int | None = None
         self.finished = False
@@ -62,7 +64,7 @@ class ProbeLoss:
             _seed_python(self.seed)
         before = _state()
         try:
-            with self.recorder or nullcontext():
+            with self.recorder or nullcontext(), self.lifted or nullcontext():
                 losses = self._losses(module, probe)
         finally:
             self._note_tampering(before)

@@ -82,7 +82,8 @@ class Recorder(TorchFunctionMode):
             self._note_written(event, tensor)
 
     def _note_output(self, event: Event, tensor: Tensor) -> None:
-        loses = bool(event.leaves or event.roots) and not tensor.requires_grad
+        needs = bool(event.leaves or event.roots)
+        loses = needs and (not tensor.requires_grad or _is_severed(event, tensor))
         if event.stack.in_custom_function:  # its results may have a gradient yet
             came = (self.hidden.get(id(t), _NONE) for t in event.inputs)
             self.hidden[id(tensor)] = frozenset([event]) if loses else _NONE.union(*came)
@@ -186,6 +187,11 @@ def name_of(func: Any) -> str:  # noqa: ANN401
     if name in ("__get__", "__set__"):
         return f"{getattr(func.__self__, '__name__', '')}.{name}"
     return name
+
+
+def _is_severed(event: Event, tensor: Tensor) -> bool:
+    """Return whether a result is a view taken without gradients: it requires one of its own."""
+    return tensor.is_leaf and tensor._base is not None and not event.writes
 
 
 def _left_out(args: tuple[Any, ...]) -> Any:  # noqa: ANN401

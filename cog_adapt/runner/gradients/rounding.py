@@ -1,11 +1,14 @@
 """Step 10 in 16 bits: compares each gradient with that of float32, beside the measured rounding.
 
+The 16 bits are those of the check's precision, or of the module's own casts.
+
 Both are taken at the same points near by. Rounding errors differ from point to point; the error of
 a wrong backward stays, and shows as far as it stands out of what differs.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+import math
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -15,9 +18,9 @@ from torch.utils._pytree import tree_map_only
 from cog_adapt.runner.config import Precision
 from cog_adapt.runner.gradients.examination import Numbers, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
-from cog_adapt.runner.gradients.graph import nodes
+from cog_adapt.runner.gradients.lifting import Lifted, in_float32
 from cog_adapt.runner.gradients.noise import real
-from cog_adapt.runner.gradients.report import Place, count, some
+from cog_adapt.runner.gradients.report import NOWHERE, Place, count, some
 from cog_adapt.runner.gradients.sources import definition
 
 _FIRST, _MORE = (11, 12), (13, 14, 15, 16)  # points
@@ -69,6 +72,8 @@ class Rounding:
     def _rounded(self, probe: Any) -> Any:  # noqa: ANN401 - any pytree
         """Return the probe with values that 16 bits hold, so that inputs are not rounded again."""
         compute = self.subject.options.precision.compute
+        if self.flow.is_coarse:
+            return probe
 
         def rounded(tensor: Tensor) -> Tensor:
             if not tensor.is_floating_point():
@@ -122,14 +127,20 @@ class Rounding:
     @contextmanager
     def _exact(self) -> Iterator[None]:
         """Let gradients be taken in float32, for a while."""
-        step, device = self.subject.step, self.subject.options.precision.device
+        loss, step, device = (
+            self.subject.loss,
+            self.subject.step,
+            self.subject.step.precision.device,
+        )
         kept = step.precision, step.scaler
         step.precision = Precision(device)
         step.scaler = torch.amp.GradScaler(device.type, enabled=False)
+        loss.lifted = Lifted() if self.flow.is_coarse else None
         try:
             yield
         finally:
             step.precision, step.scaler = kept
+            loss.lifted = None
 
     def _lasting(self, errors: Mapping[str, list[Tensor]]) -> dict[str, float]:
         """Return the parameters whose errors at all points are nearly one error, and its size."""
@@ -148,9 +159,12 @@ class Rounding:
         names = list(wrong)
         worst = max(names, key=lambda name: wrong[name])
         place = self._place(worst, wrong[worst])
+        where = (
+            "the module's own 16 bits" if self.flow.is_coarse else self.subject.options.precision
+        )
         self.exam.fail(
             "gradient-wrong",
-            f"in {self.subject.options.precision} the gradient of {worst} is "
+            f"in {where} the gradient of {worst} is "
             f"{wrong[worst]:.0%} of its norm off that of float32 at every point, which rounding is "
             f"not; off: {count(names)} ({some(names)}). Let the backward that is named compute "
             "the same in 16 bits.",
@@ -160,47 +174,20 @@ class Rounding:
         )
 
     def _place(self, name: str, size: float) -> Place:
-        """Return the custom backward that cures the gradient if it is given float32."""
-        functions = self._functions()
+        """Return the custom backward that cures the gradient if it is given float32.
+
+        Without such a backward it is the last line that loses a graph, or sets a hook.
+        """
+        functions = self.flow.kinds
         for function in functions:
-            with _in_float32(function):
-                (error,) = self._errors(_FIRST[0], [name]).values() or (torch.tensor(0.0),)
+            error = torch.tensor(math.inf)
+            with in_float32(function), suppress(Exception):
+                (error,) = self._errors(_FIRST[0], [name]).values()
             if float(error.norm()) < size / 2:
                 return Place(None, definition(function.backward))
-        return Place(None, definition(functions[0].backward)) if len(functions) == 1 else Place()
-
-    def _functions(self) -> list[Any]:
-        kinds: dict[Any, None] = {}
-
-        def note(losses: Tensor) -> None:
-            found = (type(node) for node in nodes(losses.grad_fn))
-            kinds.update((k._forward_cls, None) for k in found if hasattr(k, "_forward_cls"))
-
-        self.subject.loss.observer = note
-        try:
-            self.subject.forward()
-        finally:
-            self.subject.loss.observer = None
-        return list(kinds)
-
-
-@contextmanager
-def _in_float32(function: Any) -> Iterator[None]:  # noqa: ANN401 - a class of autograd.Function
-    """Let a custom function's backward get float32 gradients, for a while."""
-    original: Callable[..., Any] = function.backward
-    kept = vars(function).get("backward")
-
-    def backward(ctx: Any, *gradients: Any) -> Any:  # noqa: ANN401
-        return original(ctx, *tree_map_only(Tensor, lambda g: g.float(), gradients))
-
-    function.backward = staticmethod(backward)
-    try:
-        yield
-    finally:
-        if kept is None:
-            del function.backward
-        else:
-            function.backward = kept
+        if len(functions) == 1:
+            return Place(None, definition(functions[0].backward))
+        return self.flow.diagnosis.suspect(NOWHERE)
 
 
 def _sample(gradient: Tensor) -> Tensor:

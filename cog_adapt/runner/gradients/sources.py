@@ -66,10 +66,15 @@ def definition(function: Callable[..., object]) -> str | None:
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None:
         return None
+    return text_of(first_line(code))
+
+
+def first_line(code: CodeType) -> Position:
+    """Return the position of a function's `def`, below its decorators."""
     filename, number = code.co_filename, code.co_firstlineno
     while linecache.getline(filename, number).lstrip().startswith("@"):
         number += 1
-    return text_of((filename, number))
+    return filename, number
 
 
 class Stack:
@@ -169,15 +174,24 @@ def within(position: Position, pattern: str) -> Position:
 
 def _function_around(position: Position) -> tuple[int, int]:
     """Return the first and the last line of the function that a position is in."""
+    function = function_at(position)
+    if function is None:
+        return 1, position[1]
+    return function.lineno, function.end_lineno or position[1]
+
+
+def function_at(position: Position) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the innermost function that a position is in."""
     filename, number = position
-    tree = _parsed(filename)
+    tree = parsed(filename)
     scopes = [n for n in ast.walk(tree) if isinstance(n, _FUNCTIONS)] if tree else []
-    around = [(n.lineno, n.end_lineno or number) for n in scopes if _surrounds(n, number)]
-    return max(around, default=(1, number))
+    around = [n for n in scopes if surrounds(n, number)]
+    return max(around, key=lambda n: n.lineno, default=None)
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(filename: str) -> ast.Module | None:
+def parsed(filename: str) -> ast.Module | None:
+    """Return the syntax tree of a file, or None if it has none that can be read."""
     try:
         return ast.parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError):
@@ -186,10 +200,10 @@ def _parsed(filename: str) -> ast.Module | None:
 
 def switched_off(filename: str, number: int) -> Position | None:
     """Return the line of the position's own function that switched gradients off there."""
-    tree = _parsed(filename)
+    tree = parsed(filename)
     if tree is None:
         return None
-    around = [n for n in ast.walk(tree) if isinstance(n, _SCOPES) and _surrounds(n, number)]
+    around = [n for n in ast.walk(tree) if isinstance(n, _SCOPES) and surrounds(n, number)]
     around.sort(key=lambda n: n.lineno, reverse=True)
     for node in around:
         line = next(_switches(node, number), None)
@@ -200,7 +214,8 @@ def switched_off(filename: str, number: int) -> Position | None:
     return None
 
 
-def _surrounds(node: ast.stmt, number: int) -> bool:
+def surrounds(node: ast.stmt | ast.expr, number: int) -> bool:
+    """Return whether a line is one of a statement's."""
     return node.lineno <= number <= (node.end_lineno or node.lineno)
 
 

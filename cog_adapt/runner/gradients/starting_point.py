@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
+from cog_adapt.runner.gradients.definitions import zeroed
 from cog_adapt.runner.gradients.examination import Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.report import count, some
@@ -49,8 +50,15 @@ class StartingPoint:
             "them elsewhere.",
             stuck,
             self.flow.diagnosis.forward.owner(stuck),
+            self._line([name for name in zeros if name in stuck] + stuck),
         )
         return {"stuck": len(stuck)}
+
+    def _line(self, names: list[str]) -> str | None:
+        """Return the line that makes one of these begin at 0; else the line that uses the first."""
+        lines = (zeroed(self.subject.replica, name) for name in names)
+        found = next(filter(None, lines), None)
+        return found or self.flow.diagnosis.forward.first_use(names[0]).line
 
     @contextmanager
     def _at_the_start(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from cog_adapt.runner.devices.freed_memory import give_back_freed
 from cog_adapt.runner.devices.randomness import derive_seed, row_seeded, seeded
 from cog_adapt.runner.devices.room import has_room
 from cog_adapt.runner.gradients.lent_weights import SMALL_BYTES, LentWeights
+from cog_adapt.runner.gradients.lifting import Lifted
 from cog_adapt.runner.gradients.moving_replica import MovingReplica
 from cog_adapt.runner.gradients.portions import HeldGradients
 from cog_adapt.runner.gradients.probe_loss import ProbeLoss
@@ -128,7 +129,9 @@ class Subject(MovingReplica):
 
     def serve_adapted(self) -> Tensor:
         """Return the losses of the replica's values, served from a replica as an adapter is."""
+        own = dict(self.template.named_parameters())  # a forward may register others
         trained = {n: p.detach() for n, p in self.replica.named_parameters() if p.requires_grad}
+        trained = {name: tensor for name, tensor in trained.items() if name in own}
         tensors = trained | changed_buffers(self.replica, self.template)
         adapted = serving_replica(self.template, tensors)
         return self.serve(adapted, self.seed)
@@ -207,6 +210,19 @@ class Subject(MovingReplica):
             _put_by(self),
         ):
             yield self.gradients()
+
+    @contextmanager
+    def lifted(self, names: Collection[str] = ()) -> Iterator[float]:
+        """Compute without the module's own 16-bit parts, for a while; yield the loss.
+
+        Gradients are such too: all of a small module, else those of `names`.
+        """
+        self.loss.lifted = Lifted()
+        try:
+            with self.held.keeping(names), _put_by(self):
+                yield self.gradients()
+        finally:
+            self.loss.lifted = None
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from cog_adapt.runner.gradients.ownership import in_minority
 from cog_adapt.runner.gradients.peft_advice import advice_for_unused
 from cog_adapt.runner.gradients.report import Place, count, some
 from cog_adapt.runner.gradients.subject import Subject
+from cog_adapt.runner.gradients.unused_lines import Explanation, UnusedLines
 
 _MOST_DRAWS = 12
 _TIMES = (1, 4, 16, 64)  # as many rows as the probe has, tried in turn
@@ -124,14 +125,17 @@ class UnusedParameters:
             self._report_cache(names, place)
             return
         copy, place = self.copies.kept(names)
+        reason = UnusedLines(self.diagnosis).explain(names[0])
+        if copy:
+            reason = Explanation(copy, place.line)
         advice = advice_for_unused(self.subject.replica, names)
         self.exam.fail(
             "unused",
             f"{count(names)} without effect on the loss, even when moved by half the "
-            f"spread: {some(names)}.{copy} {advice or _ADVICE}",
+            f"spread: {some(names)}.{reason.text} {advice or _ADVICE}",
             names,
             self.diagnosis.forward.owner(names),
-            place.line,
+            reason.line,
         )
 
     def _report_other_module(self, names: list[str], place: Place) -> None:

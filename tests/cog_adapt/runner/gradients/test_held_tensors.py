@@ -1,6 +1,8 @@
 """Tensors that hide in attributes, lists, dicts, classes and files are found with their paths."""
 
+import functools
 import sys
+import types
 from typing import Any
 
 import torch
@@ -61,6 +63,30 @@ def test_parameters_in_plain_lists_are_unregistered() -> None:
         id(layer.bias): "inner.layers[0].bias",
         id(module.inner.extra["w"]): "inner.extra['w']",
     }
+
+
+def test_what_objects_classes_and_closures_hold_is_unregistered() -> None:
+    module, weight, shift = nested(), nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    module.inner.bag = types.SimpleNamespace(weight=weight)
+    module.inner.act = lambda h: h * shift
+    module.inner.partial = functools.partial(torch.mul, torch.ones(1, requires_grad=True))
+    module.again = module.inner.bag  # what refers to itself ends
+    module.inner.bag.back = module
+    assert sorted(unregistered(module).values()) == [
+        "again.weight",
+        "inner.act.shift",
+        "inner.partial[1]",
+    ]
+
+
+def test_hidden_networks_are_searched_to_their_bottom_and_lists_to_a_depth() -> None:
+    module, layer = nested(), nn.Linear(1, 1, bias=False)
+    tower: nn.Module = layer
+    for _ in range(9):
+        tower = nn.Sequential(tower)
+    module.towers = [tower]
+    module.deep = [[[[[[[nn.Parameter(torch.ones(1))]]]]]]]
+    assert list(unregistered(module)) == [id(layer.weight)]
 
 
 def test_all_registered_means_none_hidden() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from torch import Tensor, nn
@@ -39,6 +40,42 @@ def test_what_the_loss_depends_on_was_cut_off() -> None:
     assert "h.detach()" in present(finding.line)
     assert len(finding.parameters) == 6
     assert not any("head" in name for name in finding.parameters)
+
+
+class Weighed(Block):
+    """Computes with views of a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Parameter(torch.eye(6) + 0.1)
+
+
+class LoopedWithoutGradients(Weighed):
+    @torch.no_grad()
+    def spoil(self, h: Tensor) -> Tensor:
+        for row in self.mix:
+            h = 0.7 * h + 0.3 * torch.tanh(h @ self.mix.t() + row)
+        return h
+
+
+class TransposedWithoutGradients(Weighed):
+    def spoil(self, h: Tensor) -> Tensor:
+        with torch.no_grad():
+            turned = self.mix.t()
+        return h @ turned
+
+
+@pytest.mark.parametrize(
+    ("kind", "head"),
+    [
+        (LoopedWithoutGradients, "@torch.no_grad()"),
+        (TransposedWithoutGradients, "with torch.no_grad():"),
+    ],
+)
+def test_a_view_of_a_parameter_taken_without_gradients_leads_to_the_line(kind, head) -> None:
+    finding = only(judged(seeded_module(lambda: Tower(kind())), trainable=r"mix|head"))
+    assert (finding.code, finding.parameters) == ("graph-cut", ("blocks.1.mix",))
+    assert present(finding.line).endswith(head)
 
 
 def test_what_is_in_the_graph_was_given_nothing() -> None:

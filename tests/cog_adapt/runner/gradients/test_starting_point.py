@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
 from cog_adapt.runner.gradients.starting_point import StartingPoint
 from tests.cog_adapt.models import seeded_module
+from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.flows import found, only, ran, tower
 
 
@@ -38,6 +40,45 @@ def test_factors_that_both_begin_at_zero_are_never_left() -> None:
     assert (finding.level, finding.code) == ("FAIL", "grad-zero")
     assert finding.parameters == ("down", "up")
     assert "start one of them elsewhere" in finding.message
+
+
+class Drawn(Factors):
+    """Its factors are set to zero after they were drawn."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0, 1.0)
+        nn.init.zeros_(self.down)  # here
+        nn.init.zeros_(self.up)
+
+
+class Looped(Factors):
+    def __init__(self) -> None:
+        super().__init__(1.0, 1.0)
+        for factor in (self.down, self.up):
+            nn.init.zeros_(factor)  # here
+
+
+class Made(Factors):
+    def __init__(self) -> None:
+        super().__init__(1.0, 1.0)
+        self.down = nn.Parameter(torch.zeros(3, 6))  # here
+        self.up = nn.Parameter(torch.zeros(2, 3))
+
+
+class Given(Factors):
+    def forward(self, x: Tensor) -> Tensor:
+        low = x @ self.down.T  # here
+        return self.linear(x) + low @ self.up.T
+
+
+def given() -> Given:
+    return Given(0.0, 0.0)
+
+
+@pytest.mark.parametrize("make", [Drawn, Looped, Made, given], ids=lambda make: make.__name__)
+def test_the_line_that_makes_them_begin_at_zero_is_named_or_the_one_that_uses_them(make) -> None:
+    finding = only(judged(seeded_module(make)).flow)
+    assert present(finding.line).endswith("# here")
 
 
 def test_a_factor_that_its_partner_wakes_is_sound() -> None:
