@@ -58,7 +58,9 @@ class Event:
         module = next((names[owner] for owner in owners if owner in names), None)
         inner = self.stack.position
         inside = text_of(inner) if inner and inner != position else None
-        return Place(module, text_of(position) if position else None, inside)
+        paths = tuple(names[owner].split(" (")[0] for owner in self.stack.owners if owner in names)
+        line = text_of(position) if position else None
+        return Place(module, line, inside, self.stack.around, paths)
 
 
 def _writes(name: str) -> bool:

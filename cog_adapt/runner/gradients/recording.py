@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from cog_adapt.runner.gradients.event import Cuts, Event
 from cog_adapt.runner.gradients.sources import stack_here
+from cog_adapt.runner.modes import run_with_graph
 
 _NONE: Cuts = frozenset()
 _LEAVES_TORCH = {
@@ -26,13 +27,16 @@ _READS_NO_VALUES = {
 }  # fmt: skip
 _MAKERS = {"tensor", "as_tensor", "from_numpy", "new_tensor", "asarray", "frombuffer", "full"}
 _MAKERS |= {"scalar_tensor", "Tensor", "FloatTensor"}
+SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
+"""Calls that give their argument back, without its graph or with a hook."""
 
 
 class Recorder(TorchFunctionMode):
     """Records calls on this thread while the context is open.
 
     Args:
-        skip: the indices of calls to leave out (a detach, `.data`, a hook), to see their effect.
+        skip: the indices of calls that lose the graph (a detach, `.data`, a hook, a call under
+            no_grad), to see what is without that.
     """
 
     def __init__(self, skip: Collection[int] = ()) -> None:
@@ -63,7 +67,7 @@ class Recorder(TorchFunctionMode):
             self._note_undifferentiated(event, tensor)
         came_in = frozenset().union(*(self.cuts_of(t) for t in inputs)) if inputs else _NONE
         if event.index in self.skip:
-            return _left_out(args)
+            return without_cut(func, args, kwargs)
         result = func(*args, **kwargs)
         event.sources = came_in | _returned(self, event, args, kwargs)
         self._note(event, args, kwargs, result)
@@ -188,9 +192,18 @@ def name_of(func: Any) -> str:  # noqa: ANN401
     return name
 
 
-def _left_out(args: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Return the tensor itself, in place of its detached copy or of a hook's handle."""
-    return args[0]
+def without_cut(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Return what a call that loses the graph would give if it kept it.
+
+    That is the tensor itself in place of its detached copy or of a hook's handle, a gradient with
+    its own graph, and else the result under enabled gradients.
+    """
+    name = name_of(func)
+    if name in SKIPPABLE:
+        return args[0]
+    if name == "grad":
+        return func(*args, **{**kwargs, "create_graph": True})
+    return run_with_graph(func, *args, **kwargs)
 
 
 def _returned(recorder: Recorder, event: Event, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401

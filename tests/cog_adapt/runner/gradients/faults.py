@@ -10,6 +10,7 @@ from tests.cog_adapt.runner.gradients import (
     faults_residual_graph,
     faults_residual_values,
     faults_run,
+    faults_second_order,
     faults_training,
     faults_users,
     faults_values,
@@ -29,4 +30,5 @@ FAULTS: list[Fault] = [
     *faults_idioms.FAULTS,
     *faults_users.FAULTS,
     *faults_kept.FAULTS,
+    *faults_second_order.FAULTS,
 ]
