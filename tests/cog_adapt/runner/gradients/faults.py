@@ -11,6 +11,7 @@ from tests.cog_adapt.runner.gradients import (
     faults_residual_values,
     faults_run,
     faults_second_order,
+    faults_serving,
     faults_training,
     faults_users,
     faults_values,
@@ -31,4 +32,5 @@ FAULTS: list[Fault] = [
     *faults_users.FAULTS,
     *faults_kept.FAULTS,
     *faults_second_order.FAULTS,
+    *faults_serving.FAULTS,
 ]
