@@ -24,7 +24,7 @@ def shape_noise(flow: GradientFlow, names: Collection[str]) -> bool:
 
 
 def _shaping(recorder: Recorder, parameters: Mapping[str, nn.Parameter]) -> set[str]:
-    """Return the parameters whose values are multiplied with a draw, or given to the call of one."""
+    """Return the parameters whose values scale a draw, or are given to the call that draws."""
     flows = {id(parameter): {name} for name, parameter in parameters.items()}
     noise: set[int] = set()
     found: set[str] = set()

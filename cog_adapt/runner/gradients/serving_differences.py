@@ -41,7 +41,8 @@ class ServingDifferences:
         self.exam.fail(
             "stale-forward",
             "a forward goes on with what an earlier one kept, computed from other weights: "
-            f"{losses}, the latter of a replica that never ran. Keep nothing computed from weights.",
+            f"{losses}, the latter of a replica that never ran. Keep nothing that was computed "
+            "from weights.",
             module=place.module,
             line=place.line,
         )
