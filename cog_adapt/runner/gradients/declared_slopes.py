@@ -129,21 +129,24 @@ class _Search:
     def found(self, declared: DeclaredSlopes) -> Sites:
         """Return the sites of all declarations; one place is that of the first that names it."""
         sites = Sites(kinds=list(self.lines))
-        ways = (self._parameters, self._hooked, self._inner, self._within, self._outer, self._line)
+        own = (self._parameters, self._hooked, self._inner, self._within, self._outer)
         for pattern in declared.factors:
-            self._look(sites, pattern, ways)
+            self._look(sites, pattern, own)
         for pattern in declared.surrogates:
-            self._look(sites, pattern, (self._parameters, self._outer, self._inner, self._line))
-            for module, own in sites.modules.items():
-                sites.inside |= self._parameters_of(module) if own == pattern else set()
+            self._look(sites, pattern, (self._parameters, self._outer, self._inner))
+            for module, own_pattern in sites.modules.items():
+                sites.inside |= self._parameters_of(module) if own_pattern == pattern else set()
         return sites
 
     def _look(self, sites: Sites, pattern: str, ways: Sequence[Callable[..., bool]]) -> None:
-        """Look in one way after another; then by the lines of calls that lead to a block."""
-        self.looks_around = False
-        if not any(look(sites, pattern) for look in ways):
-            self.looks_around = True
-            any(look(sites, pattern) for look in (self._inner, self._line))
+        """Look in one way after another, then by the lines of calls that lead to a block.
+
+        What a line calls is a custom function or a hook rather than all of its calls.
+        """
+        around = ((self._inner, True), (self._line, False), (self._line, True))
+        for look, self.looks_around in (*((way, False) for way in ways), *around):
+            if look(sites, pattern):
+                return
 
     def _parameters(self, sites: Sites, pattern: str) -> bool:
         hits = {n: pattern for n in self.subject.names if is_name(pattern, n)}

@@ -33,6 +33,11 @@ class Event:
         return _writes(self.name)
 
     @property
+    def has_graph(self) -> bool:
+        """Whether an argument is a leaf that wants a gradient, or has a graph."""
+        return bool(self.leaves or self.roots)
+
+    @property
     def size(self) -> int:
         """The number of values in the largest output."""
         return max((t.numel() for t in self.outputs), default=1)

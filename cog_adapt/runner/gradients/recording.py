@@ -25,6 +25,7 @@ _READS_NO_VALUES = {
     "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like", "new_zeros",
     "new_ones", "new_empty", "new_full", "randint_like", "new_empty_strided", "bernoulli_like",
 }  # fmt: skip
+_ONE_BY_ONE = {"broadcast_tensors", "meshgrid"}  # what has no graph came from what has none
 _MAKERS = {"tensor", "as_tensor", "from_numpy", "new_tensor", "asarray", "frombuffer", "full"}
 _MAKERS |= {"scalar_tensor", "Tensor", "FloatTensor"}
 SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
@@ -86,12 +87,12 @@ class Recorder(TorchFunctionMode):
             self._note_written(event, tensor)
 
     def _note_output(self, event: Event, tensor: Tensor) -> None:
-        loses = bool(event.leaves or event.roots) and not tensor.requires_grad
+        loses = event.has_graph and not _has_its_graph(tensor, event)
         if event.stack.in_custom_function:  # its results may have a gradient yet
             came = (self.hidden.get(id(t), _NONE) for t in event.inputs)
             self.hidden[id(tensor)] = frozenset([event]) if loses else _NONE.union(*came)
             loses = False
-        if loses and event.name not in _READS_NO_VALUES and tensor.numel():
+        if loses and event.name not in _READS_NO_VALUES | _ONE_BY_ONE and tensor.numel():
             event.is_cut = True
             self._know(tensor, frozenset([event]), event)
         else:
@@ -120,7 +121,7 @@ class Recorder(TorchFunctionMode):
 
     def _note_escape(self, event: Event, result: object) -> None:
         cuts = event.sources
-        if event.leaves or event.roots:
+        if event.has_graph:
             event.is_cut = True
             cuts = frozenset([event])
         if cuts:
@@ -182,6 +183,12 @@ class Recorder(TorchFunctionMode):
             cuts = frozenset([event])
         self.known[id(tensor)], self.cuts[id(tensor)] = tensor, cuts
         return cuts
+
+
+def _has_its_graph(tensor: Tensor, event: Event) -> bool:
+    """Return whether a result has the graph of a call; a view under no_grad may be a new leaf."""
+    is_new_leaf = tensor.is_leaf and not any(tensor is given for given in event.inputs)
+    return tensor.requires_grad and not is_new_leaf
 
 
 def name_of(func: Any) -> str:  # noqa: ANN401

@@ -162,3 +162,45 @@ def test_a_slope_is_declared_by_the_line_that_calls_its_function(declared: dict[
     assert {f.level for f in report.findings if "gradient" in f.code or "surro" in f.code} == {
         "NOTE"
     }
+
+
+class TwoHeads(Domain):
+    """Reverses in a line that computes other things too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.label = nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.features(x))
+        return torch.cat([self.label(h), self.domain(halved(h))], -1)
+
+
+def test_a_line_that_calls_a_function_declares_nothing_of_its_other_calls() -> None:
+    torch.manual_seed(0)
+    report = check_gradients(
+        TwoHeads(),
+        rows(8, 6),
+        lambda y: y.square().mean(1),
+        reversed_gradients={"self.domain(halved(h))": -0.5},
+    )
+    assert report.passed
+    assert [f.level for f in report.findings if f.code == "reversed-gradient"] == ["NOTE"]
+
+
+@pytest.mark.parametrize("declared", ["goal = m.target(x).detach()", "rest = m.target"])
+def test_a_stop_of_values_without_a_gradient_is_no_missing_one(declared: str) -> None:
+    torch.manual_seed(0)
+
+    def loss(m: Pair, x: Tensor) -> Tensor:
+        m.target.requires_grad_(False)
+        goal = m.target(x).detach()
+        with torch.no_grad():
+            rest = m.target(-x)
+        return (m.online(x) - goal - rest).square().mean(1)
+
+    report = check_gradients(
+        Pair(), rows(8, 6), loss, trainable="online", stop_gradients=[declared]
+    )
+    assert report.passed
+    assert "stop-gradient" not in report.codes
