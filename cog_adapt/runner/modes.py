@@ -105,6 +105,12 @@ def run_adaptation(
     return cast(T, tree_map_only(Tensor, Tensor.detach, result))
 
 
+def run_with_graph(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function` inside an adaptation phase, in a part that has switched gradients off."""
+    with torch.enable_grad():
+        return function(*args, **kwargs)
+
+
 def _trains_somewhere(module: nn.Module) -> bool:
     waiting = [module]  # `module.modules()` takes 100 µs for MiniLM, this 40; a prediction 6 ms
     while waiting and not waiting[-1].training:

@@ -17,6 +17,7 @@ from cog_adapt.runner.adaptation.gradient_step import MakeOptimizer
 from cog_adapt.runner.config import PRECISIONS, Precision, ServeMode
 from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradients.examination import Examination, describe
+from cog_adapt.runner.gradients.loss_forms import takes_for_module
 from cog_adapt.runner.gradients.probe_loss import required_arguments
 
 _OUTPUTS = re.compile(r"(in|out)puts?|out|logits?|(y_?)?(preds?|hat)|predictions?|scores?|y")
@@ -44,17 +45,35 @@ def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
         raise ConfigError(f"the loss {call} takes no argument, but {_FORMS}.")
     if len(names) > 2:
         raise ConfigError(f"the loss {call} asks for {len(names)} arguments, but {_FORMS}.")
-    is_method = isinstance(getattr(loss, "__self__", None), nn.Module)
-    if is_method and len(names) == 2 and names[0] not in _MODULES:
+    is_module = [takes_for_module(loss, each) for each in names]
+    if is_module == [True]:
+        raise ConfigError(
+            f"the loss {call} takes the module alone, but {_FORMS}. Write "
+            f"`lambda module, batch: ...`, and use the batch that it is given."
+        )
+    if is_module == [False, True]:
+        raise ConfigError(
+            f"the loss {call} takes the module second, but {_FORMS}. Write "
+            f"`lambda module, batch: {name}(batch, module)`."
+        )
+    if len(names) == 2 and not is_module[0]:
+        _refuse_outputs(loss, name, names)
+
+
+def _refuse_outputs(loss: Any, name: str, names: Sequence[str]) -> None:  # noqa: ANN401
+    """Refuse two arguments of which the first is not taken for the module, as far as is seen."""
+    call = f"{name}({', '.join(names)})"
+    if isinstance(getattr(loss, "__self__", None), nn.Module) and names[0] not in _MODULES:
         raise ConfigError(
             f"the loss {call} is a module's method, and its two arguments are taken for (module, "
             f"probe). Write `lambda module, batch: module.{name}(batch, 0)`."
         )
-    if len(names) == 2 and _OUTPUTS.fullmatch(names[0]):
+    if _OUTPUTS.fullmatch(names[0]):
         raise ConfigError(
-            f"the loss {call} has two arguments, which are taken for (module, probe). With inputs "
-            f"and targets in the probe write "
-            f"`lambda module, batch: {name}(module(batch[0]), batch[1])`."
+            f"the loss {call} has two arguments, which are taken for (module, probe), and calls "
+            f"no {names[0]!r}. With inputs and targets in the probe write "
+            f"`lambda module, batch: {name}(module(batch[0]), batch[1])`; if {names[0]!r} is the "
+            "module, annotate it: nn.Module."
         )
 
 

@@ -31,7 +31,7 @@ from cog_adapt.runner.gradients.concurrency import Concurrency
 from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.declared_slopes import DeclaredSlopes
 from cog_adapt.runner.gradients.entry import audit_entry
-from cog_adapt.runner.gradients.examination import Examination, Numbers
+from cog_adapt.runner.gradients.examination import Examination, Numbers, attempted
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.frozen import FrozenParameters
 from cog_adapt.runner.gradients.guard import Guard
@@ -224,7 +224,8 @@ def _run(  # noqa: PLR0913
         _take_steps(exam, flow, Operation(subject, guard, exam, limits, flow))
         allowed.slopes.report(exam)
         if "gradients" in exam.grounds and allowed.stops.are_missing:
-            find_stand_ins(subject, flow.diagnosis.names, allowed.stops)  # small ones, not seen yet
+            paths = flow.diagnosis.names
+            attempted(lambda: find_stand_ins(subject, paths, allowed.stops), None)  # small ones
         allowed.stops.report_absent(exam)
         return flow.gradient_norms
     finally:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from cog_adapt.runner.gradients.examination import Examination
 from cog_adapt.runner.gradients.report import Place, count, some
+from cog_adapt.runner.gradients.sources import texts_of
 
 
 class DeclaredStops:
@@ -12,23 +13,46 @@ class DeclaredStops:
 
     Args:
         patterns: each a regex of whole module paths or parameter names, or a part of the line
-            (`file:line: code`) that stops the gradient.
+            (`file:line: code`) that stops the gradient, or of a call that leads to that line.
     """
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         self.patterns = tuple(patterns)
         self.found: set[str] = set()
+        self._near: set[str] = set()
 
     @property
     def are_missing(self) -> bool:
         """Whether some were not found."""
         return self.found != set(self.patterns)
 
-    def admits(self, place: Place) -> bool:
-        """Return whether a stop at this place is declared; if so it counts as found."""
-        path = (place.module or "").split(" (")[0]
-        lines = [line for line in (place.line, place.inside) if line]
-        hits = {p for p in self.patterns if path and is_name(p, path) or is_part(p, lines)}
+    def admits_all(self, places: Sequence[Place]) -> list[bool]:
+        """Return for each stop of a forward whether it is declared, at its place or around it.
+
+        A declaration that names stops at their own places says nothing of what happens in calls
+        from lines like it.
+        """
+        near = [self.admits(place) for place in places]
+        return [
+            own or self.admits(place, around=True) for own, place in zip(near, places, strict=True)
+        ]
+
+    def admits(self, place: Place, *, around: bool = False) -> bool:
+        """Return whether a stop at this place is declared; if so it counts as found.
+
+        Args:
+            place: of the stop.
+            around: look at the modules, the calls and the functions around the stop instead, for
+                the declarations that name no stop at its own place.
+        """
+        if not self.patterns:
+            return False
+        if around:
+            apart = [pattern for pattern in self.patterns if pattern not in self._near]
+            hits = set(named(apart, place.owners, texts_of(place.around) if apart else ()))
+        else:
+            hits = set(named(self.patterns, *at(place)))
+            self._near |= hits
         self.found |= hits
         return bool(hits)
 
@@ -59,6 +83,18 @@ class DeclaredStops:
                 "was found. Take it out, or write the module's path, the parameter's name or a "
                 "part of the line.",
             )
+
+
+def at(place: Place) -> tuple[list[str], list[str]]:
+    """Return the module and the lines of a place itself: all lines of the statement there."""
+    path = (place.module or "").split(" (")[0]
+    lines = [line for line in (place.line, place.inside) if line]
+    return [path] if path else [], lines + texts_of(place.around[:1])
+
+
+def named(patterns: Iterable[str], paths: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Return the patterns that name one of these modules, or are a part of one of these lines."""
+    return [p for p in patterns if any(is_name(p, path) for path in paths) or is_part(p, lines)]
 
 
 def is_name(pattern: str, name: str) -> bool:

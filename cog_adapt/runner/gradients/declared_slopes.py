@@ -13,13 +13,14 @@ from torch import nn
 
 from cog_adapt.runner.gradients.crossing_points import replaced
 from cog_adapt.runner.gradients.crossings import Sites, has_backward_hook
-from cog_adapt.runner.gradients.declared import is_name, is_part
+from cog_adapt.runner.gradients.declared import at, is_name, is_part
 from cog_adapt.runner.gradients.examination import Examination
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import Place, some
-from cog_adapt.runner.gradients.sources import Stack, stack_here, text_of
+from cog_adapt.runner.gradients.sources import Stack, stack_here, text_of, texts_of
 from cog_adapt.runner.gradients.subject import Subject
 
+_OF_GRAPHS = ("grad", "backward")  # calls that are given a graph, and no values
 Lines = dict[Any, list[str]]
 
 
@@ -101,6 +102,7 @@ class _Search:
         self.calls: list[tuple[Any, Stack]] = []
         self.lines: Lines = {kind: _lines_of(kind) for kind in kinds}
         self.recorder = Recorder()
+        self.looks_around = False
         self.modules = {path: part for path, part in subject.replica.named_modules() if path}
         self._record(kinds)
 
@@ -127,26 +129,24 @@ class _Search:
     def found(self, declared: DeclaredSlopes) -> Sites:
         """Return the sites of all declarations; one place is that of the first that names it."""
         sites = Sites(kinds=list(self.lines))
+        own = (self._parameters, self._hooked, self._inner, self._within, self._outer)
         for pattern in declared.factors:
-            any(
-                look(sites, pattern)
-                for look in (
-                    self._parameters,
-                    self._hooked,
-                    self._inner,
-                    self._within,
-                    self._outer,
-                    self._line,
-                )
-            )
+            self._look(sites, pattern, own)
         for pattern in declared.surrogates:
-            any(
-                look(sites, pattern)
-                for look in (self._parameters, self._outer, self._inner, self._line)
-            )
-            for module, own in sites.modules.items():
-                sites.inside |= self._parameters_of(module) if own == pattern else set()
+            self._look(sites, pattern, (self._parameters, self._outer, self._inner))
+            for module, own_pattern in sites.modules.items():
+                sites.inside |= self._parameters_of(module) if own_pattern == pattern else set()
         return sites
+
+    def _look(self, sites: Sites, pattern: str, ways: Sequence[Callable[..., bool]]) -> None:
+        """Look in one way after another, then by the lines of calls that lead to a block.
+
+        What a line calls is a custom function or a hook rather than all of its calls.
+        """
+        around = ((self._inner, True), (self._line, False), (self._line, True))
+        for look, self.looks_around in (*((way, False) for way in ways), *around):
+            if look(sites, pattern):
+                return
 
     def _parameters(self, sites: Sites, pattern: str) -> bool:
         hits = {n: pattern for n in self.subject.names if is_name(pattern, n)}
@@ -201,7 +201,8 @@ class _Search:
 
     def _line(self, sites: Sites, pattern: str) -> bool:
         """Find the calls of a line: what enters them from elsewhere enters a block."""
-        events = [e for e in self.recorder.events if self._names(pattern, e.place(self.names))]
+        calls = (e for e in self.recorder.events if e.name not in _OF_GRAPHS)
+        events = [e for e in calls if self._names(pattern, e.place(self.names))]
         made = {id(output) for event in events for output in event.outputs}
         hits = [e for e in events if any(id(t) not in made and t.requires_grad for t in e.inputs)]
         for event in events if hits else ():
@@ -222,11 +223,13 @@ class _Search:
         """Return whether a pattern names a place; the name of a module is no part of a line."""
         if any(is_name(pattern, path) for path in self.modules):
             return is_name(pattern, (place.module or "").split(" (")[0])
-        return is_part(pattern, [*filter(None, (place.line, place.inside)), *lines])
+        own = texts_of(place.around) if self.looks_around else at(place)[1]
+        return is_part(pattern, [*own, *lines])
 
     def _place_of(self, stack: Stack) -> Place:
         module = next((self.names[owner] for owner in stack.owners if owner in self.names), None)
-        return Place(module, text_of(stack.position) if stack.position else None)
+        line = text_of(stack.position) if stack.position else None
+        return Place(module, line, around=stack.around)
 
 
 def _lines_of(kind: Any) -> list[str]:  # noqa: ANN401

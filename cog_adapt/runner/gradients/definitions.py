@@ -12,7 +12,8 @@ from types import CodeType, FunctionType
 
 from torch import nn
 
-from cog_adapt.runner.gradients.sources import Position, is_callers, parsed, surrounds, text_of
+from cog_adapt.runner.gradients.sources import is_callers, text_of
+from cog_adapt.runner.gradients.syntax import Position, parsed, surrounds
 
 _SETTERS = ("setattr", "__setattr__", "add_module", "register_module", "register_parameter")
 _ZEROS = re.compile(r"zero|(?<![\w.])0(\.0*)?(?![\w.])")

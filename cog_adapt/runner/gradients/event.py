@@ -33,6 +33,11 @@ class Event:
         return _writes(self.name)
 
     @property
+    def has_graph(self) -> bool:
+        """Whether an argument is a leaf that wants a gradient, or has a graph."""
+        return bool(self.leaves or self.roots)
+
+    @property
     def size(self) -> int:
         """The number of values in the largest output."""
         return max((t.numel() for t in self.outputs), default=1)
@@ -58,7 +63,9 @@ class Event:
         module = next((names[owner] for owner in owners if owner in names), None)
         inner = self.stack.position
         inside = text_of(inner) if inner and inner != position else None
-        return Place(module, text_of(position) if position else None, inside)
+        paths = tuple(names[owner].split(" (")[0] for owner in self.stack.owners if owner in names)
+        line = text_of(position) if position else None
+        return Place(module, line, inside, self.stack.around, paths)
 
     def entry(self, names: dict[int, str]) -> Place:
         """Return the innermost of these modules that ran, and its line that led to the call."""

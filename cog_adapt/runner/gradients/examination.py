@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 from cog_adapt.runner.gradients.report import Check, Finding, Status
 
@@ -16,6 +17,7 @@ _WITHOUT = {
     "stepped": "no step was taken",
 }
 Numbers = Mapping[str, float]
+_Found = TypeVar("_Found")
 
 
 class Examination:
@@ -106,6 +108,18 @@ class Examination:
     def has(self, *codes: str) -> bool:
         """Return whether one of these codes was found."""
         return any(finding.code in codes for finding in self.findings)
+
+
+def attempted(function: Callable[[], _Found], otherwise: _Found) -> _Found:
+    """Return what a diagnosis finds, or something else where it raises.
+
+    A fault that is known is told whatever its diagnosis meets: the code under test may refuse to
+    run as a diagnosis runs it.
+    """
+    try:
+        return function()
+    except Exception:  # noqa: BLE001 - the code under test may raise anything
+        return otherwise
 
 
 def describe(error: BaseException) -> str:

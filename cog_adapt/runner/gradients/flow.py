@@ -12,7 +12,7 @@ from cog_adapt.runner.gradients.declared_slopes import DeclaredSlopes
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
 from cog_adapt.runner.gradients.differences import Limits, scale_of
 from cog_adapt.runner.gradients.directions import norm
-from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
+from cog_adapt.runner.gradients.examination import Examination, Numbers, attempted, describe
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.kept_values import maker_of_inference_tensor
@@ -120,7 +120,8 @@ class GradientFlow:
 
     def _find_declared(self) -> None:
         """Find where declared blocks begin; they are held in all comparisons."""
-        self.slopes.find(self.subject, self.diagnosis.names, self.kinds)
+        find = self.slopes.find
+        attempted(lambda: find(self.subject, self.diagnosis.names, self.kinds), None)
         self.stand_ins = StandIns(self.subject, sites=self.slopes.sites)
 
     def _judge_error(self, error: Exception) -> None:

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from cog_adapt.runner.gradients.crossings import Crossings
+from cog_adapt.runner.gradients.recording import without_cut
 
 _NEAR = 1e-4
 _MOSTLY = 0.9
@@ -74,7 +75,7 @@ class HeldCalls(TorchFunctionMode):
             return func(*args, **kwargs)
         index, self.count = self.count, self.count + 1
         if index in self.skip:
-            return args[0]
+            return without_cut(func, args, kwargs)
         if self.crossings is not None and index in self.crossings.sites.calls:
             return _crossed(self.crossings, index, func, args, kwargs)
         if self.crossings is not None and index in self.crossings.sites.hooks:

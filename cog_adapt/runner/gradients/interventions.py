@@ -1,7 +1,8 @@
 """Proves the cause of a wrong gradient by leaving suspects out.
 
-A `detach`, a `.data` or a hook is the cause if the gradient is right without it. A harmless
-detach (a softmax's shift) makes no difference and is not blamed.
+A `detach`, a `.data`, a hook, a `no_grad` or a gradient taken without `create_graph` is the cause
+if the gradient is right without it. A harmless detach (a softmax's shift) makes no difference and
+is not blamed.
 """
 
 import math
@@ -16,13 +17,13 @@ from cog_adapt.runner.gradients.directions import Way
 from cog_adapt.runner.gradients.event import Event
 from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.padding import ignoring_padding
-from cog_adapt.runner.gradients.recording import Recorder
+from cog_adapt.runner.gradients.recording import SKIPPABLE, Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import definition
 from cog_adapt.runner.gradients.stand_ins import StandIns
 from cog_adapt.runner.gradients.subject import Subject
+from cog_adapt.runner.gradients.syntax import Position
 
-_SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
 _MOST = 24
 _Remove = Callable[[], Callable[[], None]]
 """Removes a hook, and returns the function that puts it back."""
@@ -64,25 +65,23 @@ class Interventions:
                 return group[0][0]
         for events in self._suspects():
             if self._is_cured(names, [event.index for event in events]):
-                return events[0].place(self.modules)
+                return next((e for e in events if e.is_cut), events[0]).place(self.modules)
         return NOWHERE
 
     def _suspects(self) -> Iterator[list[Event]]:
-        """Yield the calls that can be left out, grouped by line, the last line first."""
+        """Yield the calls that can be left out, grouped by what loses the graph, last first."""
         recorder = Recorder()
         self._run(recorder)
-        found = [
-            e
-            for e in recorder.events
-            if e.index not in self.stand_ins.constant
-            and e.name in _SKIPPABLE
-            and e.stack.position
-            and (e.is_cut or e.name == "register_hook")
-        ]
         lines: dict[object, list[Event]] = {}
-        for event in found:
-            lines.setdefault(event.stack.position, []).append(event)
-        yield from list(lines.values())[-_MOST:][::-1]
+        for event in recorder.events:
+            if event.stack.position and event.index not in self.stand_ins.constant:
+                cause = _cause_of(event)
+                lines.setdefault(cause, []).append(event)
+        lines.pop(None, None)
+        found = [
+            own for own in lines.values() if any(e.is_cut or e.name == "register_hook" for e in own)
+        ]
+        yield from found[-_MOST:][::-1]
 
     def _hooks(self) -> Iterator[tuple[Place, _Remove]]:
         """Yield the place of each module's and parameter's backward hook, and how to remove it."""
@@ -149,6 +148,17 @@ class Interventions:
             return math.nan
         finally:
             self.subject.loss.recorder = None
+
+
+def _cause_of(event: Event) -> Position | None:
+    """Return the line that takes the graph from a call, or sets a hook; None if it has its graph.
+
+    All calls of a block without gradients have the block's line.
+    """
+    if not event.grad_enabled and not event.in_inference_mode:
+        return event.stack.grad_off() or event.stack.position
+    is_suspect = event.is_cut and event.name in (*SKIPPABLE, "grad")
+    return event.stack.position if is_suspect or event.name == "register_hook" else None
 
 
 def _removable(table: dict[int, Any], module: str | None) -> Iterator[tuple[Place, _Remove]]:

@@ -42,9 +42,10 @@ class MissingGradients:
             return missing
         by_name = declared.names(missing)
         groups = {Place(): by_name} if by_name else {}
-        for name in (name for name in missing if name not in by_name):
-            places = self.diagnosis.cuts(name)
-            if places and all([declared.admits(place) for place in places]):
+        stopped = {n: self.diagnosis.cuts(n) for n in missing if n not in by_name}
+        admitted = iter(declared.admits_all([p for places in stopped.values() for p in places]))
+        for name, places in stopped.items():
+            if places and all([next(admitted) for _ in places]):
                 groups.setdefault(places[0], []).append(name)
         for place, names in groups.items():
             declared.note(self.exam, names, place)

@@ -8,11 +8,13 @@ from torch import Tensor, nn
 from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.draws import RecordedDraws, judge_noise
-from cog_adapt.runner.gradients.examination import Examination, Numbers, describe
+from cog_adapt.runner.gradients.examination import Examination, Numbers, attempted, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
+from cog_adapt.runner.gradients.noise_scales import shape_noise
 from cog_adapt.runner.gradients.report import some
+from cog_adapt.runner.gradients.serving_differences import ServingDifferences
 from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.modules.census import NO_SUMS, Census, count_hooks
 
@@ -136,11 +138,12 @@ class Operation:
         finally:
             subject.loss.observer = None
         if not close(evaluated, served, 10 * self.same, self.flow.scale):
-            self.exam.fail(
-                "serve-differs",
-                f"inference and an eval forward with gradients differ: {apart(evaluated, served)}"
-                ". A fast path or a cache answers inference and leaves out what is trained.",
-            )
+            found = ServingDifferences(self.flow)
+            fresh = attempted(found.fresh_losses, evaluated)
+            if close(fresh, served, 10 * self.same, self.flow.scale):
+                found.report_kept(apart(evaluated, fresh))
+            else:
+                found.report_other_way(apart(evaluated, served))
             return {}
         trained = [n for n, norm in self.flow.gradient_norms.items() if norm > 0]
         own = subject.parameters
@@ -158,6 +161,13 @@ class Operation:
                 return
         copy, place = Copies(self.flow.diagnosis).kept(names, training=False)
         is_certain = bool(copy) or len(names) == len(trained)
+        if not is_certain and shape_noise(self.flow, names):
+            self.exam.note(
+                "serve-differs",
+                f"inference does without {some(names)}, which shape the noise that training draws.",
+                names,
+            )
+            return
         (self.exam.fail if is_certain else self.exam.warn)(
             "serve-differs",
             f"inference does not use {len(names)} of {len(trained)} trained parameters: "

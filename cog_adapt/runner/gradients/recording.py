@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from cog_adapt.runner.gradients.event import Cuts, Event
 from cog_adapt.runner.gradients.sources import stack_here
+from cog_adapt.runner.modes import run_with_graph
 
 _NONE: Cuts = frozenset()
 _LEAVES_TORCH = {
@@ -24,15 +25,19 @@ _READS_NO_VALUES = {
     "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like", "new_zeros",
     "new_ones", "new_empty", "new_full", "randint_like", "new_empty_strided", "bernoulli_like",
 }  # fmt: skip
+_ONE_BY_ONE = {"broadcast_tensors", "meshgrid"}  # what has no graph came from what has none
 _MAKERS = {"tensor", "as_tensor", "from_numpy", "new_tensor", "asarray", "frombuffer", "full"}
 _MAKERS |= {"scalar_tensor", "Tensor", "FloatTensor"}
+SKIPPABLE = ("detach", "data.__get__", "detach_", "register_hook")
+"""Calls that give their argument back, without its graph or with a hook."""
 
 
 class Recorder(TorchFunctionMode):
     """Records calls on this thread while the context is open.
 
     Args:
-        skip: the indices of calls to leave out (a detach, `.data`, a hook), to see their effect.
+        skip: the indices of calls that lose the graph (a detach, `.data`, a hook, a call under
+            no_grad), to see what is without that.
     """
 
     def __init__(self, skip: Collection[int] = ()) -> None:
@@ -63,7 +68,7 @@ class Recorder(TorchFunctionMode):
             self._note_undifferentiated(event, tensor)
         came_in = frozenset().union(*(self.cuts_of(t) for t in inputs)) if inputs else _NONE
         if event.index in self.skip:
-            return _left_out(args)
+            return without_cut(func, args, kwargs)
         result = func(*args, **kwargs)
         event.sources = came_in | _returned(self, event, args, kwargs)
         self._note(event, args, kwargs, result)
@@ -82,13 +87,12 @@ class Recorder(TorchFunctionMode):
             self._note_written(event, tensor)
 
     def _note_output(self, event: Event, tensor: Tensor) -> None:
-        needs = bool(event.leaves or event.roots)
-        loses = needs and (not tensor.requires_grad or _is_severed(event, tensor))
+        loses = event.has_graph and not _has_its_graph(tensor, event)
         if event.stack.in_custom_function:  # its results may have a gradient yet
             came = (self.hidden.get(id(t), _NONE) for t in event.inputs)
             self.hidden[id(tensor)] = frozenset([event]) if loses else _NONE.union(*came)
             loses = False
-        if loses and event.name not in _READS_NO_VALUES and tensor.numel():
+        if loses and event.name not in _READS_NO_VALUES | _ONE_BY_ONE and tensor.numel():
             event.is_cut = True
             self._know(tensor, frozenset([event]), event)
         else:
@@ -117,7 +121,7 @@ class Recorder(TorchFunctionMode):
 
     def _note_escape(self, event: Event, result: object) -> None:
         cuts = event.sources
-        if event.leaves or event.roots:
+        if event.has_graph:
             event.is_cut = True
             cuts = frozenset([event])
         if cuts:
@@ -181,6 +185,12 @@ class Recorder(TorchFunctionMode):
         return cuts
 
 
+def _has_its_graph(tensor: Tensor, event: Event) -> bool:
+    """Return whether a result has the graph of a call; a view under no_grad may be a new leaf."""
+    is_new_leaf = tensor.is_leaf and not any(tensor is given for given in event.inputs)
+    return tensor.requires_grad and not is_new_leaf
+
+
 def name_of(func: Any) -> str:  # noqa: ANN401
     """Return the name of a torch function; of an attribute with what is done to it."""
     name: str = getattr(func, "__name__", str(func))
@@ -189,14 +199,18 @@ def name_of(func: Any) -> str:  # noqa: ANN401
     return name
 
 
-def _is_severed(event: Event, tensor: Tensor) -> bool:
-    """Return whether a result is a view taken without gradients: it requires one of its own."""
-    return tensor.is_leaf and tensor._base is not None and not event.writes
+def without_cut(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Return what a call that loses the graph would give if it kept it.
 
-
-def _left_out(args: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Return the tensor itself, in place of its detached copy or of a hook's handle."""
-    return args[0]
+    That is the tensor itself in place of its detached copy or of a hook's handle, a gradient with
+    its own graph, and else the result under enabled gradients.
+    """
+    name = name_of(func)
+    if name in SKIPPABLE:
+        return args[0]
+    if name == "grad":
+        return func(*args, **{**kwargs, "create_graph": True})
+    return run_with_graph(func, *args, **kwargs)
 
 
 def _returned(recorder: Recorder, event: Event, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401

@@ -20,11 +20,15 @@ class Place:
         module: path and class.
         line: `file:line: code`; of a block without gradients, its head.
         inside: the line in that block, if there is one.
+        around: files and lines of all calls that led there, and of the functions that made them.
+        owners: the paths of all modules that ran, the innermost first.
     """
 
     module: str | None = None
     line: str | None = None
     inside: str | None = field(default=None, compare=False)
+    around: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    owners: tuple[str, ...] = field(default=(), compare=False)
 
 
 NOWHERE = Place()

@@ -3,19 +3,23 @@
 A frame counts as the caller's unless it belongs to PyTorch or to the self-test.
 """
 
-import ast
-import functools
 import linecache
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from types import CodeType, FrameType, TracebackType
 
 import torch
 from torch import nn
 
 from cog_adapt.runner.gradients.report import NOWHERE, Place
+from cog_adapt.runner.gradients.syntax import (
+    Position,
+    function_around,
+    lines_of_statement,
+    switched_off,
+)
 from cog_adapt.runner.libraries import is_library_file
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -34,10 +38,6 @@ _HELPERS = (
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
 _FUNCTION = os.path.join("torch", "autograd", "function.py")
-_GRAD_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
-Position = tuple[str, int]
-_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
-_SCOPES = ast.With | _FUNCTIONS
 
 
 def is_callers(filename: str) -> bool:
@@ -53,6 +53,15 @@ def text_of(position: Position) -> str:
     relative = os.path.relpath(filename) if os.path.isabs(filename) else filename
     shown = filename if relative.startswith("..") else relative
     return f"{shown}:{number}: {linecache.getline(filename, number).strip()}"
+
+
+def texts_of(positions: Collection[Position]) -> list[str]:
+    """Return `file:line: code` of every line of the statements at these positions, each once.
+
+    With them come the heads of the `with` blocks around.
+    """
+    found = dict.fromkeys(line for position in positions for line in lines_of_statement(*position))
+    return [text_of(position) for position in found]
 
 
 def is_in_library(line: str | None) -> bool:
@@ -96,6 +105,12 @@ class Stack:
     def callers(self) -> list[Position]:
         """The positions in the caller's code."""
         return [(c.co_filename, n) for c, n in self.frames if is_callers(c.co_filename)]
+
+    @property
+    def around(self) -> tuple[Position, ...]:
+        """The positions in the caller's code, each with the first line of its function."""
+        own = [(c, n) for c, n in self.frames if is_callers(c.co_filename)]
+        return tuple((c.co_filename, line) for c, n in own for line in (n, c.co_firstlineno))
 
     @property
     def position(self) -> Position | None:
@@ -155,7 +170,7 @@ def stack_here() -> Stack:
 def above(position: Position, pattern: str, reach: int = 12) -> Position:
     """Return the nearest matching line at or above a position in its function, else itself."""
     filename, number = position
-    first, _ = _function_around(position)
+    first, _ = function_around(position)
     for candidate in range(number, max(number - reach, first - 1), -1):
         if re.search(pattern, linecache.getline(filename, candidate)):
             return filename, candidate
@@ -165,71 +180,11 @@ def above(position: Position, pattern: str, reach: int = 12) -> Position:
 def within(position: Position, pattern: str) -> Position:
     """Return the first matching line of a position's function, else the position itself."""
     filename, _ = position
-    first, last = _function_around(position)
+    first, last = function_around(position)
     for candidate in range(first, last + 1):
         if re.search(pattern, linecache.getline(filename, candidate)):
             return filename, candidate
     return position
-
-
-def _function_around(position: Position) -> tuple[int, int]:
-    """Return the first and the last line of the function that a position is in."""
-    function = function_at(position)
-    if function is None:
-        return 1, position[1]
-    return function.lineno, function.end_lineno or position[1]
-
-
-def function_at(position: Position) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Return the innermost function that a position is in."""
-    filename, number = position
-    tree = parsed(filename)
-    scopes = [n for n in ast.walk(tree) if isinstance(n, _FUNCTIONS)] if tree else []
-    around = [n for n in scopes if surrounds(n, number)]
-    return max(around, key=lambda n: n.lineno, default=None)
-
-
-@functools.lru_cache(maxsize=64)
-def parsed(filename: str) -> ast.Module | None:
-    """Return the syntax tree of a file, or None if it has none that can be read."""
-    try:
-        return ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError):
-        return None
-
-
-def switched_off(filename: str, number: int) -> Position | None:
-    """Return the line of the position's own function that switched gradients off there."""
-    tree = parsed(filename)
-    if tree is None:
-        return None
-    around = [n for n in ast.walk(tree) if isinstance(n, _SCOPES) and surrounds(n, number)]
-    around.sort(key=lambda n: n.lineno, reverse=True)
-    for node in around:
-        line = next(_switches(node, number), None)
-        if line is not None:
-            return filename, line
-        if isinstance(node, _FUNCTIONS):
-            return None
-    return None
-
-
-def surrounds(node: ast.stmt | ast.expr, number: int) -> bool:
-    """Return whether a line is one of a statement's."""
-    return node.lineno <= number <= (node.end_lineno or node.lineno)
-
-
-def _switches(node: ast.AST, number: int) -> Iterator[int]:
-    if isinstance(node, ast.With):
-        yield from (i.context_expr.lineno for i in node.items if _matches(i.context_expr))
-    elif isinstance(node, _FUNCTIONS):
-        yield from (d.lineno for d in node.decorator_list if _matches(d))
-        statements = (s for s in ast.walk(node) if isinstance(s, ast.Expr))
-        yield from (s.lineno for s in statements if s.lineno < number and _matches(s.value))
-
-
-def _matches(expression: ast.expr) -> bool:
-    return bool(_GRAD_OFF.search(ast.unparse(expression)))
 
 
 def raised_at(trace: TracebackType | None, names: dict[int, str]) -> Place:

@@ -133,8 +133,11 @@ def find_stand_ins(
     apart = found.sites.declared_kinds
     functions = {f.forward.__code__: f for f in functions_of(kept) if f not in apart}
     own = {id(t) for e in recorder.events for t in operands_of(e, recorder)}
+    stops = [e for e in recorder.events if declared.patterns and _may_be_declared(e)]
+    admitted = declared.admits_all([event.place(names) for event in stops])
+    meant = {e.index for e, is_meant in zip(stops, admitted, strict=True) if is_meant}
     for event in recorder.events:
-        _sort_in(found, event, recorder, own, names, declared, functions)
+        _sort_in(found, event, recorder, own, names, meant, functions)
     return found
 
 
@@ -144,7 +147,7 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
     recorder: Recorder,
     operands: set[int],
     names: dict[int, str],
-    declared: DeclaredStops,
+    declared: Collection[int],
     functions: dict[CodeType, Any],
 ) -> None:
     place = event.place(names)
@@ -156,7 +159,7 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
         if function and function not in found.functions and is_step_call(event):
             found.functions.append(function)
             found.surrogates.append(place)
-    elif event.is_cut and declared.admits(place):
+    elif event.index in declared and (event.is_cut or event.name in _STOPS):
         found.constant.add(event.index)
         found.declared.append(place)
     elif event.is_cut and event.name in _STOPS and subtracts_itself(event, recorder):
@@ -167,6 +170,12 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
     elif event.is_cut and _is_a_librarys(event):
         found.constant.add(event.index)
         found.libraries.append(place)
+
+
+def _may_be_declared(event: Event) -> bool:
+    """Return whether a call stops gradients, also if its values have none."""
+    is_stop = event.is_cut or event.name in _STOPS or not event.grad_enabled
+    return is_stop and not event.stack.in_custom_function
 
 
 def _is_a_librarys(event: Event) -> bool:

@@ -129,12 +129,15 @@ class Subject(MovingReplica):
 
     def serve_adapted(self) -> Tensor:
         """Return the losses of the replica's values, served from a replica as an adapter is."""
+        return self.serve(self.adapted(), self.seed)
+
+    def adapted(self) -> nn.Module:
+        """Return a frozen replica of the replica's values, as an adapter is served."""
         own = dict(self.template.named_parameters())  # a forward may register others
         trained = {n: p.detach() for n, p in self.replica.named_parameters() if p.requires_grad}
         trained = {name: tensor for name, tensor in trained.items() if name in own}
         tensors = trained | changed_buffers(self.replica, self.template)
-        adapted = serving_replica(self.template, tensors)
-        return self.serve(adapted, self.seed)
+        return serving_replica(self.template, tensors)
 
     def evaluate(self) -> Tensor:
         """Return the replica's losses in eval mode, with gradients on."""

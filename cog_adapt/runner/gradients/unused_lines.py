@@ -17,14 +17,8 @@ from torch import Size, Tensor
 from cog_adapt.runner.gradients.definitions import assigned, assigned_near, attribute
 from cog_adapt.runner.gradients.diagnosis import Diagnosis
 from cog_adapt.runner.gradients.event import Event
-from cog_adapt.runner.gradients.sources import (
-    Position,
-    first_line,
-    function_at,
-    is_callers,
-    surrounds,
-    text_of,
-)
+from cog_adapt.runner.gradients.sources import first_line, is_callers, text_of
+from cog_adapt.runner.gradients.syntax import Position, function_at, surrounds
 
 _NUMBERED = re.compile(r"\.\d+(?=\.|$)")
 _LOOPS = ast.For | ast.While | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp

@@ -1,8 +1,10 @@
 """Reports gradients that differ from the loss's slope: intended stops apart, with the culprit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from cog_adapt.runner.gradients.differences import Verdict
+from cog_adapt.runner.gradients.examination import attempted
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.report import NOWHERE, Place, some
 from cog_adapt.runner.gradients.reversed_gradients import advice_for
@@ -47,10 +49,13 @@ class WrongGradients:
         """
         flow, names = self.flow, self.flow.diagnosis.names
         sites = flow.slopes.sites
-        self.stand_ins = find_stand_ins(flow.subject, names, flow.declared, sites)
+        self.stand_ins = attempted(
+            lambda: find_stand_ins(flow.subject, names, flow.declared, sites), self.stand_ins
+        )
         if self.stand_ins.has_stops:
             before, flow.stand_ins = flow.stand_ins, self.stand_ins
-            held = {block: compare(block) for block in wrong + rough}
+            known = self.verdicts
+            held = {b: attempted(partial(compare, b), known[b]) for b in wrong + rough}
             cured = [b for b, v in held.items() if not (v.wrong or v.rough)]
             flow.stand_ins = self.stand_ins if cured else before
             self._report_stops([b for b in cured if not is_whole(b)] or cured)
@@ -100,8 +105,9 @@ class WrongGradients:
             return
         worst = max(blocks, key=lambda b: self.verdicts[b].error)
         right = [b for b in self.verdicts if b not in wrong and not is_whole(b)]
-        place = self.flow.diagnosis.wrong(names, self.stand_ins)
-        advice = advice_for(self.flow, place, self._ratios_of(blocks))
+        place = attempted(lambda: self.flow.diagnosis.wrong(names, self.stand_ins), NOWHERE)
+        ratios = self._ratios_of(blocks)
+        advice = attempted(lambda: advice_for(self.flow, place, ratios), "")
         self.exam.fail(
             "gradient-wrong",
             f"the loss changes {self.verdicts[worst].ratio:.3g} times as much as the gradient "

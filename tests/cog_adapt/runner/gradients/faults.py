@@ -10,6 +10,8 @@ from tests.cog_adapt.runner.gradients import (
     faults_residual_graph,
     faults_residual_values,
     faults_run,
+    faults_second_order,
+    faults_serving,
     faults_training,
     faults_users,
     faults_values,
@@ -29,4 +31,6 @@ FAULTS: list[Fault] = [
     *faults_idioms.FAULTS,
     *faults_users.FAULTS,
     *faults_kept.FAULTS,
+    *faults_second_order.FAULTS,
+    *faults_serving.FAULTS,
 ]

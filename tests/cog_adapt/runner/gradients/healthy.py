@@ -1,6 +1,7 @@
 """All healthy models: none of them may fail."""
 
 from tests.cog_adapt.runner.gradients import (
+    faults_serving,
     healthy_blocks,
     healthy_idioms,
     healthy_layers,
@@ -17,4 +18,5 @@ HEALTHY: list[Healthy] = [
     *healthy_residual.HEALTHY,
     *healthy_idioms.HEALTHY,
     *healthy_users.HEALTHY,
+    *faults_serving.HEALTHY,
 ]

@@ -1,10 +1,12 @@
 """A wrong use of `check_gradients` gets a sentence: what was assumed, and what to write."""
 
+import functools
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from cog_adapt.runner.config import Precision
@@ -24,8 +26,27 @@ class Lightning(nn.Module):
     def loss_of(self, model: Any, batch: Any) -> Any:
         return model(batch)
 
+    def loss_of_a_policy(self, policy: Any, batch: Any) -> Any:
+        return policy(batch)
+
     def training_step(self, batch: Any, i: int) -> Any:
         return batch
+
+
+class Agent:
+    def loss_of(self, out: Any, x: Any) -> Any:
+        return out(x)
+
+    def __call__(self, scores: nn.Module, x: Any) -> Any:
+        return squares(scores(x))
+
+
+def named_like_an_output(score: nn.Module, x: Any) -> Any:
+    return squares(torch.nn.functional.relu(score.forward(x)))
+
+
+def with_a_weight(output: Any, x: Any, weight: float) -> Any:
+    return weight * squares(output(x))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +58,8 @@ class Lightning(nn.Module):
         (Lightning().training_step, r"lambda module, batch: module.training_step\(batch, 0\)"),
         (lambda module, x, y: x, "asks for 3 arguments"),
         (3, "loss is a int"),
+        (lambda output, model: squares(model(output)), r"takes the module second"),
+        (lambda model: squares(model(rows(3, 6))), r"takes the module alone"),
         (lambda: 0, "takes no argument"),
         (lambda *, output: output, "takes no argument"),
     ],
@@ -57,6 +80,15 @@ def test_a_loss_of_another_form_is_refused_with_the_right_one(loss: Any, advice:
         torch.mean,
         nn.Flatten(),
         lambda *rest: rest,
+        named_like_an_output,
+        lambda score, x: score(x),
+        lambda predictions, x: functional_call(predictions, {}, x),
+        lambda y, x: sum(p.sum() for p in y.parameters()),
+        functools.partial(with_a_weight, weight=2.0),
+        Agent().loss_of,
+        Agent(),
+        Lightning().loss_of_a_policy,
+        lambda distribution: -distribution.log_prob(rows(3)),
     ],
 )
 def test_a_loss_of_either_form_is_accepted(loss: Any) -> None:

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.arrivals import GradientArrivals
+from cog_adapt.runner.gradients.check import check_gradients
 from cog_adapt.runner.gradients.differences import SIXTEEN_BIT
 from cog_adapt.runner.gradients.operation import Operation, apart, close
 from tests.cog_adapt.models import SpectralNet, seeded_module
 from tests.cog_adapt.present import present
-from tests.cog_adapt.runner.gradients.cases import rows
+from tests.cog_adapt.runner.gradients import faults_serving
+from tests.cog_adapt.runner.gradients.cases import Healthy, rows, squares
 from tests.cog_adapt.runner.gradients.flows import flow_of, found, only, operation_of, tower
 
 
@@ -155,6 +157,24 @@ def test_a_layer_that_inference_leaves_out_is_a_warning() -> None:
     assert finding.parameters == ("extra.weight", "extra.bias")
     assert finding.module == "extra (Linear)"
     assert "does not use 2 of 4 trained parameters" in finding.message
+
+
+@pytest.mark.parametrize("case", faults_serving.HEALTHY, ids=lambda case: case.name)
+def test_a_layer_that_shapes_the_noise_of_training_is_a_note(case: Healthy) -> None:
+    report = check_gradients(case.make(), case.probe, case.loss, **case.options)
+    (finding,) = (f for f in report.findings if f.code == "serve-differs")
+    assert finding.level == "NOTE"
+    assert "shape the noise" in finding.message
+
+
+def test_a_layer_beside_the_noise_of_training_is_a_warning() -> None:
+    class Noisy(Auxiliary):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) + (torch.randn(2) * self.training if self.training else 0)
+
+    report = check_gradients(Noisy(), rows(8, 6), squares, random_loss=True)
+    (finding,) = (f for f in report.findings if f.code == "serve-differs")
+    assert finding.level == "WARN"
 
 
 def test_a_copy_in_its_place_is_a_failure_with_the_copys_use() -> None:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from cog_adapt.runner.errors import ConfigError
 from cog_adapt.runner.gradients.check import check_gradients
 from cog_adapt.runner.gradients.report import GradientReport
-from tests.cog_adapt.runner.gradients.cases import rows
+from tests.cog_adapt.runner.gradients.cases import rows, squares
 
 X = rows(6, 5)
 Sound = tuple[nn.Module, Callable[..., Tensor]]
@@ -220,3 +220,22 @@ def test_a_race_is_seen_beside_declared_noise() -> None:
 def test_a_declaration_is_true_or_false() -> None:
     with pytest.raises(ConfigError, match="random_loss is 1"):
         check_gradients(net(), X, lambda y: y, random_loss=1)  # type: ignore[arg-type]
+
+
+def test_a_sample_without_a_gradient_is_named_where_it_is_drawn() -> None:
+    torch.manual_seed(0)
+
+    class Sampled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean, self.judge = nn.Linear(6, 2), nn.Linear(2, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            spread = torch.distributions.Normal(self.mean(x), 0.3)
+            drawn = spread.sample()
+            return self.judge(drawn)
+
+    report = check_gradients(Sampled(), rows(8, 6), squares, random_loss=True)
+    (finding,) = (f for f in report.findings if f.level == "FAIL")
+    assert finding.code == "graph-cut"
+    assert "drawn = spread.sample()" in str(finding.line)

@@ -1,9 +1,11 @@
 """Lines are the caller's: of definitions, stacks, errors, and of what switched gradients off."""
 
+import contextlib
 import copy
 import functools
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,10 +23,10 @@ from cog_adapt.runner.gradients.sources import (
     module_names,
     raised_at,
     stack_here,
-    switched_off,
     text_of,
     within,
 )
+from cog_adapt.runner.gradients.syntax import switched_off
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.flows import tower
 
@@ -191,6 +193,25 @@ def after_a_call() -> Stack:
     return stack
 
 
+@contextlib.contextmanager
+def without_gradients() -> Iterator[None]:
+    with torch.no_grad():
+        yield
+
+
+def in_a_block_of_ones_own() -> Stack:
+    with without_gradients():
+        return Stack(sys._getframe())
+
+
+def in_an_entered_mode() -> Stack:
+    mode = torch.no_grad()
+    mode.__enter__()
+    stack = Stack(sys._getframe())
+    mode.__exit__(None, None, None)
+    return stack
+
+
 def with_nothing() -> Stack:
     return Stack(sys._getframe())
 
@@ -201,6 +222,8 @@ def with_nothing() -> Stack:
         (with_block, "with torch.no_grad():"),
         (under_decorator, "@torch.no_grad()"),
         (after_a_call, "torch.set_grad_enabled(False)"),
+        (in_a_block_of_ones_own, "with without_gradients():"),
+        (in_an_entered_mode, "mode.__enter__()"),
     ],
 )
 def test_the_line_that_switched_gradients_off_is_found(function, line: str) -> None:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import pytest
 from torch import Tensor, nn
+from torch.overrides import _get_current_function_mode
 
 from cog_adapt.runner.gradients import check_gradients
 from tests.cog_adapt.present import present
@@ -69,3 +71,20 @@ def test_a_straight_through_estimator_excuses_only_what_passes_it() -> None:
     report = check_gradients(module, rows(3, 6), squares)
     assert levels(report) == [("WARN", "surrogate")]
     assert "3.weight" not in report.findings[0].parameters
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [{}, {"stop_gradients": ["gone"]}, {"surrogate_gradients": ["gone"]}],
+)
+def test_a_fault_is_told_where_the_code_refuses_to_run_under_its_diagnosis(
+    declared: dict[str, Any],
+) -> None:
+    def loss(module: nn.Module, x: Tensor) -> Tensor:
+        if _get_current_function_mode() is not None:
+            raise RuntimeError("no modes here")
+        return squares(module(x))
+
+    report = check_gradients(tower(cut), rows(3, 6), loss, **declared)
+    assert levels(report)[0] == ("FAIL", "gradient-wrong")
+    assert report.codes.count("blocks") == 0
