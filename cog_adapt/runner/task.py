@@ -64,8 +64,11 @@ class Task(ABC):
             from `cog_adapt.row_generators()` is the same however a batch is cut.
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
-        max_characters: of an input that is a text, or of all texts in it; what has more is refused
-            before any function of the task sees it on the model thread.
+        max_characters: of an input that is a text, or of all texts in it, and of an example's
+            target; what has more is refused before any function of the task sees it on the model
+            thread. One input is encoded in one tick, so this bounds what others wait for: 33 ms of
+            a tokenizer at worst. A task whose `encode` cuts texts before its tokenizer may allow
+            more; so may one that tokenizes in `decode_input`.
         max_decoding: of all that a request's inputs and examples have by `decoding_cost`.
         decoding_unit: what `decoding_cost` counts.
         max_scores: inputs times labels of one request: an answer holds a number for each.
@@ -94,7 +97,7 @@ class Task(ABC):
     random_loss: bool = False
     max_labels: int = 1_000
     max_label_characters: int = 200
-    max_characters: int = 131_072
+    max_characters: int = 16_384
     max_decoding: int = 200_000_000
     decoding_unit: str = "pixels"
     max_scores: int = 200_000
