@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import ConfigError, InputError, SetupError
+from cog_adapt.runner.picture_sizes import pixel_count
 
 _SHOWN = 10
 _PATTERNS = {
@@ -151,9 +152,10 @@ class Task(ABC):
         """Count what decoding an input takes, by its header alone: pixels or samples.
 
         A request whose inputs and examples have more than `max_decoding` together is refused before
-        anything is decoded; a task that decodes in `encode` has that bound too, by this alone.
+        anything is decoded, in `encode` too. The default counts the pixels of the pictures that an
+        input is or holds, as files, bytes, base64 or data URIs: PNG, JPEG, WebP, GIF, BMP, TIFF.
         """
-        return 0
+        return pixel_count(value)
 
     def decode_input(self, value: Any) -> Any:  # noqa: ANN401 - what a caller sent
         """Decode a compressed input (a picture, a sound) for `encode`; refuse a broken one.
