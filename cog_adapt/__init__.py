@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from cog_adapt.server.app import create_app as create_app
     from cog_adapt.server.main import serve as serve
     from cog_adapt.server.middleware.access import set_need as set_need
+    from cog_adapt.server.middleware.route_bodies import set_body_limit as set_body_limit
     from cog_adapt.server.settings import Settings as Settings
 
 _MODULES = {
@@ -101,6 +102,7 @@ _MODULES = {
     "run": "command.main",
     "save_adapter": "runner.modules.adapters",
     "serve": "server.main",
+    "set_body_limit": "server.middleware.route_bodies",
     "set_need": "server.middleware.access",
     "start_prediction": "server.api.own_runs",
     "stream": "runner.few_shot",

@@ -103,12 +103,12 @@ def version_of(candidate: Candidate) -> int:
     return candidate.version or 1
 
 
-def is_expired(candidate: Candidate) -> bool:
-    """Return whether an adapter's time is over; a time without a zone is UTC."""
+def is_expired(candidate: Candidate, now: datetime | None = None) -> bool:
+    """Return whether an adapter's time is over, by default now; a time without a zone is UTC."""
     if candidate.expires_at is None:
         return False
     end = datetime.fromisoformat(candidate.expires_at)
-    return (end if end.tzinfo else end.replace(tzinfo=UTC)) <= datetime.now(UTC)
+    return (end if end.tzinfo else end.replace(tzinfo=UTC)) <= (now or datetime.now(UTC))
 
 
 def may_use(asker: Asker, candidate: Candidate) -> bool:

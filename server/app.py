@@ -13,7 +13,9 @@
 
         return app
 
-It stands behind the same keys and limits as every other; where API keys are set, it needs `admin`.
+It stands behind the same keys and limits as every other. Where API keys are set, it needs `admin`,
+or what `set_need` says. Its bodies may have 1 MiB, or what `set_body_limit` says: JSON is parsed
+on the event loop.
 """
 
 from fastapi import FastAPI

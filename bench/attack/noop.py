@@ -53,7 +53,7 @@ MODULE = TASK.load()
 
 def read(request: Request) -> list[dict[str, str]]:
     """Read all that a request carries, and find what its method would train."""
-    examples = read_request_examples(request, TASK.example)
+    examples = read_request_examples(request, TASK)
     check_scores(TASK, request, settle_labels(TASK, request, examples, None))
     if request.recipe.method.startswith("match:"):
         start_tensors(MODULE, TASK, request.recipe)

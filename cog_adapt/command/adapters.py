@@ -125,11 +125,14 @@ def give(
     receiver: Annotated[str, typer.Argument(metavar="OWNER", help="As in API_KEYS_FILE.")],
     owner: _Owner = None,
 ) -> None:
-    """Move an adapter of this folder to another owner; a server sees it at its next start."""
+    """Move an adapter of this folder to another owner; start a server that runs on it again."""
     with _opened_folder() as stored:
         given = stored.give(reference, owner, receiver)
         name = f" {given['name']}@v{given['version']}" if given["name"] else ""
         typer.echo(f"given to {receiver}: {given['id']}{name}", err=True)
+        typer.echo(
+            "A server that runs on this folder goes on with it as it was: start it again.", err=True
+        )
 
 
 @adapters.command()

@@ -44,6 +44,7 @@ class CausalLM(GenerativeTask):
     shares_forwards = True
     options = TextOptions()
     most_tokens = 4096
+    max_characters = 32_768  # few texts have five for a token
 
     def __init__(self, model: str | Path | None = None) -> None:
         self._name = model_name(model)

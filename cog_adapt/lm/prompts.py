@@ -14,7 +14,8 @@ from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError
 
-_FEW_CHARACTERS = 8  # for each token that fits: so many are tokenized before the rest is
+_FEW_CHARACTERS = 8  # for each token that fits; few texts have five
+_PORTION = 4_096  # characters that are tokenized before it is asked whether the rest is needed
 _RENAMED = {"prompt": "input", "completion": "target"}
 
 
@@ -65,9 +66,10 @@ class Prompts:
         return int(self._tokenizer.eos_token_id if bos is None else bos)
 
     def _refuse_hopeless(self, texts: Sequence[str]) -> None:
-        """Refuse what is too long by its beginning alone: to make all tokens takes seconds.
+        """Refuse what is too long by as much of it as shows that.
 
-        The beginning has eight characters for each token that fits, where few texts have five.
+        A long text is tokenized a portion at a time until there are too many tokens. To cut it
+        between two portions makes one token more at most.
         """
         messages = len(texts) // 2  # of two texts each, which are a token more at least
         characters, most = sum(map(len, texts)) + messages, self._most * self._longest
@@ -76,11 +78,17 @@ class Prompts:
                 f"a text has {characters} characters; more than {most} are never the {self._most} "
                 "tokens that fit. Send a shorter one."
             )
-        begun = self._most * _FEW_CHARACTERS
-        if characters > begun:
-            beginning = "".join(texts)[:begun]
-            found = self._tokenizer(beginning, add_special_tokens=False, verbose=False)
-            self._bounded(found["input_ids"])
+        size, found = min(_PORTION, self._most * _FEW_CHARACTERS), 0
+        whole = "".join(texts) if characters > size else ""
+        for first in range(0, len(whole), size):
+            portion = whole[first : first + size]
+            tokens = self._tokenizer(portion, add_special_tokens=False, verbose=False)["input_ids"]
+            found += len(tokens) - bool(first)
+            if found > self._most:
+                raise InputError(
+                    f"the first {first + len(portion)} characters of a text have {found} tokens; "
+                    f"at most {self._most} fit. Send a shorter one."
+                )
 
     def _bounded(self, tokens: list[int]) -> list[int]:
         if len(tokens) > self._most:

@@ -6,12 +6,15 @@ module knows no thread and no model.
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.plain_values import characters_of
 from cog_adapt.runner.task import Batch, Task, decodes
+
+_SHORT = 2**16
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,12 @@ class Decoded:
         return len(self.value) if isinstance(self.value, bytes | str) else 0
 
 
-def counts_decoding(task: Task) -> bool:
-    """Return whether a task counts what decoding its inputs takes."""
-    return type(task).decoding_cost is not Task.decoding_cost
+def opens_no_file(task: Task, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> bool:
+    """Return whether all of these are short texts, of which the default reads a few bytes."""
+    values = chain(inputs, (each.input for each in examples))
+    return type(task).decoding_cost is Task.decoding_cost and all(
+        type(value) is str and len(value) < _SHORT for value in values
+    )
 
 
 def check_decoding(task: Task, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> None:
@@ -46,24 +52,27 @@ def check_decoding(task: Task, inputs: Sequence[Any], examples: Sequence[Example
     Raises:
         InputError: a value's header is broken, or all values together cost too much.
     """
-    if not counts_decoding(task):
-        return
     total = 0
-    named = [(f"input {number}", value) for number, value in enumerate(inputs, 1)]
-    named += [(f"example {number}", each.input) for number, each in enumerate(examples, 1)]
-    for name, value in named:
+    values = chain(inputs, (each.input for each in examples))
+    for place, value in enumerate(values):
         if isinstance(value, Decoded):
             continue  # it was counted before it was decoded
         try:
             total += task.decoding_cost(value)
         except InputError as error:
-            raise InputError(f"{name}: {error}") from error
+            raise InputError(f"{_name(place, inputs)}: {error}") from error
         if total > task.max_decoding:
             raise InputError(
-                f"up to {name} the request has {total:,} {task.decoding_unit}; the limit is "
-                f"{task.max_decoding:,} for its inputs and examples together. Send fewer or "
-                "smaller ones."
+                f"up to {_name(place, inputs)} the request has {total:,} {task.decoding_unit}; "
+                f"the limit is {task.max_decoding:,} for its inputs and examples together. Send "
+                "fewer or smaller ones."
             )
+
+
+def _name(place: int, inputs: Sequence[Any]) -> str:
+    """Name an input, or an example that comes after all inputs."""
+    count = len(inputs)
+    return f"input {place + 1}" if place < count else f"example {place - count + 1}"
 
 
 def encoded(task: Task, inputs: Sequence[Any]) -> Batch:

@@ -158,7 +158,7 @@ def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
         return again
     task = runner.task
     named = find_adapter(request, runner.store, asker)
-    examples = read_request_examples(request, task.example)
+    examples = read_request_examples(request, task)
     check_decoding(task, request.inputs, examples.examples)
     labels = settle_labels(task, request, examples, named)
     adapter = named or _fitting(runner.default, labels)

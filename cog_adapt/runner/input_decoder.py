@@ -14,8 +14,8 @@ from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.decoding import (
     Decoded,
     check_decoding,
-    counts_decoding,
     decoding_inputs,
+    opens_no_file,
 )
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
@@ -47,7 +47,9 @@ class InputDecoder:
 
     async def check_async(self, inputs: Sequence[Any], examples: Sequence[Example] = ()) -> None:
         """Check as `check_decoding` does, from an event loop: headers are read by a thread."""
-        if counts_decoding(self._task):
+        if opens_no_file(self._task, inputs, examples):
+            check_decoding(self._task, inputs, examples)
+        else:
             await asyncio.to_thread(check_decoding, self._task, inputs, examples)
 
     def portions(self, query: Query) -> Iterator[Query]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import (
     DEFAULT_LIMITS,
-    ExampleOf,
+    ExampleLimits,
     ExampleSet,
     Source,
     parse_examples,
@@ -21,7 +21,7 @@ from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.files import read_text_or_zip
 from cog_adapt.runner.modules.adapters import Adapter, read_adapter
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task import Task, decodes
 
 _URL = ("data:", "http://", "https://")
 _FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # read in a few milliseconds
@@ -66,8 +66,8 @@ def is_large(request: Request) -> bool:
     return bool(request.examples_file or request.weights or len(request.examples) > most)
 
 
-def read_request_examples(request: Request, example_of: ExampleOf) -> ExampleSet:
-    """Read the examples of a request; an empty set where it has none.
+def read_request_examples(request: Request, task: Task) -> ExampleSet:
+    """Read the examples of a request, by `Task.example`; an empty set where it has none.
 
     Raises:
         InputError: they cannot be read, come twice, or lie in a file that nobody fetched.
@@ -83,9 +83,16 @@ def read_request_examples(request: Request, example_of: ExampleOf) -> ExampleSet
         return ExampleSet([])
     name = "examples_file" if request.examples_file else "examples"
     try:
-        return parse_examples(_source(request), example_of)
+        return parse_examples(_source(request), task.example, _limits_for(task))
     except InputError as error:
         raise InputError(f"`{name}`: {error}") from error
+
+
+def _limits_for(task: Task) -> ExampleLimits:
+    """Return the limits of examples: a row is encoded as an input is, or decoded before."""
+    if decodes(task):
+        return DEFAULT_LIMITS
+    return replace(DEFAULT_LIMITS, max_characters=task.max_characters)
 
 
 def _source(request: Request) -> Source:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import ConfigError, InputError, SetupError
+from cog_adapt.runner.picture_sizes import pixel_count
 
 _SHOWN = 10
 _PATTERNS = {
@@ -64,8 +65,11 @@ class Task(ABC):
             from `cog_adapt.row_generators()` is the same however a batch is cut.
         max_labels: how many names a label set may have.
         max_label_characters: how long each may be.
-        max_characters: of an input that is a text, or of all texts in it; what has more is refused
-            before any function of the task sees it on the model thread.
+        max_characters: of an input that is a text, or of all texts in it, and of an example's
+            target; what has more is refused before any function of the task sees it on the model
+            thread. One input is encoded in one tick, so this bounds what others wait for: 33 ms of
+            a tokenizer at worst. A task whose `encode` cuts texts before its tokenizer may allow
+            more; so may one that tokenizes in `decode_input`.
         max_decoding: of all that a request's inputs and examples have by `decoding_cost`.
         decoding_unit: what `decoding_cost` counts.
         max_scores: inputs times labels of one request: an answer holds a number for each.
@@ -94,7 +98,7 @@ class Task(ABC):
     random_loss: bool = False
     max_labels: int = 1_000
     max_label_characters: int = 200
-    max_characters: int = 131_072
+    max_characters: int = 16_384
     max_decoding: int = 200_000_000
     decoding_unit: str = "pixels"
     max_scores: int = 200_000
@@ -148,9 +152,10 @@ class Task(ABC):
         """Count what decoding an input takes, by its header alone: pixels or samples.
 
         A request whose inputs and examples have more than `max_decoding` together is refused before
-        anything is decoded; a task that decodes in `encode` has that bound too, by this alone.
+        anything is decoded, in `encode` too. The default counts the pixels of the pictures that an
+        input is or holds, as files, bytes, base64 or data URIs: PNG, JPEG, WebP, GIF, BMP, TIFF.
         """
-        return 0
+        return pixel_count(value)
 
     def decode_input(self, value: Any) -> Any:  # noqa: ANN401 - what a caller sent
         """Decode a compressed input (a picture, a sound) for `encode`; refuse a broken one.

@@ -46,7 +46,7 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
         StoreError: a checkpoint or the adapter could not be written.
     """
     owner = runner.asker_of(scope.context if scope else {}).owner
-    read = partial(read_request_examples, request, runner.task.example)
+    read = partial(read_request_examples, request, runner.task)
     examples = await runner.reading.read_async(owner, read, is_large=is_large(request))
     if not examples.examples:
         raise InputError("no examples: send `examples` or `examples_file`.")

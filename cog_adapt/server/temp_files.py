@@ -7,8 +7,9 @@ import secrets
 import shutil
 import stat
 import tempfile
-import time
 from pathlib import Path
+
+from cog_adapt.deletion_clock import deletion_time
 
 _SECONDS_A_DAY = 86_400
 _OURS = re.compile(r"tmp[0-9a-f]{8}_[a-z0-9_]{8}.*", re.DOTALL)  # a prefix and mkstemp's own part
@@ -44,7 +45,7 @@ def remove_old_temp_files(days: float) -> int:
     Returns:
         the number of files removed.
     """
-    before = time.time() - days * _SECONDS_A_DAY
+    before = deletion_time() - days * _SECONDS_A_DAY
     left = [
         Path(entry.path)
         for entry in os.scandir(tempfile.gettempdir())

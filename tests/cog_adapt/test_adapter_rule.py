@@ -5,17 +5,19 @@ It is run against the rule, predictions, HTTP and the command line; docs/adapter
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from cog_adapt.adapter_rule import OPERATOR, Asker, SeveralOwners, choose, parse_reference
+from cog_adapt.adapter_rule import OPERATOR, Asker, SeveralOwners, choose, may_use, parse_reference
 from cog_adapt.command.stored_adapters import StoredAdapters
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, InputError
 from cog_adapt.runner.request import Request, find_adapter
 from cog_adapt.runner.storage.catalog import Adapters
+from cog_adapt.runner.storage.metadata import Made, Metadata
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.server.errors import InputError as UsageError
 from cog_adapt.server.middleware.keys import Key
@@ -302,3 +304,14 @@ def test_a_run_knows_who_asks_whatever_its_caller_writes(tmp_path, make_runner, 
     runner.read_owner_from(OWNER_KEY)
     runner.read_admin_from(ADMIN_KEY)
     assert runner.asker_of(context) == asker
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize(
+    "zone", [None, timezone(timedelta(hours=14)), timezone(timedelta(hours=-11))]
+)
+def test_a_time_is_over_in_its_own_zone_or_in_utc(hours, zone):
+    end = datetime.now(UTC) + timedelta(hours=hours)
+    text = (end.astimezone(zone) if zone else end.replace(tzinfo=None)).isoformat()
+    known = replace(Metadata.of(adapter_of(1), 1, "amy", Made()), expires_at=text)
+    assert may_use(AMY, known) is (hours > 0)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
@@ -25,6 +26,7 @@ from cog_adapt.runner.known.adaptation_key import input_digests
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.task import Task
 from cog_adapt.runner.training import train
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters
@@ -133,9 +135,12 @@ def seals(settings):
 
 
 LONG: dict[str, Any] = {
-    "one input": (["ab", "a" * (LONGEST + 1)], f"input 2 has 131,073 characters; .* {LONGEST:,}"),
-    "all inputs": (["a" * LONGEST] * 33, f"4,325,376 characters .* may have {MOST_CHARACTERS:,}"),
-    "nested": ([[{"content": "a" * LONGEST}, "bc"]], "input 1 has 131,0.. characters"),
+    "one input": (
+        ["ab", "a" * (LONGEST + 1)],
+        f"input 2 has {LONGEST + 1:,} characters; .* {LONGEST:,}",
+    ),
+    "all inputs": (["a" * LONGEST] * 257, f"4,210,688 characters .* may have {MOST_CHARACTERS:,}"),
+    "nested": ([[{"content": "a" * LONGEST}, "bc"]], "input 1 has 16,3.. characters"),
 }
 
 
@@ -164,8 +169,8 @@ def test_a_stream_refuses_what_is_too_long(texts):
 @pytest.mark.parametrize("place", ["input", "target"])
 def test_an_example_that_is_too_long_is_refused_by_its_row(texts, place):
     rows = [{"input": "aa", "target": "low"}, {"input": "ya", "target": "high"}]
-    rows[1][place] = "a" * 131_073
-    with pytest.raises(InputError, match=f"row 2: the {place} has 131,073 characters.* 131,072"):
+    rows[1][place] = "a" * (LONGEST + 1)
+    with pytest.raises(InputError, match=f"row 2: the {place} has 16,385 characters.* 16,384"):
         asyncio.run(asked(texts, inputs=["ab"], labels=(), examples=rows))
     assert texts.task.calls == []
 
@@ -187,8 +192,8 @@ def test_a_tick_tokenizes_so_many_characters_of_requests_and_examples(texts):
 
 
 def test_a_text_longer_than_a_tick_is_tokenized_alone(texts):
-    asyncio.run(asked(texts, inputs=["a" * 3_000, "b" * 20_000, "c" * 3_000]))
-    assert {*texts.task.calls} <= {3_000, 6_000, 20_000}
+    asyncio.run(asked(texts, inputs=["a" * 3_000, "b" * 16_000, "c" * 3_000]))
+    assert {*texts.task.calls} <= {3_000, 6_000, 16_000}
 
 
 def test_an_adaptation_encodes_a_batch_in_several_ticks(settings):
@@ -214,6 +219,38 @@ def test_no_tick_of_a_step_tokenizes_a_whole_batch(settings):
         ticks.append(sum(task.calls))
         task.calls.clear()
     assert max(ticks) <= 2 * TICK_CHARACTERS  # with the few that show how they are padded
+
+
+class Unjoined(Tokenized):
+    """Rows that are encoded otherwise together than alone, so that none of them is kept."""
+
+    def encode(self, inputs):
+        batch = super().encode(inputs)
+        together = torch.full((len(inputs), 1), float(len(inputs)))
+        return {**batch, "together": together}
+
+    def loss(self, module, batch, targets):
+        return super().loss(module, {"ids": batch["ids"]}, targets)
+
+    def predict(self, module, batch, labels, options):
+        return super().predict(module, {"ids": batch["ids"]}, labels, options)
+
+
+@pytest.mark.parametrize("length", [500, 2_000, LONGEST])
+def test_rows_that_cannot_be_joined_are_encoded_a_tick_at_a_time(settings, length):
+    task = Unjoined()
+    model = LoadedModel(task, settings)
+    rows = [Example(chr(97 + n) * length, ("low", "high")[n % 2]) for n in range(24)]
+    ticks = []
+    for _ in model.adapting(rows, Recipe(method="all", max_steps=3, batch_size=24)):
+        ticks.append(sum(task.calls))
+        task.calls.clear()
+    assert sum(ticks) >= 3 * sum(len(row.input) for row in rows)  # at each step anew
+    assert max(ticks) <= 2 * max(length, TICK_CHARACTERS)  # with the two that are compared
+
+
+def test_the_longest_input_of_a_task_that_says_nothing_is_bounded():
+    assert Task.max_characters <= 2 * TICK_CHARACTERS
 
 
 def test_names_of_labels_are_tokenized_a_tick_at_a_time(settings):

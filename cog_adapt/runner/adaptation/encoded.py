@@ -1,6 +1,7 @@
 """The examples of an adaptation as batches on its device: tensors, targets and weights."""
 
 from collections.abc import Generator, Sequence
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from cog_adapt.runner.adaptation.row_store import RowStore, first_row
 from cog_adapt.runner.adaptation.start import Rows, Start
 from cog_adapt.runner.adaptation.step_parts import cost_of, cut
 from cog_adapt.runner.decoding import encoded
-from cog_adapt.runner.input_sizes import portions
+from cog_adapt.runner.input_sizes import fitting, portions
 from cog_adapt.runner.task import Batch, on_device
 
 _MULTIPLE = 16  # lengths on a GPU are multiples of this
@@ -42,10 +43,25 @@ class EncodedExamples:
             self._measure()
         yield from self._encoding(chosen, size)
 
+    def comparing(self, chosen: Sequence[int]) -> Generator[None, None, None]:
+        """Find out whether rows can be joined, once, by the shortest and the longest of these."""
+        if self.store.fits is not None or len(chosen) < 2:
+            return
+        yield from self.pausing(chosen)
+        ends = [min(chosen, key=self._cost), max(chosen, key=self._cost), chosen[0], chosen[-1]]
+        self.store.learn([*dict.fromkeys(ends)][:2])
+
+    def pausing(self, chosen: Sequence[int]) -> Generator[None, None, None]:
+        """Let others have a tick where the texts of these examples fill more than one."""
+        if fitting(self._inputs(chosen)) < len(chosen):
+            yield None
+
+    def _inputs(self, chosen: Sequence[int]) -> list[Any]:
+        return [self.start.examples[position].input for position in chosen]
+
     def _encoding(self, chosen: Sequence[int], size: int) -> Generator[None, None, None]:
         left = [place for place in dict.fromkeys(chosen) if place not in self._costs]
-        inputs = [self.start.examples[place].input for place in left]
-        for some in portions(inputs, size):
+        for some in portions(self._inputs(left), size):
             for place in left[some]:
                 self._cost(place)
             if some.stop < len(left):
@@ -55,7 +71,7 @@ class EncodedExamples:
         """Return the batch, the targets and the weights of examples by their positions."""
         self._measure()
         tensors = on_device(self.store.gather(chosen), self.device)
-        return Rows(tensors, tensors.pop(_TARGETS), self._weights(chosen), tuple(chosen))
+        return Rows(tensors, tensors.pop(_TARGETS), self.weights(chosen), tuple(chosen))
 
     def groups(self, chosen: Sequence[int], relief: float = 1.0) -> list[list[int]]:
         """Cut a batch into parts by the limit of the start; return their positions.
@@ -66,25 +82,30 @@ class EncodedExamples:
         """
         costs = [self._cost(position) for position in chosen]
         parts = cut(costs, self.start.limit.of(relief), self._size)
-        return [[chosen[row] for row in part] for part in parts]
+        groups = [[chosen[row] for row in part] for part in parts]
+        if self.store.fits is False:
+            return [some for group in groups for some in self._light(group)]
+        return groups
 
     def largest(self, groups: Sequence[Sequence[int]]) -> int:
         """Return the tokens, with padding, of the largest of these parts."""
         return max(self._size([*map(self._cost, group)]) for group in groups)
 
-    def parts(self, groups: Sequence[Sequence[int]]) -> list[Part]:
-        """Return the parts of a batch, by the positions of each."""
-        if len(groups) == 1:
-            return [Part(self.rows(groups[0]))]
-        whole = [position for group in groups for position in group]
-        weights = self._weights(whole)
-        mean = None if weights is None else weights.mean()
-        parts, first = [], 0
-        for group in groups:
-            rows = self.rows(group)._replace(mean_weight=mean, earlier=tuple(whole[:first]))
-            parts.append(Part(rows, len(group) / len(whole)))
-            first += len(group)
-        return parts
+    def parts(self, groups: Sequence[Sequence[int]]) -> Sequence[Part]:
+        """Return the parts of a batch, by the positions of each; each is made when it is taken."""
+        return _Parts(self, groups)
+
+    def weights(self, chosen: Sequence[int]) -> Tensor | None:
+        """Return the weights of examples by their positions; None where all weigh the same."""
+        weights = self.start.weights
+        if weights is None:
+            return None
+        values = torch.tensor([weights[position] for position in chosen])
+        return values.to(self.device, non_blocking=True)
+
+    def _light(self, group: Sequence[int]) -> list[list[int]]:
+        """Cut a part into those that a tick can encode, where it has to encode them."""
+        return [[*group[some]] for some in portions(self._inputs(group), len(group))]
 
     def _measure(self) -> None:
         """Compare the lengths of some examples, once."""
@@ -102,13 +123,6 @@ class EncodedExamples:
             tokens = self.start.task.counts.of(row, target, self.device)
             self._costs[position] = tokens or cost_of(row)
         return self._costs[position]
-
-    def _weights(self, chosen: Sequence[int]) -> Tensor | None:
-        weights = self.start.weights
-        if weights is None:
-            return None
-        values = torch.tensor([weights[position] for position in chosen])
-        return values.to(self.device, non_blocking=True)
 
     def _encode_row(self, position: int) -> Batch:
         """Encode one example; its input's tensors are kept for other runs, where any are."""
@@ -128,3 +142,32 @@ class EncodedExamples:
         examples = [start.examples[position] for position in chosen]
         targets = start.task.encode_targets([e.target for e in examples], start.labels)
         return {**encoded(start.task, [e.input for e in examples]), _TARGETS: targets}
+
+
+class _Parts(Sequence[Part]):
+    """The parts of a batch, each made at its own tick: where rows are not joined, it is encoded."""
+
+    def __init__(self, examples: EncodedExamples, groups: Sequence[Sequence[int]]) -> None:
+        self._examples, self._groups = examples, groups
+        self._whole = [position for group in groups for position in group]
+        weights = examples.weights(self._whole) if len(groups) > 1 else None
+        self._mean = None if weights is None else weights.mean()
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @overload
+    def __getitem__(self, number: int) -> Part: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Part]: ...
+
+    def __getitem__(self, number: int | slice) -> Part | Sequence[Part]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(len(self))[number]]
+        group = self._groups[number]
+        if len(self) == 1:
+            return Part(self._examples.rows(group))
+        earlier = tuple(self._whole[: sum(map(len, self._groups[:number]))])
+        rows = self._examples.rows(group)._replace(mean_weight=self._mean, earlier=earlier)
+        return Part(rows, len(group) / len(self._whole))

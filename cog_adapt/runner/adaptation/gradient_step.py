@@ -145,13 +145,13 @@ class GradientStep:
         self, parts: Sequence[Part], seed: int
     ) -> Generator[None, None, tuple[float, float] | None]:
         """Add up the parts' gradients, then update; None where float16 overflowed."""
-        *others, last = parts
+        last = len(parts) - 1
         loss: Tensor | None = None
-        for number, part in enumerate(others):
-            given = (part, (_seed_of(seed, number), seed), loss)
+        for number in range(last):
+            given = (parts[number], (_seed_of(seed, number), seed), loss)
             loss = run_adaptation(self._accumulate, self.replica, self.training, *given)
             yield None
-        given = (last, (_seed_of(seed, len(others)), seed), loss)
+        given = (parts[last], (_seed_of(seed, last), seed), loss)
         slices = self._slices()
         if len(slices) == 1:
             return run_adaptation(self._update, self.replica, self.training, *given)

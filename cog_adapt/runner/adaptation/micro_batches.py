@@ -18,6 +18,7 @@ from cog_adapt.runner.adaptation.start import Start, encode_examples, example_lo
 from cog_adapt.runner.adaptation.step_parts import mixes_rows
 from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
 from cog_adapt.runner.devices.randomness import seeded
+from cog_adapt.runner.input_sizes import fitting
 from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.modules.batch_rows import holding
 from cog_adapt.runner.modules.replicas import serving_replica
@@ -80,8 +81,10 @@ class MicroBatches:
     def groups(self, chosen: Sequence[int]) -> Generator[None, None, Groups]:
         """Cut a batch into parts where that changes no loss; return the positions of each."""
         yield from self.examples.encoding(chosen, len(chosen))
+        yield from self.examples.comparing(chosen)
         groups, limit = self.examples.groups(chosen, self.relief), self.start.limit
         if len(groups) > 1 and limit.rows_are_independent is None:
+            yield from self.examples.pausing(chosen)
             yield from self._looks()
             yield None
         return groups if limit.rows_are_independent else [[*chosen]]
@@ -142,6 +145,7 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     replica = serving_replica(start.template, tensors, start.scales)
     last = len(start.examples) - 1
     chosen = sorted({last * number // (_TRIED - 1) for number in range(_TRIED)})
+    chosen = chosen[: max(2, fitting([start.examples[position].input for position in chosen]))]
     try:
         together = _losses(start, replica, chosen)
         each = list[Tensor]()

@@ -71,11 +71,14 @@ class RowStore:
         rows = [self.row(position) for position in chosen]
         if self.fits and (batch := self._padded(rows, self.bucket)) is not None:
             return batch
-        few = _ends_of(rows)
-        whole = self.encode([chosen[place] for place in few])
-        self.fits = self._learn([rows[place] for place in few], whole)
+        self.learn([chosen[place] for place in _ends_of(rows)])
         batch = self._padded(rows, self.bucket) if self.fits else None
         return self.encode(chosen) if batch is None else batch
+
+    def learn(self, chosen: Sequence[int]) -> None:
+        """Learn how these examples' rows are padded to one batch, and whether they can be."""
+        rows = [self.row(position) for position in chosen]
+        self.fits = self._learn(rows, self.encode(chosen))
 
     def row(self, position: int) -> Batch:
         """Return the tensors of one example, without a batch axis."""

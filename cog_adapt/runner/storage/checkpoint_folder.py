@@ -8,12 +8,12 @@ import contextlib
 import logging
 import os
 import shutil
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from cog_adapt.deletion_clock import deletion_time
 from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
 from cog_adapt.runner.config import RunnerSettings
@@ -90,7 +90,7 @@ class CheckpointFolder:
                 it alone is too much: then no state of this training is kept.
         """
         used: Counter[str] = Counter()
-        oldest, removed = time.time() - self._seconds, frozenset(self._removed)
+        oldest, removed = deletion_time() - self._seconds, frozenset(self._removed)
         files = [
             (path != written, -status.st_mtime, path, status) for path, status in self._files()
         ]

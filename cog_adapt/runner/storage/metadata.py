@@ -111,9 +111,9 @@ class Metadata:
         """Whether the budget of the disk must leave it: it is pinned or has a name."""
         return self.pinned or self.name is not None
 
-    def is_expired(self) -> bool:
+    def is_expired(self, now: datetime | None = None) -> bool:
         """Return whether its time is over."""
-        return is_expired(self)
+        return is_expired(self, now)
 
 
 @functools.cache

@@ -8,11 +8,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 from cog_adapt.adapter_rule import Asker, version_of
+from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.modules.adapters import Adapter
@@ -239,11 +240,12 @@ def _named_as(given: Metadata, known: Metadata, next_version: NextVersion) -> Me
 
 def _old(index: Index, days: int) -> list[Key]:
     """Find what is expired, and what nobody used for so many days; 0: for ever."""
-    oldest = (datetime.now(UTC) - timedelta(days=days)).isoformat() if days else ""
+    now = deletion_now()
+    oldest = (now - timedelta(days=days)).isoformat() if days else ""
     return [
         key
         for key, known in index.items()
-        if known.is_expired() or (not known.is_kept and known.used_at < oldest)
+        if known.is_expired(now) or (not known.is_kept and known.used_at < oldest)
     ]
 
 

@@ -66,15 +66,21 @@ def set_need(route: str, need: Need) -> None:
 def need_of(method: str, path: str) -> Need:
     """Return the scope that a key needs for this request."""
     method = "GET" if method == "HEAD" else method
-    route = f"{method} {path}"
-    need = NEEDS.get(route, _own.get(route))
-    if need is not None:
-        return need
+    return _listed(method, path) or _own.get(f"{method} {path}", "admin")
+
+
+def is_own(method: str, path: str) -> bool:
+    """Return whether a request is for a route of one's own: for none that the table names."""
+    return _listed(method, path) is None
+
+
+def _listed(method: str, path: str) -> Need | None:
+    """Return what the table says of a request."""
     parts = path.split("/")
     for place in (2, 4):
         if len(parts) > place and parts[place]:
             parts[place] = "{id}"
-    return NEEDS.get(f"{method} {'/'.join(parts)}", "admin")
+    return NEEDS.get(f"{method} {path}") or NEEDS.get(f"{method} {'/'.join(parts)}")
 
 
 def is_liveness(connection: Connection) -> bool:

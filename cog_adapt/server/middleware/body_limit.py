@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,40 +15,37 @@ from cog_adapt.server.limits import MIN_BYTES_PER_SECOND, Pace
 from cog_adapt.server.middleware.responses import CLOSE, AsgiResponse
 
 _LINGER_SECONDS = 5.0
+_BETWEEN_VALUES = (b",", b"[", b"{")
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _COGS_TEXT = "Failed to buffer the request body: length limit exceeded"
 
 
-class BodyLimitMiddleware:
-    """Answers 413 to a body that is too large, 408 to one that is too slow, 429 to one too many.
-
-    The connection is closed then. Only the time that the application waits for the client counts.
+class BodyLimits:
+    """What one body may be, and the refusal of what is more.
 
     Args:
-        app: the application.
         max_bytes: of one body.
         pause_seconds: of the longest silence; a body that drips is cut off as soon.
         budget: of all bodies, each from its first byte to the end of its answer.
         in_text: refuses in Cog's words.
         remedy: for whose body is too large.
-        uploads: limits the bodies that are files, by method and path.
+        most_values: commas and brackets of one body; None: any number.
     """
 
-    def __init__(  # noqa: PLR0913 - its limits
+    def __init__(  # noqa: PLR0913 - each limit
         self,
-        app: ASGIApp,
         *,
         max_bytes: int,
         pause_seconds: float,
         budget: Budget,
         in_text: bool = False,
         remedy: str = "Send large files as URLs.",
-        uploads: "Mapping[tuple[str, str], BodyLimitMiddleware] | None" = None,
+        most_values: int | None = None,
     ) -> None:
-        self._app, self._uploads = app, uploads or {}
         self.max_bytes = max_bytes
         self.pause_seconds = pause_seconds
         self.budget = budget
+        self.most_values = most_values
         self.too_large = (
             AsgiResponse.in_text(413, _COGS_TEXT, CLOSE)
             if in_text
@@ -58,6 +55,11 @@ class BodyLimitMiddleware:
                 CLOSE,
             )
         )
+        self.too_many_values = AsgiResponse.in_json(
+            413,
+            f"The request's body has more than {most_values} commas and brackets. {remedy}",
+            CLOSE,
+        )
         self.too_slow = AsgiResponse.in_json(
             408,
             f"The request's body paused for more than {pause_seconds:g} s, or came at less than "
@@ -65,13 +67,27 @@ class BodyLimitMiddleware:
             CLOSE,
         )
 
+
+class BodyLimitMiddleware:
+    """Answers 413 to a body that is too large, 408 to one that is too slow, 429 to one too many.
+
+    The connection is closed then. Only the time that the application waits for the client counts.
+
+    Args:
+        app: the application.
+        limits_of: gives those of a request's body, by its method and path.
+    """
+
+    def __init__(self, app: ASGIApp, limits_of: Callable[[str, str], BodyLimits]) -> None:
+        self._app, self._limits_of = app, limits_of
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a connection."""
         length = _announced(scope)
         if length == 0:
             await self._app(scope, receive, send)
             return
-        limits = self._uploads.get((scope["method"], scope["path"]), self)
+        limits = self._limits_of(scope["method"], scope["path"])
         body = _Body(limits, _owner_of(scope), receive, send)
         if length is not None and length > limits.max_bytes:
             await body.refuse_large()
@@ -107,14 +123,12 @@ def _owner_of(scope: Scope) -> str:
 class _Body:
     """One request's body on its way in; after a refusal the application is cut off."""
 
-    def __init__(
-        self, limits: BodyLimitMiddleware, owner: str, receive: Receive, send: Send
-    ) -> None:
+    def __init__(self, limits: BodyLimits, owner: str, receive: Receive, send: Send) -> None:
         self._limits, self._owner = limits, owner
         self._pace = Pace(limits.pause_seconds)
         self._receive = receive
         self._send = send
-        self._size = self._held = 0
+        self._size = self._values = self._held = 0
         self._more = True
         self._answered = False
         self.refused = False
@@ -125,17 +139,26 @@ class _Body:
         message = await self._next_part()
         if message is None:
             return await self._refuse(self._limits.too_slow)
-        size = len(message.get("body", b""))
+        content = message.get("body", b"")
+        size = len(content)
         self._size += size
         self._more = message.get("more_body", False)
         if self._size > self._limits.max_bytes:
             return await self.refuse_large()
+        if self._has_too_many_values(content):
+            return await self._refuse(self._limits.too_many_values, _LINGER_SECONDS)
         try:
             self._limits.budget.take(self._owner, size, self._held)
         except (TooLarge, BudgetSpent) as error:
             return await self._refuse(_refusal(error), _LINGER_SECONDS)
         self._held += size
         return message
+
+    def _has_too_many_values(self, content: bytes) -> bool:
+        if self._limits.most_values is None:
+            return False
+        self._values += sum(map(content.count, _BETWEEN_VALUES))
+        return self._values > self._limits.most_values
 
     def free(self) -> None:
         """Take notice that nobody needs its bytes any more."""

@@ -3,8 +3,6 @@
 All of them are plain ASGI, so that a route added later is behind them too.
 """
 
-import math
-
 from starlette.types import ASGIApp
 
 from cog_adapt.server.budget import Budget, body_budget
@@ -17,10 +15,9 @@ from cog_adapt.server.middleware.keys import KeyRing
 from cog_adapt.server.middleware.local_callers import LocalCallersMiddleware
 from cog_adapt.server.middleware.metrics import MetricsMiddleware
 from cog_adapt.server.middleware.rate_limit import RateLimitMiddleware, read_rates
+from cog_adapt.server.middleware.route_bodies import RouteBodies
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
-
-_UPLOAD = ("POST", "/adapters")
 
 
 def add_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIApp:
@@ -46,21 +43,8 @@ def add_access_control(app: ASGIApp, settings: Settings, bodies: Budget | None =
     Raises:
         ConfigError: API_KEYS_FILE, RATE_LIMIT or CORS_ORIGINS is wrong.
     """
-    files = BodyLimitMiddleware(
-        app,
-        max_bytes=settings.max_file_bytes,
-        pause_seconds=settings.body_seconds,
-        budget=Budget("uploads", "MAX_FILE_BYTES", math.inf),  # they go to the disk as they come
-        remedy="MAX_FILE_BYTES is the limit of a file.",
-    )
-    app = BodyLimitMiddleware(
-        app,
-        max_bytes=settings.max_body_bytes,
-        pause_seconds=settings.body_seconds,
-        budget=bodies or body_budget(settings),
-        in_text=settings.strict_cog,
-        uploads={} if settings.strict_cog else {_UPLOAD: files},
-    )
+    limits = RouteBodies(settings, bodies or body_budget(settings))
+    app = BodyLimitMiddleware(app, limits.of)
     if settings.rate_limit:
         app = RateLimitMiddleware(app, read_rates(settings.rate_limit))
     if settings.api_keys_file:

@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from cog_adapt.deletion_clock import deletion_time
+
 CHUNK = 500
 _MOST_KNOWN = 10_000
 
@@ -81,7 +83,7 @@ class Blobs:
         Returns:
             the number of files removed.
         """
-        before = time.time() - min_age
+        before = deletion_time() - min_age
         old = [name for name, changed in self._times() if changed < before]
         return self.remove_unused(old, find_used)
 

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final, get_args
 
 from sqlalchemy import Connection, Engine
 
+from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import leases as servers
@@ -160,7 +161,7 @@ class Records(RecordQueries):
         Returns:
             the number of deleted records.
         """
-        removed = await _delete_old(self._writer, datetime.now(UTC) - max_age, max_count)
+        removed = await _delete_old(self._writer, deletion_now() - max_age, max_count)
         return removed + await _make_room(self._writer, self._reader, self.space)
 
     async def close(self) -> None:

@@ -106,3 +106,17 @@ def test_columns_that_nobody_reads_are_named():
     found = parse_examples([{"prompt": "a", "completion": "b", "id": 3}], example_of)
     assert "id" in " ".join(found.warnings)
     assert "prompt" not in " ".join(found.warnings)
+
+
+def test_a_long_text_is_tokenized_until_it_has_too_many_tokens(monkeypatch):
+    prompts, given = Prompts(CHAT, 6_000), []
+    call = type(CHAT).__call__
+
+    def note(self, text, **more):
+        given.append(len(text))
+        return call(self, text, **more)
+
+    monkeypatch.setattr(type(CHAT), "__call__", note)
+    with pytest.raises(InputError, match="the first 8192 characters of a text have .* 6000 fit"):
+        prompts.tokens({"text": "é% " * 10_000})
+    assert given == [4_096, 4_096]

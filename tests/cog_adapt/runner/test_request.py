@@ -3,12 +3,13 @@
 import pytest
 
 from cog_adapt.adapter_rule import Asker
-from cog_adapt.runner.data.examples import Example, usual_example
+from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.modules import adapters
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request, fetched, find_adapter, read_request_examples
 from cog_adapt.runner.storage.store import AdapterStore
+from tests.cog_adapt.models import Letters
 
 ROWS = [{"input": "a", "target": "x"}, {"input": "b", "target": "y"}]
 EXAMPLES = [Example("a", "x"), Example("b", "y")]
@@ -16,7 +17,7 @@ CSV = "input,target\na,x\nb,y\n"
 
 
 def examples_of(**values):
-    return read_request_examples(Request(**values), usual_example).examples
+    return read_request_examples(Request(**values), Letters()).examples
 
 
 @pytest.fixture

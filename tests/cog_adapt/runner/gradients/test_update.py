@@ -212,3 +212,12 @@ def test_of_a_long_gradient_the_largest_entry_is_found_by_rows(monkeypatch, plac
     gradient.view(-1)[place] = sign
     assert _largest(gradient) == place
     assert _largest(torch.zeros(10)) is None
+
+
+def test_a_step_too_small_to_see_beside_terms_that_cancel_is_nothing_to_tell() -> None:
+    update = update_of(tower())
+    update.flow.loss = 1e-9  # of terms as large as the slope reaches
+    update._judge_still(_Step(1e-9, 1e-9, -1e-8, (), 1))
+    assert found(update.flow) == []
+    update._judge_still(_Step(1e-9, 1e-9, -1.0, (), 1))
+    assert found(update.flow) == [("FAIL", "stale-forward")]

@@ -111,6 +111,16 @@ def test_an_empty_machine_knows_the_adapters_of_another(tmp_path, url):
     assert store_at(tmp_path / "four", url).describe("ann") == []
 
 
+def test_what_is_given_is_the_receivers_on_an_empty_machine(tmp_path, url):
+    first, adapter = store_at(tmp_path / "one", url), adapter_of(1)
+    first.put(adapter, "ann")
+    first.change(adapter.id, "ann", lambda known, _: replace(known, name="support", version=1))
+    first.give(adapter.id, "ann", "bob")
+    second = store_at(tmp_path / "two", url)
+    assert second.get("support", "bob").to_bytes() == adapter.to_bytes()
+    assert second.describe("ann") == []
+
+
 def test_a_file_that_was_changed_far_away_is_refused(tmp_path, url):
     store_at(tmp_path / "one", url).put(adapter_of(1))
     key = ("", adapter_of(1).id)

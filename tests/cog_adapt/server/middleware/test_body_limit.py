@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 
 from cog_adapt.server.budget import Budget
-from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
+from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware, BodyLimits
 from tests.cog_adapt.server.asgi_client import ask
 
 CHUNKED = {"Transfer-Encoding": "chunked"}
@@ -39,11 +39,14 @@ def fastapi_app():
     return app
 
 
-def limit(app=reader, max_bytes=10, pause_seconds=5.0, most=10**9, **others):
-    budget = Budget("request bodies", "BODY_BYTES", most)
-    return BodyLimitMiddleware(
-        app, max_bytes=max_bytes, pause_seconds=pause_seconds, budget=budget, **others
-    )
+def budget_of(most=10**9):
+    return Budget("request bodies", "BODY_BYTES", most)
+
+
+def limit(app=reader, max_bytes=10, pause_seconds=5.0, budget=None, **others):
+    budget = budget or budget_of()
+    limits = BodyLimits(max_bytes=max_bytes, pause_seconds=pause_seconds, budget=budget, **others)
+    return BodyLimitMiddleware(app, lambda method, path: limits)
 
 
 @pytest.mark.parametrize("headers", [CHUNKED, {"Content-Length": "10"}])
@@ -193,7 +196,9 @@ def test_a_drip_is_408_however_large_the_body_was_before():
 
 
 def test_a_body_beyond_the_budget_of_all_is_413():
-    answer = ask(limit(max_bytes=100, most=9), "POST", headers=CHUNKED, parts=[b"x" * 6] * 2)
+    answer = ask(
+        limit(max_bytes=100, budget=budget_of(9)), "POST", headers=CHUNKED, parts=[b"x" * 6] * 2
+    )
     assert answer.status == 413
     assert answer.headers["connection"] == "close"
     assert answer.error == (
@@ -203,33 +208,36 @@ def test_a_body_beyond_the_budget_of_all_is_413():
 
 
 def test_what_is_held_leaves_no_room_for_another_body():
-    door = limit(max_bytes=100, most=9)
-    door.budget.add("", 5)
+    budget = budget_of(9)
+    door = limit(max_bytes=100, budget=budget)
+    budget.add("", 5)
     answer = ask(door, "POST", headers=CHUNKED, parts=[b"x" * 6])
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
     assert "5 bytes and 6 more exceed the 9" in answer.error
-    door.budget.free("", 5)
+    budget.free("", 5)
     assert ask(door, "POST", headers=CHUNKED, parts=[b"x" * 6]).status == 200
-    assert door.budget.used == 0
+    assert budget.used == 0
 
 
 @pytest.mark.parametrize("part", [b"x" * 11, 2.0])
 def test_a_refused_body_is_held_no_longer(part):
-    door = limit(pause_seconds=0.05)
+    budget = budget_of()
+    door = limit(pause_seconds=0.05, budget=budget)
     assert ask(door, "POST", headers=CHUNKED, parts=[b"x", part]).status in (408, 413)
-    assert door.budget.used == 0
+    assert budget.used == 0
 
 
 def test_a_body_is_held_until_its_answer_has_gone_out():
     async def keeper(scope, receive, send):
         await receive()
-        seen.append(door.budget.used_by("ann"))
+        seen.append(budget.used_by("ann"))
         await PlainTextResponse("read")(scope, receive, send)
 
     async def named(scope, receive, send):
         await door({**scope, "state": {"caller": "ann"}}, receive, send)
 
     seen: list[Any] = []
-    door = limit(keeper)
+    budget = budget_of()
+    door = limit(keeper, budget=budget)
     assert ask(named, "POST", headers=CHUNKED, parts=[b"xyz"]).status == 200
-    assert (seen, door.budget.used) == ([3], 0)
+    assert (seen, budget.used) == ([3], 0)

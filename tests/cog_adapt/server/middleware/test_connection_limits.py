@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 
 from cog_adapt.server.budget import Budget
-from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware
+from cog_adapt.server.middleware.body_limit import BodyLimitMiddleware, BodyLimits
 from cog_adapt.server.middleware.connection_limits import BoundedProtocol
 from tests.cog_adapt.server.asgi_client import served
 from tests.cog_adapt.waiting import wait_until
@@ -43,15 +43,10 @@ async def app(scope, receive, send):
 
 @pytest.fixture(scope="module")
 def address():
-    with served(
-        BodyLimitMiddleware(
-            app,
-            max_bytes=100_000,
-            pause_seconds=0.4,
-            budget=Budget("bodies", "BODY_BYTES", 10**9),
-        ),
-        ShortDeadlines,
-    ) as address:
+    budget = Budget("bodies", "BODY_BYTES", 10**9)
+    limits = BodyLimits(max_bytes=100_000, pause_seconds=0.4, budget=budget)
+    bounded = BodyLimitMiddleware(app, lambda method, path: limits)
+    with served(bounded, ShortDeadlines) as address:
         yield address
 
 

@@ -97,3 +97,14 @@ def test_where_keys_are_set_what_nobody_owns_is_named_once(play, tmp_path, has_k
             assert (said[0]["count"], said[0]["adapters"]) == (7, [f"old{n}" for n in range(5)])
 
     play(scene, **({"api_keys_file": tmp_path / "keys"} if has_keys else {}))
+
+
+def test_where_all_have_owners_nothing_is_said(play, tmp_path):
+    async def scene(keeper):
+        with structlog.testing.capture_logs() as lines:
+            keeper.lead.on_report(AdaptersListed(encoded([described("a")]), is_last=True))
+            await keeper.adapters.settle()
+        assert [each for each in lines if "nobody owns" in each["event"]] == []
+        assert await keeper.ids() == ["a"]
+
+    play(scene, api_keys_file=tmp_path / "keys")

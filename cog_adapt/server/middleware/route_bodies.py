@@ -1,0 +1,78 @@
+"""How large bodies may be, by route.
+
+What reads the body of a route of one's own is not known here. Mostly its JSON is parsed and checked
+whole on the event loop, where everybody waits for it: 2 ms for a text of 1 MiB, 0.1 s for 10,000
+values.
+"""
+
+import math
+
+from cog_adapt.server.budget import Budget
+from cog_adapt.server.middleware.access import is_own
+from cog_adapt.server.middleware.body_limit import BodyLimits
+from cog_adapt.server.settings import Settings
+
+OWN_BYTES, OWN_VALUES = 2**20, 10_000
+_UPLOAD = ("POST", "/adapters")
+
+_raised: dict[str, int] = {}
+
+
+def set_body_limit(route: str, max_bytes: int) -> None:
+    """Let a route of one's own, `POST /v1/files` say, take larger bodies than 1 MiB.
+
+    MAX_BODY_BYTES still limits them. Their commas and brackets are not counted, so such a route
+    reads its body piece by piece, or parses it in another process.
+    """
+    _raised[route] = max_bytes
+
+
+class RouteBodies:
+    """Knows the limits of each route's bodies.
+
+    Args:
+        settings: of the operator.
+        budget: of all bodies but uploaded files, which go to the disk as they come.
+    """
+
+    def __init__(self, settings: Settings, budget: Budget) -> None:
+        self._settings, self._budget = settings, budget
+        self._usual = self._limits(settings.max_body_bytes)
+        self._own = self._limits(
+            min(settings.max_body_bytes, OWN_BYTES),
+            "Send less at once. The server's own code can let this route take more, up to "
+            "MAX_BODY_BYTES, by `set_body_limit`.",
+            most_values=OWN_VALUES,
+        )
+        self._files = BodyLimits(
+            max_bytes=settings.max_file_bytes,
+            pause_seconds=settings.body_seconds,
+            budget=Budget("uploads", "MAX_FILE_BYTES", math.inf),
+            remedy="MAX_FILE_BYTES is the limit of a file.",
+        )
+
+    def of(self, method: str, path: str) -> BodyLimits:
+        """Return the limits of a request's body."""
+        if (method, path) == _UPLOAD and not self._settings.strict_cog:
+            return self._files
+        if not is_own(method, path):
+            return self._usual
+        raised = _raised.get(f"{method} {path}")
+        if raised is None:
+            return self._own
+        return self._limits(min(raised, self._settings.max_body_bytes))
+
+    def _limits(
+        self,
+        max_bytes: int,
+        remedy: str = "Send large files as URLs.",
+        most_values: int | None = None,
+    ) -> BodyLimits:
+        return BodyLimits(
+            max_bytes=max_bytes,
+            pause_seconds=self._settings.body_seconds,
+            budget=self._budget,
+            in_text=self._settings.strict_cog,
+            remedy=remedy,
+            most_values=most_values,
+        )
