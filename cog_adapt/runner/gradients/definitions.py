@@ -36,6 +36,25 @@ def assigned(module: nn.Module, path: str) -> str | None:
     return None
 
 
+def tied(module: nn.Module, one: str, other: str) -> str | None:
+    """Return the line in a class that gives two parameters the same memory."""
+    pairs = [(s, name) for o, name in _owners(module, one) for s in _scopes(type(o))]
+    others = {name for _, name in _owners(module, other)}
+    others -= {name for _, name in _owners(module, one)}
+    found = [
+        (scope.filename, node.lineno)
+        for scope, name in pairs
+        for node in ast.walk(scope.node)
+        if isinstance(node, ast.Assign | ast.Expr)
+        and {name} < _attributes_in(node) & {name, *others}
+    ]
+    return text_of(found[0]) if found else assigned(module, other)
+
+
+def _attributes_in(node: ast.AST) -> set[str]:
+    return {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+
+
 def attribute(module: nn.Module, path: str) -> str:
     """Return the attribute that leads to a parameter in the innermost class of the caller's."""
     owners = _owners(module, path)
