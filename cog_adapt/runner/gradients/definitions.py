@@ -14,7 +14,10 @@ from torch import nn
 
 from cog_adapt.runner.gradients.sources import Position, is_callers, parsed, surrounds, text_of
 
-_SETTERS = ("setattr", "__setattr__", "add_module", "register_module", "register_parameter")
+_SETTERS = (
+    *("setattr", "__setattr__", "add_module", "register_module"),
+    *("register_parameter", "register_buffer"),
+)
 _ZEROS = re.compile(r"zero|(?<![\w.])0(\.0*)?(?![\w.])")
 
 
