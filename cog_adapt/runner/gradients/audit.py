@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
-from cog_adapt.runner.gradients.definitions import assigned
+from cog_adapt.runner.gradients.definitions import assigned, tied
 from cog_adapt.runner.gradients.examination import Examination, describe
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.held_tensors import unregistered
@@ -28,7 +28,7 @@ def audit_module(module: nn.Module, names: list[str]) -> Iterator[Finding]:
     yield from _audit_kinds(module)
     yield from _audit_health(module)
     yield from _audit_values(parameters)
-    yield from _audit_ties(parameters, names)
+    yield from _audit_ties(module, parameters, names)
     if not names:
         yield Finding(
             "nothing-trainable",
@@ -150,7 +150,9 @@ def _audit_values(parameters: dict[str, nn.Parameter]) -> Iterator[Finding]:
         yield _named("nonfinite-weights", bad, "with NaN or infinite values. Load sound weights")
 
 
-def _audit_ties(parameters: dict[str, nn.Parameter], names: list[str]) -> Iterator[Finding]:
+def _audit_ties(
+    module: nn.Module, parameters: dict[str, nn.Parameter], names: list[str]
+) -> Iterator[Finding]:
     """Find trained parameters that lie in the memory of another one."""
     sound = {n: p for n, p in parameters.items() if not is_lazy(p) and not p.is_meta}
     dense = {n: p for n, p in sound.items() if p.layout is torch.strided and p.numel()}
@@ -166,6 +168,7 @@ def _audit_ties(parameters: dict[str, nn.Parameter], names: list[str]) -> Iterat
                 "part of the gradient, and an optimizer steps that memory twice. Assign the "
                 "parameter itself, not its `.data`.",
                 (one, other),
+                line=tied(module, one, other),
             )
 
 

@@ -143,17 +143,25 @@ def _is_discrete(event: Event) -> bool:
 
 
 def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
-    """Return the cuts nearest to the loss that the wanted parameters flowed into, largest first."""
+    """Return the cuts nearest to the loss that the wanted parameters flowed into, largest first.
+
+    Those that gave whole numbers or truth values come last: a choice (of experts) has no gradient.
+    """
     culprits: list[Event] = []
     seen: set[Event] = set()
     while cuts and wanted:
-        largest_first = sorted(cuts, key=lambda e: (-e.size, e.index))
+        largest_first = sorted(cuts, key=lambda e: (_chooses(e), -e.size, e.index))
         hits = {event: wanted & event.reaches() for event in largest_first}
         culprits += [event for event, hit in hits.items() if hit]
         wanted = wanted.difference(*hits.values())
         seen |= cuts
         cuts = frozenset().union(*(e.sources for e in cuts)) - seen
     return culprits
+
+
+def _chooses(event: Event) -> bool:
+    severed = [tensor for tensor in event.outputs if not tensor.requires_grad]
+    return bool(severed) and not any(tensor.is_floating_point() for tensor in severed)
 
 
 def is_of_one_element(node: Any) -> bool:  # noqa: ANN401 - nodes have no common type in Python

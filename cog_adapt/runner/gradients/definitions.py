@@ -15,7 +15,10 @@ from torch import nn
 from cog_adapt.runner.gradients.sources import is_callers, text_of
 from cog_adapt.runner.gradients.syntax import Position, parsed, surrounds
 
-_SETTERS = ("setattr", "__setattr__", "add_module", "register_module", "register_parameter")
+_SETTERS = (
+    *("setattr", "__setattr__", "add_module", "register_module"),
+    *("register_parameter", "register_buffer"),
+)
 _ZEROS = re.compile(r"zero|(?<![\w.])0(\.0*)?(?![\w.])")
 
 
@@ -35,6 +38,25 @@ def assigned(module: nn.Module, path: str) -> str | None:
         if name not in {**owner._parameters, **owner._modules} or any(_scopes(type(owner))):
             break
     return None
+
+
+def tied(module: nn.Module, one: str, other: str) -> str | None:
+    """Return the line in a class that gives two parameters the same memory."""
+    pairs = [(s, name) for o, name in _owners(module, one) for s in _scopes(type(o))]
+    others = {name for _, name in _owners(module, other)}
+    others -= {name for _, name in _owners(module, one)}
+    found = [
+        (scope.filename, node.lineno)
+        for scope, name in pairs
+        for node in ast.walk(scope.node)
+        if isinstance(node, ast.Assign | ast.Expr)
+        and {name} < _attributes_in(node) & {name, *others}
+    ]
+    return text_of(found[0]) if found else assigned(module, other)
+
+
+def _attributes_in(node: ast.AST) -> set[str]:
+    return {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
 
 
 def attribute(module: nn.Module, path: str) -> str:

@@ -34,6 +34,7 @@ class GradientFlow:
         stand_ins: stops that account for gradients which are not the loss's slope.
         kinds: the custom functions that the forward uses.
         is_coarse: whether the module, checked in float32, passes through 16 bits of its own.
+        can_lift: whether it can be run without these, and is small.
         partly_zero: the parameters some of whose gradient's entries are 0.
     """
 
@@ -50,7 +51,7 @@ class GradientFlow:
         self.stand_ins = StandIns(subject)
         self.diagnosis = Diagnosis(subject, guard)
         self.kinds: list[Any] = []
-        self.is_coarse = False
+        self.is_coarse = self.can_lift = False
         self.loss = math.nan
         self.spread = 0.0
         self.forward_seconds = 0.0

@@ -59,7 +59,7 @@ def _inside(value: object) -> Iterator[tuple[str, object]]:
     """Yield what a value holds, each with what leads to it."""
     if isinstance(value, nn.Module):
         yield from _named({**_of_classes(type(value)), **vars(value)}, apart=_TORCHS_OWN)
-        yield from _named({**value._parameters, **value._modules})
+        yield from _named({**value._parameters, **value._buffers, **value._modules})
     elif isinstance(value, dict):
         yield from ((f"[{key!r}]", each) for key, each in list(value.items())[:_MOST_ITEMS])
     elif isinstance(value, list | tuple | set | frozenset | deque):

@@ -22,7 +22,7 @@ _CASTS = ("bfloat16", "half")
 
 
 class Lifted(TorchFunctionMode):
-    """Gives float32 where calls ask for 16 bits, and no autocast."""
+    """Gives float32 where calls ask for 16 bits or are given some, and no autocast."""
 
     def __torch_function__(
         self,
@@ -32,10 +32,13 @@ class Lifted(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
         """Run one call in float32."""
+        name = name_of(func)
         with casting(None):
-            if name_of(func) in _CASTS:
+            if name in _CASTS:
                 return args[0].float()
             args, kwargs = tree_map_only(torch.dtype, _lifted, (args, kwargs or {}))
+            writes = name.endswith(("_", "__set__", "__setitem__"))
+            args, kwargs = (args, kwargs) if writes else _raised((args, kwargs))
             return func(*args, **kwargs)
 
 

@@ -6,6 +6,9 @@ from cog_adapt.runner.gradients.shaking import Shaking
 from cog_adapt.runner.gradients.sources import is_in_library
 from cog_adapt.runner.gradients.unused_parameters import UnusedParameters
 
+_KEEP = "Keep the values in torch, with their graph, from the parameter to the loss."
+_GIVE = "Let the backward that is named return a gradient for each input that needs one."
+
 
 class MissingGradients:
     """Reports why parameters of a flow got no gradient."""
@@ -81,8 +84,7 @@ class MissingGradients:
         place = self.diagnosis.missing(names)
         self.exam.fail(
             code,
-            f"{count(names)} {what}: {some(names)}. Keep the values in torch, with their "
-            "graph, from the parameter to the loss.",
+            f"{count(names)} {what}: {some(names)}. {_GIVE if code == 'grad-none' else _KEEP}",
             names,
             place.module,
             place.line,

@@ -190,6 +190,21 @@ class Rounding:
         return self.flow.diagnosis.suspect(NOWHERE)
 
 
+def find_coarse(flow: GradientFlow) -> None:
+    """Find whether a forward differs, or its graph, without 16-bit parts of the module's own.
+
+    A function's own casts are in no graph. On other devices its backward runs on a thread that
+    has no modes, so that there is no telling.
+    """
+    subject = flow.subject
+    precision = subject.options.precision
+    if precision.autocasts or subject.is_large or not (flow.is_coarse or flow.kinds):
+        return
+    with suppress(Exception), subject.lifted():
+        flow.is_coarse = flow.is_coarse or subject.forward() != flow.loss
+        flow.can_lift = flow.is_coarse and (precision.device.type == "cpu" or not flow.kinds)
+
+
 def _sample(gradient: Tensor) -> Tensor:
     """Return a copy of the entries, or of so many of a large tensor, in float32."""
     flat = real(gradient.to_dense()).reshape(-1)

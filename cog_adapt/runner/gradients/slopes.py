@@ -1,7 +1,6 @@
 """Step 10: checks by central differences that the gradients are the slopes of the loss."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from torch import Tensor, nn
@@ -17,6 +16,7 @@ from cog_adapt.runner.gradients.noise import real
 from cog_adapt.runner.gradients.padding import drop_padding
 from cog_adapt.runner.gradients.report import count, some
 from cog_adapt.runner.gradients.reversed_gradients import judge_factors
+from cog_adapt.runner.gradients.rounding import find_coarse
 from cog_adapt.runner.gradients.wrong_gradients import WrongGradients
 
 _POINTS = 2
@@ -46,6 +46,7 @@ class GradientSlopes:
 
         In a large module, of each portion whose gradients are kept at a time.
         """
+        find_coarse(self.flow)
         try:
             judge_factors(self.flow)
             self._compare_portions(self.subject.held_first())
@@ -82,7 +83,18 @@ class GradientSlopes:
         self.by_scale = is_wrong or len(self.groups) == len(self.subject.names)
 
     def judge_blocks(self) -> Numbers:
-        """Compare central differences by block, or by parameter if that is quick."""
+        """Compare central differences by block, or by parameter if that is quick.
+
+        Where the module has 16-bit parts of its own, without these, whose rounding proves nothing;
+        the step of rounding compares that gradient with the one in 16 bits.
+        """
+        if not self.flow.can_lift:
+            return self._judge_blocks()
+        with self.subject.lifted():
+            self.verdicts = {name: self._compare_whole(own) for name, own in self.wholes.items()}
+            return self._judge_blocks()
+
+    def _judge_blocks(self) -> Numbers:
         self._group()
         self._compare_blocks(self.subject.names)
         order = {block: number for number, block in enumerate((*self.wholes, *self.groups))}
@@ -94,10 +106,6 @@ class GradientSlopes:
             groups = self.groups | {n: own for n, own in self.wholes.items() if n != "(all)"}
             report = WrongGradients(self.flow, groups, self.verdicts).report
             wrong, rough = report(wrong, rough, self._compare_block)
-        if self.flow.is_coarse and not wrong and not self.flow.stand_ins:
-            blocks = rough if self.subject.is_large else [*self.verdicts]
-            with suppress(Exception):  # the code under test may need its 16 bits
-                wrong, rough = self._judge_lifted(blocks)
         if rough and not wrong:
             _report_rough(self.flow, rough, is_all=len(rough) == len(self.verdicts))
         is_judged = self.exam.has("gradient-wrong", "flat")
@@ -106,20 +114,6 @@ class GradientSlopes:
             _note_unverified(self.exam, unseen)
         errors = [verdict.error for verdict in self.verdicts.values()]
         return {"worst error": max(errors, default=0.0), "unverified": len(unseen)}
-
-    def _judge_lifted(self, blocks: list[str]) -> tuple[list[str], list[str]]:
-        """Compare blocks without the module's own 16-bit parts; return what is wrong or rough so.
-
-        The step of rounding compares that gradient with the one in 16 bits.
-        """
-        with self.subject.lifted(self._names_of(blocks)) as loss:
-            found = {block: self._compare_block(block, loss) for block in blocks}
-            self.verdicts |= found
-            wrong = self._confirmed([block for block in blocks if found[block].wrong])
-            if wrong:
-                report = WrongGradients(self.flow, self.groups, self.verdicts).report
-                wrong, _ = report(wrong, [], self._compare_block)
-        return wrong, [block for block in blocks if found[block].rough]
 
     def _compare_blocks(self, names: Collection[str]) -> None:
         """Compare the blocks that lie within these parameters, once each."""

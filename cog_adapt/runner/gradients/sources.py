@@ -3,6 +3,7 @@
 A frame counts as the caller's unless it belongs to PyTorch or to the self-test.
 """
 
+import inspect
 import linecache
 import os
 import re
@@ -70,8 +71,8 @@ def is_in_library(line: str | None) -> bool:
 
 
 def definition(function: Callable[..., object]) -> str | None:
-    """Return the `def` line of a function, or a lambda's line."""
-    function = getattr(function, "func", function)
+    """Return the `def` line of a function, below its decorators, or a lambda's line."""
+    function = inspect.unwrap(getattr(function, "func", function))
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None:
         return None

@@ -5,7 +5,7 @@ nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,7 +166,7 @@ class Subject(MovingReplica):
     def _gradients_in_range(self) -> float:
         for _ in range(_MOST_SCALINGS):
             self._ready()
-            with self.held.dropping():
+            with self.held.dropping(), self.loss.lifted or nullcontext():
                 loss = float(self.step.gradients(self.probe, self.seed))
             if not _lowers_scale(self.step.scaler):
                 break

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from cog_adapt import check_gradients
 from cog_adapt.runner.gradients import culprits
 from cog_adapt.runner.gradients.culprits import (
     address,
@@ -22,7 +23,9 @@ from cog_adapt.runner.gradients.culprits import (
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import module_names
+from tests.cog_adapt.models import seeded_module
 from tests.cog_adapt.present import present
+from tests.cog_adapt.runner.gradients.cases import rows, squares
 from tests.cog_adapt.runner.gradients.flows import tower
 
 
@@ -224,3 +227,20 @@ def test_steps_and_gates_are_told_by_the_names_of_their_nodes(x) -> None:
     assert all(name.startswith(culprits.STEPS) for name in nodes)
     assert not any(name.startswith(culprits.GATES) for name in nodes)
     assert present(torch.relu(x).grad_fn).name().startswith(culprits.GATES)
+
+
+def test_a_stop_of_values_comes_before_a_choice_by_whole_numbers() -> None:
+    class Routed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.router = nn.Linear(6, 2)
+            self.experts = nn.ModuleList(nn.Linear(6, 4) for _ in range(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            gate, chosen = self.router(x).softmax(-1).max(-1)
+            every = torch.stack([expert(x) for expert in self.experts])
+            return every[chosen, torch.arange(len(x))] * gate.detach()[:, None]
+
+    report = check_gradients(seeded_module(Routed), rows(8, 6), squares)
+    (finding,) = (f for f in report.findings if f.code == "graph-cut")
+    assert "gate.detach()" in present(finding.line)

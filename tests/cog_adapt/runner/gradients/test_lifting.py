@@ -109,6 +109,88 @@ def test_a_right_gradient_in_the_modules_own_16_bits_passes_without_a_warning(st
     assert not report.left_out
 
 
+class HalfProduct(Function):
+    """Sound but for rounding, which its own casts bring into a net of float32."""
+
+    factor = 1.0
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return (x.bfloat16() @ weight.bfloat16().T).float()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = (saved.bfloat16() for saved in ctx.saved_tensors)
+        low = gradient.bfloat16()
+        return (low @ weight).float(), (low.T @ x).float()
+
+
+class WrongHalfProduct(HalfProduct):
+    @staticmethod
+    def backward(ctx, gradient):  # here
+        of_x, of_weight = HalfProduct.backward(ctx, gradient)
+        return 0.8 * of_x, of_weight
+
+
+class Product(nn.Module):
+    def __init__(self, product: Any) -> None:
+        super().__init__()
+        self.first, self.out = nn.Linear(8, 16), nn.Linear(16, 3)
+        self.weight, self.product = nn.Parameter(torch.eye(16) + 0.1), product
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(torch.tanh(self.product.apply(torch.tanh(self.first(x)), self.weight)))
+
+
+def test_a_function_that_casts_inside_is_judged_without_its_casts() -> None:
+    report = check_gradients(Product(HalfProduct), rows(16, 8), squares)
+    assert {f.level for f in report.findings} <= {"NOTE"}, report
+    report = check_gradients(Product(WrongHalfProduct), rows(16, 8), squares)
+    (finding,) = (f for f in report.findings if f.level == "FAIL")
+    assert finding.code == "gradient-wrong"
+    assert present(finding.line).endswith("# here"), finding
+
+
+class Normed(nn.Module):
+    """Its rounding was once taken for a wrong gradient of the norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.out = nn.Linear(6, 16), nn.LayerNorm(16), nn.Linear(16, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, torch.bfloat16):
+            h = F.gelu(self.norm(self.first(x)))
+        return self.out(h.float())
+
+
+class Quantized(Normed):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(self.first(x)).bfloat16()
+        return self.out((h + ((h * 8).round() / 8 - h).detach()).float())
+
+
+class Mixed(Normed):
+    table: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.randn(16, 16).bfloat16())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out((self.norm(self.first(x)).bfloat16() @ self.table).float())
+
+
+@pytest.mark.parametrize("kind", [Normed, Quantized, Mixed])
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_inside_a_sound_module_is_no_fault(kind, seed) -> None:
+    torch.manual_seed(seed)
+    report = check_gradients(kind(), rows(8, 6), squares)
+    assert report.passed, report
+    assert "rough" not in report.codes
+
+
 class Strict(Low):
     """Refuses anything but its 16 bits."""
 

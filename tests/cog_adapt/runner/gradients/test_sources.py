@@ -85,7 +85,9 @@ def test_the_definition_of_a_function_is_its_def_line() -> None:
     shown = definition(lambda: "a lambda's line")
     assert present(shown).endswith("""shown = definition(lambda: "a lambda's line")""")
     twice: Any = decorated
-    assert present(definition(twice.__wrapped__.__wrapped__)).endswith("def decorated() -> None:")
+    assert present(definition(twice)).endswith("def decorated() -> None:")
+    once = torch.autograd.function.once_differentiable(inner)
+    assert present(definition(once)).endswith("def inner(a: int) -> None:")
     assert definition(len) is None
 
 

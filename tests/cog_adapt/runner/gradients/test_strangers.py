@@ -209,6 +209,16 @@ class RegisteredLater(Plain):
         return h + self.shift
 
 
+class Buffered(Plain):
+    scale: Tensor
+
+    def build(self) -> None:
+        self.register_buffer("scale", torch.ones(6, requires_grad=True))  # here
+
+    def mid(self, h: Tensor) -> Tensor:
+        return h * self.scale
+
+
 class Derived(Plain):
     def build(self) -> None:
         self.scale = nn.Parameter(torch.ones(6)) * 0.5  # here
@@ -219,7 +229,7 @@ class Derived(Plain):
 
 HIDDEN = [
     *(InSlots, InDataclass, OfTheClass, Appended, ByName, InDict, InClosure, InPartial, InDepth),
-    *(Later, RegisteredLater, Derived),
+    *(Later, RegisteredLater, Buffered, Derived),
 ]
 
 
