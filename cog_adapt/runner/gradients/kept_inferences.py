@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from cog_adapt.runner.gradients.examination import attempted
 from cog_adapt.runner.gradients.flow import GradientFlow
+from cog_adapt.runner.gradients.forward_diagnosis import uncompiled
 from cog_adapt.runner.gradients.kept_values import made_again
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import Place
@@ -44,7 +45,21 @@ class InferenceTensors(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def report_kept_inference(flow: GradientFlow) -> None:
+def evaluated_under_watch(flow: GradientFlow) -> Tensor:
+    """Return the losses of an eval forward; report what it uses of an inference's weights."""
+    watch = InferenceTensors()
+    flow.subject.loss.recorder = watch
+    try:
+        with uncompiled():
+            losses = flow.subject.evaluate()
+    finally:
+        flow.subject.loss.recorder = None
+    if watch.found:
+        _report(flow)
+    return losses
+
+
+def _report(flow: GradientFlow) -> None:
     """Report a tensor that an inference computed from weights, and that a later forward uses."""
     place = attempted(lambda: _maker_of_stale(flow), None)
     if place is not None:

@@ -10,10 +10,9 @@ from cog_adapt.runner.gradients.differences import Limits
 from cog_adapt.runner.gradients.draws import RecordedDraws, judge_noise
 from cog_adapt.runner.gradients.examination import Examination, Numbers, attempted, describe
 from cog_adapt.runner.gradients.flow import GradientFlow
-from cog_adapt.runner.gradients.forward_diagnosis import uncompiled
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
-from cog_adapt.runner.gradients.kept_inferences import InferenceTensors, report_kept_inference
+from cog_adapt.runner.gradients.kept_inferences import evaluated_under_watch
 from cog_adapt.runner.gradients.noise_scales import shape_noise
 from cog_adapt.runner.gradients.report import some
 from cog_adapt.runner.gradients.serving_differences import ServingDifferences
@@ -134,14 +133,11 @@ class Operation:
         subject.put_back_buffers()
         reached: dict[int, Tensor] = {}
         subject.loss.observer = lambda losses: reached.update(reached_leaves(losses))
-        subject.loss.recorder = kept = InferenceTensors()
         try:
-            with uncompiled():
-                evaluated = subject.evaluate()
+            watched = attempted(lambda: evaluated_under_watch(self.flow), None)
+            evaluated = subject.evaluate() if watched is None else watched
         finally:
-            subject.loss.observer = subject.loss.recorder = None
-        if kept.found:
-            report_kept_inference(self.flow)
+            subject.loss.observer = None
         if not close(evaluated, served, 10 * self.same, self.flow.scale):
             found = ServingDifferences(self.flow)
             fresh = attempted(found.fresh_losses, evaluated)
