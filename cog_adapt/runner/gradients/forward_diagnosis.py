@@ -41,7 +41,7 @@ class ForwardDiagnosis:
         self.subject.loss.recorder = recorder
         self.subject.loss.observer = kept.append
         try:
-            with suppress(Exception), _uncompiled():
+            with suppress(Exception), uncompiled():
                 self.subject.forward() if training else self.subject.evaluate()
         finally:
             self.subject.loss.recorder = self.subject.loss.observer = None
@@ -148,7 +148,7 @@ class ForwardDiagnosis:
         return self.names.get(id(self.subject.replica.get_submodule(path)))
 
 
-def _uncompiled() -> AbstractContextManager[Any]:
+def uncompiled() -> AbstractContextManager[Any]:
     """Let compiled code run as it is written, call by call, where a recorder sees its lines."""
     dynamo = sys.modules.get("torch._dynamo")  # imported where something was compiled
     return nullcontext() if dynamo is None else dynamo.set_stance("force_eager")

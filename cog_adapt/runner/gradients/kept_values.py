@@ -24,16 +24,28 @@ Forget = Callable[[], Callable[[], object]]  # forgets; gives what puts back, an
 
 def maker_of_inference_tensor(forward: ForwardDiagnosis) -> Place:
     """Return the call that makes an inference tensor which the last recorded call got."""
-    kept = _kept_of(forward.record()[0])
-    gc.collect()  # the record is gone, and is no holder
-    ways = (way for tensor in kept[:_MOST] for way in _ways_to_forget(tensor, kept))
-    places = (_made_again(forward, forget, index) for forget, index in ways)
-    return next((place for place in places if place.line), NOWHERE)
+    recorder, _ = forward.record()
+    kept = _kept_of(recorder, list(recorder.events[-1].inputs) if recorder.events else [])
+    del recorder  # the record is no holder
+    for _, new, again in _made_again(forward, kept, training=True):
+        if id(new) in again.made:
+            return again.made[id(new)].place(forward.names)
+    return NOWHERE
 
 
-def _kept_of(recorder: Recorder) -> list[Tensor]:
-    """Return the inference tensors behind the last call that no recorded call has made."""
-    waiting = list(recorder.events[-1].inputs) if recorder.events else []
+def made_again(forward: ForwardDiagnosis) -> Iterator[tuple[Tensor, Tensor, Recorder]]:
+    """Yield each inference tensor that an eval forward was given, and what that makes in its place.
+
+    Its holder forgets it for a while; the record of the forward comes with them.
+    """
+    recorder, _ = forward.record(training=False)
+    kept = _kept_of(recorder, [tensor for event in recorder.events for tensor in event.inputs])
+    del recorder
+    yield from _made_again(forward, kept, training=False)
+
+
+def _kept_of(recorder: Recorder, waiting: list[Tensor]) -> list[Tensor]:
+    """Return the inference tensors behind these that no recorded call has made."""
     found: list[Tensor] = []
     seen: set[int] = set()
     while waiting:
@@ -49,16 +61,20 @@ def _kept_of(recorder: Recorder) -> list[Tensor]:
     return found
 
 
-def _made_again(forward: ForwardDiagnosis, forget: Forget, index: int) -> Place:
-    put_back = forget()
-    try:
-        recorder = forward.record()[0]
-    finally:
-        value = put_back()
-    leaves = tree_leaves(value)
-    tensor = leaves[index] if index < len(leaves) else None
-    maker = recorder.made.get(id(tensor)) if isinstance(tensor, Tensor) else None
-    return maker.place(forward.names) if maker is not None else NOWHERE
+def _made_again(
+    forward: ForwardDiagnosis, kept: list[Tensor], *, training: bool
+) -> Iterator[tuple[Tensor, Tensor, Recorder]]:
+    gc.collect()
+    ways = ((t, *way) for t in kept[:_MOST] for way in _ways_to_forget(t, kept))
+    for tensor, forget, index in ways:
+        put_back = forget()
+        try:
+            recorder, _ = forward.record(training=training)
+        finally:
+            value = put_back()
+        new = next(iter(tree_leaves(value)[index : index + 1]), None)
+        if isinstance(new, Tensor):
+            yield tensor, new, recorder
 
 
 def _ways_to_forget(tensor: Tensor, apart: object) -> list[tuple[Forget, int]]:
@@ -81,13 +97,21 @@ def _ways(holder: Any, value: object) -> Iterator[Forget]:  # noqa: ANN401 - any
         yield lambda: _forget_attribute(holder, "cell_contents")
     elif isinstance(holder, dict):
         keys = [key for key, item in list(holder.items()) if item is value]
-        yield from (_of_dict(holder, key) for key in keys)
+        owner = _class_of(holder)
+        yield from (_of_dict(holder, k) if owner is None else _of_attribute(owner, k) for k in keys)
     elif isinstance(holder, list) and _is_among(value, holder):
         yield lambda: _forget_items(holder)
     elif not isinstance(holder, tuple | list | nn.Module):
         with suppress(TypeError):
             names = [name for name, item in list(vars(holder).items()) if item is value]
             yield from (_of_attribute(holder, name) for name in names)
+
+
+def _class_of(namespace: dict[Any, Any]) -> type | None:
+    """Return the class whose attributes a dict holds: it must be written to by way of the class."""
+    owners = gc.get_referrers(namespace) if "__module__" in namespace else []
+    kinds = (each for each in owners if isinstance(each, type))
+    return next((kind for kind in kinds if kind.__dict__ == namespace), None)
 
 
 def _of_dict(holder: dict[Any, Any], key: object) -> Forget:

@@ -12,6 +12,7 @@ from cog_adapt.runner.gradients.examination import Examination, Numbers, attempt
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
+from cog_adapt.runner.gradients.kept_inferences import evaluated_under_watch
 from cog_adapt.runner.gradients.noise_scales import shape_noise
 from cog_adapt.runner.gradients.report import some
 from cog_adapt.runner.gradients.serving_differences import ServingDifferences
@@ -134,7 +135,8 @@ class Operation:
         reached: dict[int, Tensor] = {}
         subject.loss.observer = lambda losses: reached.update(reached_leaves(losses))
         try:
-            evaluated = subject.evaluate()
+            watched = attempted(lambda: evaluated_under_watch(self.flow), None)
+            evaluated = subject.evaluate() if watched is None else watched
         finally:
             subject.loss.observer = None
         if not close(evaluated, served, 10 * self.same, self.flow.scale):

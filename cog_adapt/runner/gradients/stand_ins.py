@@ -133,9 +133,7 @@ def find_stand_ins(
     apart = found.sites.declared_kinds
     functions = {f.forward.__code__: f for f in functions_of(kept) if f not in apart}
     own = {id(t) for e in recorder.events for t in operands_of(e, recorder)}
-    stops = [e for e in recorder.events if declared.patterns and _may_be_declared(e)]
-    admitted = declared.admits_all([event.place(names) for event in stops])
-    meant = {e.index for e, is_meant in zip(stops, admitted, strict=True) if is_meant}
+    meant = _meant(recorder.events, names, declared) if declared.patterns else set()
     for event in recorder.events:
         _sort_in(found, event, recorder, own, names, meant, functions)
     return found
@@ -159,7 +157,7 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
         if function and function not in found.functions and is_step_call(event):
             found.functions.append(function)
             found.surrogates.append(place)
-    elif event.index in declared and (event.is_cut or event.name in _STOPS):
+    elif event.index in declared:
         found.constant.add(event.index)
         found.declared.append(place)
     elif event.is_cut and event.name in _STOPS and subtracts_itself(event, recorder):
@@ -172,10 +170,18 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
         found.libraries.append(place)
 
 
-def _may_be_declared(event: Event) -> bool:
-    """Return whether a call stops gradients, also if its values have none."""
-    is_stop = event.is_cut or event.name in _STOPS or not event.grad_enabled
-    return is_stop and not event.stack.in_custom_function
+def _meant(events: list[Event], names: dict[int, str], declared: DeclaredStops) -> set[int]:
+    """Return the indices of the declared stops; a stop of values without a gradient is found too.
+
+    What else runs in a block without gradients stops nothing, and is looked at last.
+    """
+    events = [e for e in events if not e.stack.in_custom_function]
+    stops = [e for e in events if e.is_cut or e.name in _STOPS]
+    admitted = declared.admits_all([event.place(names) for event in stops])
+    if declared.are_missing:
+        others = [e for e in events if e.outputs and not e.grad_enabled]
+        declared.admits_all([event.place(names) for event in others])
+    return {e.index for e, is_meant in zip(stops, admitted, strict=True) if is_meant}
 
 
 def _is_a_librarys(event: Event) -> bool:

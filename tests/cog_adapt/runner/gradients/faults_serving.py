@@ -3,6 +3,7 @@
 Attributes:
     FAULTS: each with the line to be named.
     HEALTHY: models whose inference rightly does without a part.
+    PASSES: models that rightly keep something.
 """
 
 import functools
@@ -73,6 +74,35 @@ class ByLength(Net):
         if len(h) not in self.tables:
             self.tables[len(h)] = torch.sin(h.detach().mean(0))
         return h + self.tables[len(h)]
+
+
+KEPT: dict[str, torch.Tensor] = {}
+
+
+@model("stale-forward", "(root) (InAGlobal)", 'KEPT["mean"] = h.mean(0)')
+class InAGlobal(Net):
+    def __init__(self):
+        super().__init__()
+        KEPT.clear()
+
+    def mid(self, h):
+        if "mean" not in KEPT:
+            KEPT["mean"] = h.mean(0)
+        return h - KEPT["mean"]
+
+
+@model("stale-forward", "(root) (InAClass)", "InAClass.table = self.first.weight.sum(1)")
+class InAClass(Net):
+    table: torch.Tensor | None = None
+
+    def __init__(self):
+        super().__init__()
+        InAClass.table = None
+
+    def mid(self, h):
+        if InAClass.table is None:
+            InAClass.table = self.first.weight.sum(1) * 2
+        return h + InAClass.table
 
 
 @model("serve-differs", "(root) (Packed)", "self.packed * self.step")
@@ -151,3 +181,35 @@ class NoisyWeight(Net):
 
     def mid(self, h):
         return h + self.sigma * torch.empty_like(h).normal_() if self.training else h
+
+
+PASSES = HealthyModels(probe=rows(8, 6))
+
+
+@PASSES.model()
+class ConstantInAGlobal(Net):
+    """Keeps a table that is the same whatever the weights are."""
+
+    def __init__(self):
+        super().__init__()
+        KEPT.clear()
+
+    def mid(self, h):
+        if "steps" not in KEPT:
+            KEPT["steps"] = torch.linspace(0, 1, 8) * self.first.weight.isfinite().all()
+        return h + KEPT["steps"]
+
+
+@PASSES.model(options={"unused": ["fixed.*"]})
+class FrozenFeaturesInAGlobal(Net):
+    """Keeps the features of a net that is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.fixed = nn.Linear(8, 8).requires_grad_(False)
+        KEPT.clear()
+
+    def mid(self, h):
+        if "bias" not in KEPT:
+            KEPT["bias"] = self.fixed.weight.sum(1) * 2
+        return h + KEPT["bias"]

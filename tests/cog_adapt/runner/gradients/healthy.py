@@ -19,4 +19,5 @@ HEALTHY: list[Healthy] = [
     *healthy_idioms.HEALTHY,
     *healthy_users.HEALTHY,
     *faults_serving.HEALTHY,
+    *faults_serving.PASSES,
 ]

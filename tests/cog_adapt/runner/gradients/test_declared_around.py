@@ -60,6 +60,18 @@ def over_lines(m: Pair, x: Tensor) -> Tensor:
     return (m.online(x) - goal).square().mean(1)
 
 
+@torch.no_grad()
+def sharp(z: Tensor) -> Tensor:
+    codes = (2 * z).exp()
+    return codes / codes.sum(-1, keepdim=True)
+
+
+def swapped(m: Pair, x: Tensor) -> Tensor:
+    one, two = m.online(x), m.target(-x)
+    first, second = sharp(one), sharp(two)
+    return -(first * two.log_softmax(-1) + second * one.log_softmax(-1)).sum(-1)
+
+
 def twice(m: Pair, x: Tensor) -> Tensor:
     z = m.online(x)
     return (z - stop(z.roll(1, 0)) + stop(m.target(x))).square().mean(1)
@@ -81,6 +93,9 @@ def twice(m: Pair, x: Tensor) -> Tensor:
         (over_lines, "goal = ("),
         (over_lines, ".detach()"),
         (twice, "z - stop(z"),
+        (swapped, "first, second ="),
+        (swapped, "def sharp"),
+        (swapped, "codes = (2 * z)"),
     ],
 )
 def test_a_stop_is_declared_by_any_line_or_module_around_it(
