@@ -205,6 +205,15 @@ def load(name: str) -> LabelledSet:
     return LabelledSet(name, {label: values[:most] for label, values in enough.items()}, tested)
 
 
+@functools.cache
+def digest(name: str) -> str:
+    """Return the SHA-256 of a set: of its labels and inputs, or of all rows of numbers."""
+    if SOURCES[name].kind != NUMBERS:
+        return load(name).digest
+    found = table(name)
+    return hashlib.sha256(json.dumps([found.learned, found.rows]).encode()).hexdigest()
+
+
 def _unambiguous(name: str) -> dict[str, list[str]]:
     """Return what each label has, each once; pictures and rows of two labels are left out."""
     found: dict[str, dict[str, None]] = {}

@@ -6,9 +6,11 @@ Each is yielded as a label and a file in base64, as a request of the picture kin
 import csv
 import gzip
 import io
+import itertools
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -53,9 +55,9 @@ def textures() -> Labelled:
     for name in ("brick", "grass", "gravel"):
         whole = Image.open(io.BytesIO(sources.SKIMAGE.read(f"skimage/data/{name}.png")))
         pixels = np.asarray(whole.convert("L"))
-        for top in range(0, pixels.shape[0] - _SIDE + 1, _SIDE):
-            for left in range(0, pixels.shape[1] - _SIDE + 1, _SIDE):
-                yield name, _png(pixels[top : top + _SIDE, left : left + _SIDE])
+        tops, lefts = (range(0, size - _SIDE + 1, _SIDE) for size in pixels.shape)
+        for top, left in itertools.product(tops, lefts):
+            yield name, _png(pixels[top : top + _SIDE, left : left + _SIDE])
 
 
 def faces() -> Labelled:
@@ -131,9 +133,12 @@ def _folders(archive: Archive, root: str, folders: dict[str, str]) -> Iterator[t
     """Yield the PNG files of folders, by label, in order of their names."""
     for label, folder in folders.items():
         whole = unpacked(archive) / root / folder
-        for path in sorted(whole.rglob("*.png"), key=str):
-            if path.is_file() and path.stat().st_size <= _MOST_BYTES:
-                yield label, b64encode(path.read_bytes()).decode()
+        for path in filter(_is_small, sorted(whole.rglob("*.png"), key=str)):
+            yield label, b64encode(path.read_bytes()).decode()
+
+
+def _is_small(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size <= _MOST_BYTES
 
 
 def _png(pixels: np.ndarray) -> str:

@@ -1,7 +1,8 @@
 """Turns rows of a table into numbers, as a caller of the table kind has to send them.
 
 A number that is missing is the mean, and a column says so; each word of a column of words is a
-column of zeros and ones. What is known of columns comes from the rows that the network has learned.
+column of zeros and ones. What is known of columns comes from the rows that the network has learned;
+a column that is the same in all of these is left out.
 """
 
 import random
@@ -47,7 +48,8 @@ class Table:
     Attributes:
         learned: rows that the network has learned from, with the number that it has learned, in
             deviations from their mean.
-        rows: all others, with what the target's cell says.
+        rows: all others, with what the target's cell says; in the same deviations where the target
+            is what the network has learned.
     """
 
     learned: Sequence[tuple[list[float], float]]
@@ -70,7 +72,9 @@ def table_of(source: TableSource, name: str) -> Table:
     known = [row for row, mark in zip(rows, marks, strict=True) if mark][:_MOST_LEARNED]
     known = [row for row in known if row[source.learned] not in _MISSING]
     hidden = {source.target, source.learned, *source.left_out}
-    columns = [Column.of(each, known) for each in rows[0] if each not in hidden]
+    shown = [each for each in rows[0] if each not in hidden]
+    varied = [each for each in shown if len({row[each] for row in known}) > 1]
+    columns = [Column.of(each, known) for each in varied]
     numbers = [float(row[source.learned]) for row in known]
     mean, spread = statistics.fmean(numbers), statistics.pstdev(numbers)
     learned = [
@@ -78,7 +82,11 @@ def table_of(source: TableSource, name: str) -> Table:
         for row, number in zip(known, numbers, strict=True)
     ]
     others = [row for row, mark in zip(rows, marks, strict=True) if not mark]
-    return Table(learned, [(_encoded(row, columns), row[source.target]) for row in others])
+    targets = [row[source.target] for row in others]
+    if source.target == source.learned:
+        targets = [str(_short((float(each) - mean) / spread)) for each in targets]
+    encoded = [_encoded(row, columns) for row in others]
+    return Table(learned, list(zip(encoded, targets, strict=True)))
 
 
 @dataclass(frozen=True)
