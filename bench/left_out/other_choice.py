@@ -19,6 +19,8 @@ from bench.sets import others
 from bench.sets.rows import Row
 from cog_adapt.runner.config import Recipe
 
+_PICTURES_RUN = 4  # of a label
+
 Found = Mapping[str, Mapping[str, BySplit]]
 """Scores by row, contestant and seed."""
 
@@ -57,6 +59,12 @@ def rows_of(name: str) -> list[Row]:
     return [replace(kind, set_name=name) for kind in KINDS]
 
 
+def _run_rows(name: str) -> list[Row]:
+    """Return the rows that the runner itself adapts to; of pictures one, for forwards are long."""
+    of_pictures = others.SOURCES[name].kind == others.PICTURES
+    return [row for row in rows_of(name) if not of_pictures or row.per_label == _PICTURES_RUN]
+
+
 class Measurement:
     """Runs contestants on splits; those that have a record are not run again."""
 
@@ -84,7 +92,7 @@ class Measurement:
         return _gathered(item for name in names for item in self._runs_of(name))
 
     def _runs_of(self, name: str) -> Iterator[tuple[Key, Scores]]:
-        rows, seeds = rows_of(name), range(self._sets.running)
+        rows, seeds = _run_rows(name), range(self._sets.running)
         splits = [(row, seed) for seed in seeds for row in rows if self._is_whole(row, seed)]
         with runs_of(name) as runs:
             for (row, seed), contestant in itertools.product(splits, runs):

@@ -17,18 +17,18 @@ from cog_adapt.runner.heads.closed_form import Mixture
 
 _NEIGHBOURS = 5
 
-PRIOR, AS_IS = "prior", "closed form"
+PRIOR, AS_IS = "prior", "mixture for names"
 MIXTURES: Mapping[str, Mixture] = {
     AS_IS: Mixture(),
-    "narrow": Mixture(narrows=True),
-    "narrow, root": Mixture(certainty=0.5, narrows=True),
+    "root of the likelihood": Mixture(certainty=0.5),
     "centroids and a weak ridge": Mixture((0.0,), (1.0,), 0.25, 0.5, narrows=True),
-    "centroids alone": Mixture((0.0,), (), narrows=True),
-    "centroids and three ridges": Mixture((0.0,), (0.3, 1.0, 3.0), 1.0, 0.5, narrows=True),
-    "centroids and wide ridges": Mixture((0.0,), (0.1, 1.0, 10.0), 1.0, 0.5, narrows=True),
-    "ridges alone": Mixture((), (0.1, 1.0, 10.0), 1.0, 0.5, narrows=True),
+    "centroids alone": Mixture((0.0,), ()),
+    "centroids and three ridges": Mixture((0.0,), (0.3, 1.0, 3.0), 3.0, 0.5),
+    "four ridges": Mixture((), (0.3, 1.0, 3.0, 10.0), certainty=0.5),
+    "three strong ridges": Mixture((), (1.0, 3.0, 10.0), certainty=0.5),
+    "three narrow ridges": Mixture((), (0.3, 1.0, 3.0), certainty=0.5, narrows=True),
 }
-"""Mixtures that may be chosen, of four heads at most; the first is the package's own."""
+"""Mixtures that may be chosen, of four heads at most; the first is what labels with names have."""
 
 
 def _prior(case: Case) -> Tensor:

