@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.task import Task, on_device
 
 _BATCH = 32
@@ -27,7 +28,7 @@ class FrozenFeatures:
         """Compute the features (N, D) of inputs."""
         device = next(self._module.parameters()).device
         starts = range(0, len(inputs), _BATCH)
-        batches = (self._task.encode(inputs[at : at + _BATCH]) for at in starts)
+        batches = (encoded(self._task, inputs[at : at + _BATCH]) for at in starts)
         with torch.inference_mode():
             rows = [self._of(batch, device) for batch in batches]
         return torch.cat(rows)

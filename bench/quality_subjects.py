@@ -74,18 +74,18 @@ def _is_there(place: str) -> bool:
     return Path(place).exists() if "/" in place else importlib.util.find_spec(place) is not None
 
 
-def pictures_task() -> Task:
-    """Make the task of `examples/image` for these labels, whose answers have all probabilities."""
+def pictures_task(labels: tuple[str, ...] = LABELS) -> Task:
+    """Make the task of `examples/image` for labels; its answers have all probabilities."""
     kind: Any = importlib.import_module("examples.image.task").Pictures
 
-    class Clothes(kind):  # type: ignore[misc]
+    class Labelled(kind):  # type: ignore[misc]
         def labels(self, examples: Sequence[Example]) -> tuple[str, ...]:
-            return LABELS
+            return labels
 
         def predict(self, module: nn.Module, batch: Batch, *_: object) -> list[Any]:
             return cast(list[Any], module(batch["x"]).softmax(1).tolist())
 
-    return cast(Task, Clothes())
+    return cast(Task, Labelled())
 
 
 @functools.cache

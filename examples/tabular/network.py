@@ -19,9 +19,8 @@ COLUMNS = ("age", "bmi", "bp", "tc", "ldl", "hdl", "tch", "ltg", "glu")
 class Network(nn.Module):
     """Columns on one scale, and two layers of them; a head of both, with a row for each output."""
 
-    def __init__(self, width: int = 32) -> None:
+    def __init__(self, columns: int = len(COLUMNS), width: int = 32) -> None:
         super().__init__()
-        columns = len(COLUMNS)
         self.scale = nn.BatchNorm1d(columns, affine=False)
         first = (nn.Linear(columns, width), nn.BatchNorm1d(width), nn.ReLU())
         self.body = nn.Sequential(*first, nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU())

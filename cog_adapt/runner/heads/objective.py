@@ -18,6 +18,8 @@ from cog_adapt.runner.heads.calibration import (
     doubted_losses,
 )
 from cog_adapt.runner.heads.closed_form import (
+    MIXTURE,
+    NAMELESS,
     ClosedForm,
     fit_classes,
     fit_numbers,
@@ -74,7 +76,8 @@ class Labels:
 
     def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
         """Fit a head to the chosen examples."""
-        return fit_classes(features[chosen], self.targets[chosen], self.prior)
+        mixture = MIXTURE if bool(self.prior.weight.any()) else NAMELESS
+        return fit_classes(features[chosen], self.targets[chosen], self.prior, mixture)
 
     def begin(self, features: Tensor, chosen: Tensor, form: ClosedForm) -> LinearHead:
         """Return the head that gradients begin with."""

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, balanced_weights, calibrate
-from cog_adapt.runner.heads.closed_form import ClosedForm, fit_classes, fit_numbers
+from cog_adapt.runner.heads.closed_form import MIXTURE, ClosedForm, fit_classes, fit_numbers
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.heads.objective import Labels, Numbers
 
@@ -31,6 +31,25 @@ def test_labels_are_fitted_by_the_chosen_examples():
     alone = fit_classes(FEATURES[SOME], TARGETS[SOME], PRIOR)
     assert torch.equal(form.head.weight, alone.head.weight)
     assert LABELS.groups == TARGETS.tolist()
+
+
+def test_labels_without_priors_are_fitted_by_heads_that_are_less_sure_of_few_examples():
+    """Classes that overlap, one example of each: nothing says how far a class reaches."""
+    chance = torch.Generator().manual_seed(3)
+    classes, everything = torch.arange(3), torch.arange(3)
+    nothing = LinearHead(torch.zeros(3, 4), torch.zeros(3))
+    asked = torch.arange(300) % 3
+    losses = []
+    for _ in range(20):
+        means = torch.randn(3, 4, generator=chance)
+        examples = means + torch.randn(3, 4, generator=chance)
+        found = Labels(classes, nothing).fit(examples, everything)
+        usual = fit_classes(examples, classes, nothing, MIXTURE)
+        rows = means[asked] + torch.randn(300, 4, generator=chance)
+        losses.append([F.cross_entropy(form.head(rows), asked) for form in (found, usual)])
+    own, of_usual = torch.tensor(losses).mean(0)
+    assert own < of_usual - 0.2
+    assert own < math.log(3)
 
 
 def of_counts(*counts, prior=PRIOR):

@@ -1,0 +1,196 @@
+"""What the closed form without names is worth on pictures and tables that took no part.
+
+    make kinds
+    python -m bench.quality_left_out_others --splits 20
+
+The mixture of heads is chosen by the log loss on one half of the sets, on splits of its own, and
+judged on both halves; the held half has taken no part. The runner's own adaptation (`own`, `auto`)
+is measured on the first splits. Features are computed once a set; scores are kept in
+`.data/left-out`, so a run that was cut off goes on.
+"""
+
+import argparse
+import itertools
+import math
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bench.left_out.cases import KINDS
+from bench.left_out.features import FOLDER
+from bench.left_out.other_choice import Found, Measurement, OtherSets, rows_of
+from bench.left_out.other_contestants import AS_IS, MIXTURES, PRIOR, SINGLE
+from bench.left_out.other_numbers import SIZES
+from bench.quality_goals import LEAST_DIFFERENCE, MOST_ABOVE, MOST_CALIBRATION_ERROR
+from bench.quality_records import Records
+from bench.quality_scores import Scores, above, better_of, differences
+from bench.report import Columns, Report, arguments
+from bench.sets import others
+from bench.sets.rows import Row
+from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.devices.device import choose_precision
+
+SPLITS, CHOOSING, RUNNING = 20, 3, 1
+QUICK_SETS = ("wine", "tumours")
+RECORDS = FOLDER / "others.jsonl"
+_GOAL = ("logistic", "centroids")  # the better of these is to be reached
+_NUMBER_GOAL = ("ridge",)
+_MEAN_CALIBRATION_ERROR = 0.06
+_FEWEST_TESTED, _FEWEST_EXAMPLES = 200, 4  # with fewer, a calibration error is not judged
+
+COLUMNS: Columns = {
+    "part": str,
+    "contestant": str,
+    "count": str,
+    "accuracy or R²": "{:.3f}".format,
+    "log loss": "{:.3f}".format,
+    "calibration error": "{:.3f}".format,
+    "rows below the better": str,
+    "log loss above the prior's": "{:.1%}".format,
+}
+
+
+def report(sets: OtherSets, losses: Mapping[str, float], chosen: str, found: Found) -> Report:
+    """Sum up kinds of sets, halves and kinds of rows."""
+    lines = [line for title, part in _parts(sets) for line in _lines(title, part, found)]
+    settings = {
+        "splits that judge": sets.judging,
+        "splits that choose": sets.choosing,
+        "splits of the runner itself": sets.running,
+        "held": ", ".join(name for name in sets.names if name in others.HELD),
+        "chosen on the other half": chosen,
+        **{f"log loss of {name} there": round(loss, 4) for name, loss in losses.items()},
+        **{f"{name} sha256": others.digest(name) for name in sets.names},
+    }
+    return Report("Heads without names on sets that were left out", COLUMNS, lines, settings)
+
+
+def _parts(sets: OtherSets) -> Iterator[tuple[str, list[Row]]]:
+    """Yield what is averaged: each kind's halves, by kinds of rows and together."""
+    kinds = (others.PICTURES, others.TABLES, others.NUMBERS)
+    for kind, is_held in itertools.product(kinds, (False, True)):
+        title = f"{kind}, {'held' if is_held else 'choosing'}"
+        names = [n for n in others.names_of(kind) if n in sets.names]
+        rows = [r for n in names if (n in others.HELD) is is_held for r in rows_of(n)]
+        for like in _likes(kind):
+            yield f"{title}{like.name}", [row for row in rows if _is_like(row, like)]
+        yield f"{title}, all", rows
+
+
+def _likes(kind: str) -> Sequence[Row]:
+    return [Row("", size) for size in SIZES] if kind == others.NUMBERS else KINDS
+
+
+def _is_like(row: Row, like: Row) -> bool:
+    return (row.per_label, row.noise, row.rare) == (like.per_label, like.noise, like.rare)
+
+
+def _lines(title: str, rows: Sequence[Row], found: Found) -> Iterator[dict[str, object]]:
+    names = [row.name for row in rows if row.name in found]
+    for contestant in found[names[0]] if names else ():
+        worse = [a for n in names for a in _above_prior(found[n], contestant)]
+        yield {
+            "part": title,
+            "contestant": contestant,
+            "count": len(names),
+            "accuracy or R²": _mean("accuracy", names, contestant, found),
+            "log loss": _mean("log_loss", names, contestant, found),
+            "calibration error": _mean("calibration_error", names, contestant, found),
+            "rows below the better": sum(is_below(found[n], contestant) for n in names),
+            "log loss above the prior's": statistics.fmean(worse) if worse else None,
+        }
+
+
+def _above_prior(by_name: Mapping[str, Mapping[int, Scores]], contestant: str) -> list[bool]:
+    return above(by_name[contestant], by_name[PRIOR]) if PRIOR in by_name else []
+
+
+def _mean(field: str, names: Sequence[str], contestant: str, found: Found) -> float | None:
+    """Return the mean over rows of the mean over splits; None where there is no such score."""
+    each = (found[name][contestant].values() for name in names)
+    mean = statistics.fmean(statistics.fmean(getattr(s, field) for s in by) for by in each)
+    return None if math.isnan(mean) else mean
+
+
+def is_below(by_name: Mapping[str, Mapping[int, Scores]], contestant: str) -> bool:
+    """Return whether a row is below the better of the reference by more than .015 and two errors.
+
+    One split has no error, and decides nothing.
+    """
+    best = better_of(by_name, _GOAL if PRIOR in by_name else _NUMBER_GOAL)
+    found = differences(by_name[contestant], by_name[best]) if best else []
+    if len(found) < 2:
+        return False
+    error = statistics.stdev(found) / math.sqrt(len(found))
+    return statistics.fmean(found) < LEAST_DIFFERENCE - 2 * error
+
+
+def goals_of(sets: OtherSets, found: Found, contestant: str) -> dict[str, str]:
+    """Judge a contestant's goals on the held sets of labels, of each kind."""
+    return {
+        f"{contestant}, {kind}: {goal}": verdict
+        for kind in (others.PICTURES, others.TABLES)
+        for goal, verdict in _goals(sets, found, contestant, kind)
+    }
+
+
+def _goals(sets: OtherSets, found: Found, contestant: str, kind: str) -> Iterator[tuple[str, str]]:
+    held = [n for n in others.names_of(kind) if n in sets.names and n in others.HELD]
+    rows = [row for name in held for row in rows_of(name) if row.name in found]
+    names = [row.name for row in rows]
+    if not names:
+        return
+    own = _mean("accuracy", names, contestant, found) or 0.0
+    best = max(_mean("accuracy", names, single, found) or 0.0 for single in SINGLE)
+    yield "mean above each single", _said(own >= best, f"{own:.3f}, {best:.3f}")
+    below = [name for name in names if is_below(found[name], contestant)]
+    yield "no row below the better", _said(not below, ", ".join(below) or "none")
+    worse = statistics.fmean(a for n in names for a in _above_prior(found[n], contestant))
+    yield "log loss above the prior's", _said(worse <= MOST_ABOVE, f"{worse:.1%}")
+    tested = [row.name for row in rows if _is_judged(row)]
+    errors = {name: _mean("calibration_error", [name], contestant, found) or 0.0 for name in tested}
+    mean, most = statistics.fmean(errors.values()), max(errors, key=errors.__getitem__)
+    is_met = mean <= _MEAN_CALIBRATION_ERROR and errors[most] <= MOST_CALIBRATION_ERROR
+    yield "calibration error", _said(is_met, f"mean {mean:.3f}, {errors[most]:.3f} in {most}")
+
+
+def _is_judged(row: Row) -> bool:
+    texts = others.load(row.set_name)
+    tested = texts.test_per_label * len(texts.labels)
+    return tested >= _FEWEST_TESTED and row.fewest >= _FEWEST_EXAMPLES
+
+
+def _said(is_met: bool, value: str) -> str:
+    return f"{value} {'met' if is_met else 'MISSED'}"
+
+
+def main() -> None:
+    """Choose and judge; go on where an earlier run was cut off."""
+    chosen = arguments(main.__doc__, _options)
+    names = QUICK_SETS if chosen.quick else tuple(others.SOURCES)
+    counts = (2, 1, 1) if chosen.quick else (chosen.splits, chosen.choosing, chosen.running)
+    sets = OtherSets(names, *counts)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "quick.jsonl" if chosen.quick else chosen.records
+        measurement = Measurement(sets, Records(path))
+        losses = measurement.losses()
+        best = min(MIXTURES, key=losses.__getitem__)
+        judged, run = measurement.judged(best), measurement.run()
+    found = {row: {**by_name, **run.get(row, {})} for row, by_name in judged.items()}
+    goals = goals_of(sets, found, AS_IS) | goals_of(sets, found, best)
+    made = report(sets, losses, best, found)
+    precision = choose_precision(RunnerSettings.from_environment())
+    whole = Report(made.title, made.columns, made.rows, {**made.settings, **goals})
+    whole.publish(precision, chosen.output)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--splits", type=int, default=SPLITS, help=f"that judge ({SPLITS})")
+    parser.add_argument("--choosing", type=int, default=CHOOSING, help="splits that choose")
+    parser.add_argument("--running", type=int, default=RUNNING, help="splits of the runner itself")
+    parser.add_argument("--records", type=Path, default=RECORDS, help="results, one a line")
+
+
+if __name__ == "__main__":
+    main()
