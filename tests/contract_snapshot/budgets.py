@@ -104,6 +104,7 @@ def _machine() -> Iterator[None]:
         return read_text(path, *arguments, **named)
 
     with ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, clear=True))  # nothing is set
         stack.enter_context(patch.object(os, "sysconf", lambda n: sizes.get(n) or sysconf(n)))
         stack.enter_context(patch.object(shutil, "disk_usage", lambda path: _DISK))
         stack.enter_context(patch.object(Path, "read_text", read))

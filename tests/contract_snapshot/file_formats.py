@@ -30,16 +30,14 @@ def safetensors(title: str, content: bytes) -> Iterator[str]:
 
 
 def files_below(folder: Path) -> Iterator[str]:
-    """Yield the names of files; a JSON file's fields too."""
+    """Yield the names of files, of JSON with the fields."""
     for path in filter(Path.is_file, folder.rglob("*")):
         name = nameless(str(path.relative_to(folder)))
         if name.endswith(_OF_SQLITE):
             continue
-        yield f"file {name}"
-        if path.suffix == ".json":
-            yield from (
-                f"file {name} {shortened(line)}" for line in entries(json.loads(path.read_bytes()))
-            )
+        is_json = path.suffix == ".json"
+        fields = {*map(shortened, entries(json.loads(path.read_bytes())))} if is_json else set()
+        yield f"file {name} {', '.join(sorted(fields))}".rstrip()
 
 
 def tables(file: Path) -> Iterator[str]:
