@@ -1,1 +1,1 @@
-"""Records the project's visible behaviour, and measures its structure."""
+"""Measures the project's structure; plants faults; runs servers of other trees."""

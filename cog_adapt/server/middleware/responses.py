@@ -13,13 +13,8 @@ class AsgiResponse:
     """A whole answer: its code, its body and its headers."""
 
     def __init__(self, status: int, body: bytes, headers: Headers) -> None:
-        self._body = body
-        length = (b"content-length", b"%d" % len(body))
-        self._start = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [*headers, length],
-        }
+        self._status, self._body = status, body
+        self._headers = (*headers, (b"content-length", b"%d" % len(body)))
 
     @classmethod
     def in_json(cls, status: int, error: str, headers: Headers = ()) -> "AsgiResponse":
@@ -38,8 +33,12 @@ class AsgiResponse:
         await self.end(send)
 
     async def begin(self, send: Send) -> None:
-        """Give the answer, but let the connection wait for `end`."""
-        await send(self._start)
+        """Give the answer, but let the connection wait for `end`.
+
+        The list of headers is new for each caller: a middleware outside adds its own to the list.
+        """
+        headers = [*self._headers]
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
         await send({"type": "http.response.body", "body": self._body, "more_body": True})
 
     async def end(self, send: Send) -> None:

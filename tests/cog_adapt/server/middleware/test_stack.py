@@ -177,6 +177,18 @@ def test_a_set_origin_may_ask_without_a_key_and_read_refusals(key_file):
     assert "access-control-allow-origin" not in other.headers
 
 
+@pytest.mark.parametrize("sent", [{}, {"Authorization": "Bearer wrong"}, {"Content-Length": "9"}])
+def test_a_refusal_carries_nothing_of_an_earlier_one(key_file, bearer, sent):
+    page = "https://page.example"
+    settings = Settings(api_keys_file=key_file, cors_origins=(page,), max_body_bytes=1)
+    door = add_access_control(caller, settings)
+    headers = (bearer["predict"] if "Content-Length" in sent else {}) | sent
+    first = ask(door, "POST", "/predictions", headers)
+    assert first.status == (413 if "Content-Length" in sent else 401)
+    ask(door, "POST", "/predictions", headers | {"Origin": page})
+    assert ask(door, "POST", "/predictions", headers).headers == first.headers
+
+
 def test_a_missing_key_file_is_refused_at_start(tmp_path):
     with pytest.raises(ConfigError, match="API_KEYS_FILE"):
         add_access_control(caller, Settings(api_keys_file=tmp_path / "none"))

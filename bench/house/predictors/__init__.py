@@ -1,1 +1,0 @@
-"""Predictors that a snapshot serves."""
