@@ -219,3 +219,33 @@ def test_a_stop_of_values_without_a_gradient_is_no_missing_one(declared: str) ->
     )
     assert report.passed
     assert "stop-gradient" not in report.codes
+
+
+class Zeros(Function):
+    """Gives what it gets, and no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return torch.zeros_like(grads[0])
+
+
+@pytest.mark.parametrize("declared", ["goal = Zeros", "goal.register_hook"])
+def test_a_stop_by_a_function_or_a_hook_is_declared_as_a_surrogate(declared: str) -> None:
+    torch.manual_seed(0)
+
+    def loss(m: nn.Module, x: Tensor) -> Tensor:
+        z = m(x)
+        goal = z.roll(1, 0)
+        if "hook" not in declared:
+            goal = Zeros.apply(goal)
+        elif goal.requires_grad:
+            goal.register_hook(torch.zeros_like)
+        return (z - goal).square().mean(1)
+
+    report = check_gradients(Pair().online, rows(8, 6), loss, surrogate_gradients=[declared])
+    assert report.passed
+    assert [f.level for f in report.findings if f.code == "surrogate"] == ["NOTE"]
