@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from bench.left_out.cases import rows_of
 from bench.left_out.choice import group_of
 from bench.left_out.rules import ALWAYS, BEFORE, BLENDS, RULE, Blend, Judged
 from bench.left_out.trainings import Recorder, Training, in_turn, kept, path_of
@@ -50,6 +51,8 @@ class Split:
     """A judged split.
 
     Attributes:
+        set_name: of its set.
+        digest: of its set.
         group: of its set.
         kind: of its row, as in `8 noise`.
         scores: by contestant.
@@ -57,6 +60,8 @@ class Split:
         seconds: of the steps that a contestant takes, where it takes some.
     """
 
+    set_name: str
+    digest: str
     group: str
     kind: str
     scores: dict[str, Scores]
@@ -90,8 +95,10 @@ def judged(training: Training) -> Split:
         ALWAYS: both,
         RULE: folds if is_closed else both,
     }
-    kind = training.row.name.partition(":")[2]
-    return Split(group_of(training.row), kind, scores, averages, seconds)
+    row = training.row
+    kind = row.name.partition(":")[2]
+    known = row.set_name, training.digest, group_of(row), kind
+    return Split(*known, scores, averages, seconds)
 
 
 def choose(splits: Sequence[Split]) -> dict[str, str]:
@@ -99,13 +106,18 @@ def choose(splits: Sequence[Split]) -> dict[str, str]:
     choices = {}
     for group in sorted({split.group for split in splits}):
         others = [split for split in splits if split.group != group]
+        own = [split for split in splits if split.group == group]
         for place, name in enumerate((ALWAYS, RULE)):
-            best = min(BLENDS, key=lambda blend: _loss(others, blend, place))
+            losses = {blend: _loss(others, blend, place) for blend in BLENDS}
+            best = min(losses, key=lambda blend: losses[blend])
             choices[f"{name}, chosen without {group}"] = best
-            for split in splits:
-                if split.group == group:
-                    split.scores[f"{name}, left out"] = split.averages[best][place]
+            _add(own, f"{name}, left out", best, place)
     return choices
+
+
+def _add(splits: Sequence[Split], name: str, blend: str, place: int) -> None:
+    for split in splits:
+        split.scores[name] = split.averages[blend][place]
 
 
 def _loss(splits: Sequence[Split], blend: str, place: int) -> float:
@@ -120,7 +132,7 @@ def report(splits: Sequence[Split], choices: Mapping[str, str]) -> Report:
     for group in sorted({split.group for split in splits}):
         parts[group] = [split for split in splits if split.group == group]
     rows = [row for title, part in parts.items() for row in _rows(title, part)]
-    digests = {f"{name} sha256": unseen.load(name).digest for name in unseen.NAMES}
+    digests = {f"{split.set_name} sha256": split.digest for split in splits}
     title = "A closed form, gradients and their average on sets that were left out"
     return Report(title, COLUMNS, rows, {**choices, **digests})
 
@@ -165,9 +177,8 @@ def main() -> None:
     seeds = range(chosen.splits)
     if chosen.record:
         record(seeds, chosen.record)
-    rows = [row for row, _ in in_turn(unseen.NAMES, [0])]
-    trainings = (each for each in kept(rows, seeds) if each.folds and len(each.targets) < _FEW)
-    splits = [judged(training) for training in trainings]
+    found = kept(rows_of(unseen.NAMES), seeds)
+    splits = [judged(each) for each in found if each.folds and len(each.targets) < _FEW]
     choices = choose(splits)
     precision = choose_precision(RunnerSettings.from_environment())
     report(splits, choices).publish(precision, chosen.output)

@@ -45,7 +45,7 @@ class Blend:
     """
 
     share: float = 0.5
-    scale: float = 0.4
+    scale: float = 0.5
     is_half_way: bool = False
 
     def outputs(self, closed: LinearHead, moved: Moved) -> Tensor:
@@ -59,7 +59,7 @@ BLENDS: Mapping[str, Blend] = {
     f"{'half-way' if half else 'end'}, {share:g} closed, scale {scale:g}": Blend(share, scale, half)
     for half in (False, True)
     for share in (0.25, 0.5)
-    for scale in (0.4, 0.6)
+    for scale in (0.4, 0.5, 0.6)
 }
 """Averages that may be chosen."""
 

@@ -106,11 +106,8 @@ def path_of(row: Row, seed: int, method: str = "auto") -> Path:
 
 def kept(rows: Sequence[Row], seeds: Sequence[int]) -> Iterator[Training]:
     """Yield the trainings that there are."""
-    for row in rows:
-        for seed in seeds:
-            path = path_of(row, seed)
-            if path.exists():
-                yield _read(path)
+    paths = (path_of(row, seed) for row in rows for seed in seeds)
+    yield from (_read(path) for path in paths if path.exists())
 
 
 def plain_answers(training: Training) -> Tensor | None:
