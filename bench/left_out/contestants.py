@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.left_out.cases import Case
-from cog_adapt.runner.heads.closed_form import MIXTURE, Mixture, fit_classes
+from cog_adapt.runner.heads.closed_form import MIXTURE, OF_FEW, Mixture, fit_classes
 from cog_adapt.runner.heads.linear_head import LinearHead
 
 _SCALE = 10.0  # of a cosine, as the task's own start has it
@@ -19,7 +19,7 @@ Contestant = Callable[[Case], Tensor]
 """Returns the probabilities (M, K) of a case's test texts."""
 
 BEFORE = "names count much"
-LITTLE = Mixture((0.0, 1.0, 2.0), (1.0,), ridge_share=0.25, certainty=0.5, narrows=True)
+LITTLE = OF_FEW
 MIXTURES: Mapping[str, Mixture] = {
     BEFORE: replace(MIXTURE, narrows=True),
     "names count little": LITTLE,

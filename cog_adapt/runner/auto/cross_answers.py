@@ -16,11 +16,20 @@ from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import Given
 from cog_adapt.runner.devices.algebra_thread import beside
 from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, Doubt
-from cog_adapt.runner.heads.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate
+from cog_adapt.runner.heads.decision import (
+    AVERAGE,
+    BASE,
+    CLOSED,
+    GRADIENTS,
+    MIDDLE,
+    Candidate,
+)
+from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.modules.lora import LORA_A
 from cog_adapt.runner.modules.replicas import Tensors, serving_replica
 
 _FOLD_STEPS = 0.5  # of the steps on all examples
+_CLOSED_SHARE, _AVERAGE_SCALE = 0.5, 0.5  # a head on features that have learned its examples
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,14 @@ class Answered:
     def calibration(self, given: Given, name: str) -> Calibration:
         """Fit what calibrates a candidate."""
         return given.objective.calibration(self.outputs[name], self.chosen, self.doubt)
+
+    def calibration_of_all(self, given: Given, name: str) -> Calibration:
+        """Return what calibrates a candidate that all examples have trained.
+
+        An average is less sure than gradients, and is taken as the folds' models are.
+        """
+        of_folds = self.calibration(given, name)
+        return of_folds if name == AVERAGE else given.objective.calibration_of_all(of_folds)
 
     def candidates(self, given: Given) -> dict[str, Candidate]:
         """Return what the calibrated answers are worth; the base answers as it is.
@@ -74,7 +91,11 @@ def cross_answers(given: Given, doubt: Doubt) -> Generator[None, None, Answered]
         trained = yield from _trained(run)
         features = given.features[others]
         outputs = {BASE: given.objective.prior(features), CLOSED: form.head(features)}
-        for name, tensors in ((GRADIENTS, trained), (MIDDLE, middle(run.tensors, trained))):
+        if given.objective.averages:
+            moved = {AVERAGE: averaged(given, form.head, trained)}
+        else:
+            moved = {GRADIENTS: trained, MIDDLE: middle(run.tensors, trained)}
+        for name, tensors in moved.items():
             outputs[name] = yield from _outputs(given, tensors, others)
         parts.append((others, outputs))
     names = parts[0][1]
@@ -112,3 +133,13 @@ def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:
         name: tensor if name.rpartition(".")[2] == LORA_A else (begin[name].to(tensor) + tensor) / 2
         for name, tensor in end.items()
     }
+
+
+def averaged(given: Given, closed: LinearHead, trained: Tensors) -> Tensors:
+    """Return trained tensors whose head is the average of their own and the closed form's.
+
+    Both see the features that steps have moved, so that one forward answers. There the examples
+    lie further apart than texts that were not trained on, which is why the scale is smaller.
+    """
+    head = given.names.read(trained).averaged(closed, _CLOSED_SHARE).scaled(_AVERAGE_SCALE)
+    return {**trained, **given.names.write(head)}

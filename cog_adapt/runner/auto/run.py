@@ -2,8 +2,9 @@
 
 A fold is trained on half of the examples and answers the other half, with half of the steps. What
 answers best there is what is returned: the base, the closed form, what gradients gave, or the
-middle between where they began and that (Wortsman et al. 2022, arXiv 2109.01903). This
-module knows no thread and no caller.
+middle between where they began and that (Wortsman et al. 2022, arXiv 2109.01903). Fewer than 30
+examples do not show which: there gradients and the closed form are averaged, and what the folds
+answer calibrates the average. This module knows no thread and no caller.
 """
 
 import time
@@ -17,13 +18,20 @@ from torch import Tensor
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
-from cog_adapt.runner.auto.cross_answers import Answered, candidate_of, cross_answers, middle
+from cog_adapt.runner.auto.cross_answers import (
+    Answered,
+    averaged,
+    candidate_of,
+    cross_answers,
+    middle,
+)
 from cog_adapt.runner.auto.head import outputs_of
 from cog_adapt.runner.auto.start import Given, Outcome
 from cog_adapt.runner.devices.algebra_thread import beside
 from cog_adapt.runner.heads.calibration import effective_count
 from cog_adapt.runner.heads.closed_form import ClosedForm
 from cog_adapt.runner.heads.decision import (
+    AVERAGE,
     BASE,
     CLOSED,
     GRADIENTS,
@@ -31,6 +39,7 @@ from cog_adapt.runner.heads.decision import (
     Decision,
     asked_for,
     decide,
+    of_few,
     of_head_alone,
     unknown,
 )
@@ -86,18 +95,7 @@ def adapt_automatically(given: Given) -> Automatic:
         return _without_gradients(given, closed, first, "budget_seconds")
     if decision.chosen in (BASE, CLOSED):
         return _without_gradients(given, closed, decision, "decided")
-    run = given.checkpointed(given.last_beginning(form))
-    tensors, report = yield from adapt(run)
-    if decision.chosen == MIDDLE:
-        tensors = middle(run.tensors, tensors)
-    calibrate = partial(answered.calibration, given, decision.chosen)
-    of_folds = yield from beside(calibrate, is_large=given.is_large)
-    calibration = given.objective.calibration_of_all(of_folds)
-    head = given.names.read(tensors).calibrated(calibration)
-    tensors = tensors | given.names.write(head)
-    seconds = time.monotonic() - given.began
-    report = replace(report, decision=decision, seconds=seconds)
-    return Outcome(tensors, report, bool(given.below))
+    return (yield from _with_gradients(given, form, answered, decision))
 
 
 def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
@@ -141,6 +139,24 @@ def _without_gradients(given: Given, closed: Tensors, decision: Decision, reason
     return given.outcome(None if decision.chosen == BASE else closed, decision, reason)
 
 
+def _with_gradients(
+    given: Given, form: ClosedForm, answered: Answered, decision: Decision
+) -> Generator[Step | None, None, Outcome]:
+    """Take steps on all examples, and make of them what was decided."""
+    run = given.checkpointed(given.last_beginning(form))
+    tensors, report = yield from adapt(run)
+    if decision.chosen == AVERAGE:
+        tensors = averaged(given, form.head, tensors)
+    if decision.chosen == MIDDLE:
+        tensors = middle(run.tensors, tensors)
+    calibrate = partial(answered.calibration_of_all, given, decision.chosen)
+    calibration = yield from beside(calibrate, is_large=given.is_large)
+    head = given.names.read(tensors).calibrated(calibration)
+    seconds = time.monotonic() - given.began
+    report = replace(report, decision=decision, seconds=seconds)
+    return Outcome(tensors | given.names.write(head), report, bool(given.below))
+
+
 def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, Outcome]:
     """Adapt to so few examples that none can be left out, as the task's own method does.
 
@@ -174,7 +190,8 @@ def _without_steps(given: Given, form: ClosedForm, everything: Tensor) -> Decisi
     doubt = objective.doubt(form)
     base = candidate_of(given, objective.prior(given.features), everything, doubt)
     closed = candidate_of(given, form.left_out, everything, doubt)
-    return decide({BASE: base, CLOSED: closed}, objective.name)
+    first = decide({BASE: base, CLOSED: closed}, objective.name)
+    return of_few(first) if objective.averages else first
 
 
 def _decide(given: Given, answered: Answered, first: Decision) -> Decision:

@@ -27,6 +27,7 @@ from cog_adapt.runner.modules.replicas import Tensors
 _RATE = 2.0  # times the usual one: the steps are few, and begin near their goal
 _FEWEST_STEPS = 20
 _EXAMPLES_A_STEP = 8
+_AVERAGED_STEPS = 0.6  # of them, where gradients are averaged with the closed form
 _KNOWN_STEPS = 0.5  # of the steps, from an adapter of most of the examples
 _LEAST_SECONDS = 0.001
 _FITTED_AT_ONCE = 1_000  # examples times labels, whose head is fitted in a tick of 0.1 s
@@ -90,9 +91,12 @@ class Given:
     def steps(self) -> int:
         """Steps on all examples: some for each of them, and no more than were asked for.
 
-        From the head before any example the way is longer.
+        From the head before any example the way is longer. An average needs less of it, and is made
+        whatever the folds answer, so that it must not take longer than a choice.
         """
         most = self.start.recipe.max_steps
+        if self.objective.averages:
+            return max(1, int(most * _AVERAGED_STEPS))
         if self.objective.begins_with_prior:
             return most
         return min(most, max(_FEWEST_STEPS, len(self.features) // _EXAMPLES_A_STEP))

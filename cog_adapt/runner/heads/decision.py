@@ -16,11 +16,14 @@ from cog_adapt.runner.heads.calibration import effective_count
 _FEWEST_FOR_GRADIENTS = 40.0
 _ADDED_ANSWERS = 4  # in the error of a share
 BASE, CLOSED, GRADIENTS, MIDDLE = "base", "closed form", "gradients", "middle"
+AVERAGE = "average"
 _WORDS = {
     BASE: "nothing that was learned beats the base",
     CLOSED: "a head in closed form answers best; gradient steps would not pay",
     GRADIENTS: "gradient steps answer best",
     MIDDLE: "the middle between where gradient steps began and ended answers best",
+    AVERAGE: "so few examples do not show which is better, so a closed form and gradient steps "
+    "are averaged",
 }
 
 
@@ -79,7 +82,7 @@ class Decision:
     """What answers from now on, and why.
 
     Attributes:
-        chosen: BASE, CLOSED, GRADIENTS or MIDDLE.
+        chosen: BASE, CLOSED, GRADIENTS, MIDDLE or AVERAGE.
         why: in a sentence.
         metric: what the scores are.
         before: of the base; None where nothing could be estimated.
@@ -130,6 +133,17 @@ def asked_for(first: Decision) -> Decision:
     return replace(first, chosen=CLOSED, why=why, after=first.candidates.get(CLOSED))
 
 
+def of_few(first: Decision) -> Decision:
+    """Return the decision where examples are too few to tell the base from a closed form.
+
+    The names that the base answers by are a part of the closed form, and an example that is left
+    out moves the means of so few by so much that they look worse than they are.
+    """
+    if first.chosen != BASE:
+        return first
+    return replace(first, chosen=CLOSED, why=_WORDS[CLOSED], after=first.candidates[CLOSED])
+
+
 def of_head_alone(first: Decision) -> Decision:
     """Return the decision where steps would train nothing but the head."""
     if first.chosen == BASE:
@@ -142,12 +156,15 @@ def decide(candidates: Mapping[str, Candidate], metric: str, count: float = math
     """Choose the least loss among candidates that answered the same examples.
 
     Args:
-        candidates: by name; the base is one of them.
+        candidates: by name; the base is one of them. An average is there where none is to be
+            chosen, and then it is what answers.
         metric: what the scores are.
         count: of the examples; few of them do not show when gradients alone are too sure.
     """
     is_middle_safer = MIDDLE in candidates and count < _FEWEST_FOR_GRADIENTS
     allowed = [n for n in candidates if not (n == GRADIENTS and is_middle_safer)]
+    if AVERAGE in candidates:
+        allowed = [AVERAGE]
     chosen = min(allowed, key=lambda name: candidates[name].loss)
     return Decision(
         chosen, _WORDS[chosen], metric, candidates[BASE], candidates[chosen], candidates

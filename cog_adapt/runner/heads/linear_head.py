@@ -22,6 +22,11 @@ class LinearHead:
         """Return the head of outputs `scale` times as large."""
         return LinearHead(self.weight * scale, self.bias * scale)
 
+    def averaged(self, other: "LinearHead", share: float) -> "LinearHead":
+        """Return the head whose outputs are this one's and, by a share, another's."""
+        weight = self.weight.lerp(other.weight.to(self.weight), share)
+        return LinearHead(weight, self.bias.lerp(other.bias.to(self.bias), share))
+
     def calibrated(self, calibration: Calibration) -> "LinearHead":
         """Return the head of calibrated outputs."""
         scaled = self.scaled(calibration.scale)

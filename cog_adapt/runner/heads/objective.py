@@ -20,7 +20,9 @@ from cog_adapt.runner.heads.calibration import (
 from cog_adapt.runner.heads.closed_form import (
     MIXTURE,
     NAMELESS,
+    OF_FEW,
     ClosedForm,
+    Mixture,
     fit_classes,
     fit_numbers,
     unfitted_classes,
@@ -69,6 +71,15 @@ class Labels:
         """
         return len(self.targets) < _FEW and bool(self.prior.weight.any(1).all())
 
+    @property
+    def averages(self) -> bool:
+        """Whether gradients are averaged with the closed form, in place of one of the two.
+
+        Answers to so few examples do not show which is better. Where no label has two examples
+        there are no answers that could calibrate an average.
+        """
+        return self.begins_with_prior and int(torch.bincount(self.targets).max()) > 1
+
     def explains(self, losses: Tensor, outputs: Tensor, chosen: Tensor) -> bool:
         """Return whether a task's losses (N,) are the cross-entropy of its head's outputs."""
         own = self.losses(outputs, chosen).float()
@@ -76,8 +87,13 @@ class Labels:
 
     def fit(self, features: Tensor, chosen: Tensor) -> ClosedForm:
         """Fit a head to the chosen examples."""
-        mixture = MIXTURE if bool(self.prior.weight.any()) else NAMELESS
-        return fit_classes(features[chosen], self.targets[chosen], self.prior, mixture)
+        return fit_classes(features[chosen], self.targets[chosen], self.prior, self._mixture)
+
+    @property
+    def _mixture(self) -> Mixture:
+        if self.averages:
+            return OF_FEW
+        return MIXTURE if bool(self.prior.weight.any()) else NAMELESS
 
     def begin(self, features: Tensor, chosen: Tensor, form: ClosedForm) -> LinearHead:
         """Return the head that gradients begin with."""
@@ -157,6 +173,7 @@ class Numbers:
     name = "R²"
     is_share = False
     begins_with_prior = False
+    averages = False
 
     @property
     def groups(self) -> list[int]:

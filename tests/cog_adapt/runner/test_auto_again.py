@@ -18,7 +18,7 @@ from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 
 STEPS, CUT_AT = FEW_STEPS.max_steps, 2  # fewer than a fold takes
 CUT = Recipe(AUTO, max_steps=STEPS, batch_size=8, learning_rate=0.01, budget_seconds=3600)
-ROWS = separated(24)
+ROWS = separated(30)
 
 
 @pytest.fixture

@@ -18,7 +18,15 @@ from cog_adapt.runner.auto.run import Early, adapt_automatically, adapt_without_
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.heads.decision import BASE, CLOSED, GRADIENTS, MIDDLE, Candidate, decide
+from cog_adapt.runner.heads.decision import (
+    AVERAGE,
+    BASE,
+    CLOSED,
+    GRADIENTS,
+    MIDDLE,
+    Candidate,
+    decide,
+)
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
@@ -37,7 +45,7 @@ from tests.cog_adapt.runner.featured import (
     separated,
 )
 
-CLEAR = separated(12)
+CLEAR = separated(30)
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +162,47 @@ def test_gradients_answer_calibrated_on_what_they_had_not_seen(model, monkeypatc
     assert torch.equal(outcome.tensors["fc.lora_b"], wanted["fc.lora_b"])
     assert outcome.report.method == "lora"
     assert outcome.report.decision.chosen == name
+
+
+def test_few_examples_are_answered_by_the_average(model):
+    """One adapter: steps' tensors below the head, and the average of two heads, calibrated."""
+    few = separated(12)
+    found = given(model, few, FEW_STEPS, 0.0)
+    form = found.objective.fit(found.features, torch.arange(len(few)))
+    answered = finished(cross_answers(found, found.objective.doubt(form)))
+    progress, outcome = drained(adapt_automatically(found))
+    assert kinds(progress) == [Early] + [Step] * 3  # of six
+    _, (trained, _) = drained(adapt(found.last_beginning(form)))
+    own = LinearHead(trained["head.weight"].cpu(), trained["head.bias"].cpu())
+    outputs = 0.25 * (own(found.features) + form.head(found.features))
+    expected = answered.calibration(found, AVERAGE)(outputs)
+    head = LinearHead(outcome.tensors["head.weight"], outcome.tensors["head.bias"])
+    torch.testing.assert_close(head(found.features), expected.float(), rtol=1e-4, atol=1e-4)
+    assert torch.equal(outcome.tensors["fc.lora_b"].cpu(), trained["fc.lora_b"].cpu())
+    assert outcome.report.decision.chosen == AVERAGE
+    assert outcome.report.decision.candidates.keys() == {BASE, CLOSED, AVERAGE}
+
+
+def test_few_examples_whose_time_is_over_get_the_closed_form_and_not_the_base(model):
+    """Labels of chance: a left-out example finds the base better."""
+    chance = next(
+        guessed(12, seed)
+        for seed in range(20)
+        if base_looks_better(given(model, guessed(12, seed), FEW_STEPS, 0.0))
+    )
+    _, done = run(model, chance, replace(FEW_STEPS, budget_seconds=0.001))
+    assert done.report.decision.chosen == CLOSED
+    assert done.adapter is not None
+
+
+def base_looks_better(found):
+    objective, everything = found.objective, torch.arange(len(found.features))
+    form = objective.fit(found.features, everything)
+    base, closed = (
+        objective.losses(outputs, everything).mean()
+        for outputs in (objective.prior(found.features), form.left_out)
+    )
+    return base < closed
 
 
 def beginnings(monkeypatch):

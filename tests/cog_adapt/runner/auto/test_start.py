@@ -49,14 +49,16 @@ def test_numbers_are_rows():
 @pytest.mark.parametrize(
     ("count", "recipe", "steps"),
     [
-        (6, {}, 40),
-        (29, {}, 40),
+        (3, {}, 40),
+        (6, {}, 24),
+        (29, {}, 24),
         (30, {}, 20),
         (60, {}, 20),
         (60, {"batch_size": 8}, 20),
         (240, {}, 30),
         (240, {"max_steps": 25}, 25),
-        (6, {"max_steps": 3}, 3),
+        (6, {"max_steps": 3}, 1),
+        (3, {"max_steps": 3}, 3),
     ],
 )
 def test_each_example_is_seen_often_and_no_more_steps_are_taken_than_asked(

@@ -7,12 +7,14 @@ import pytest
 import torch
 
 from cog_adapt.runner.heads.decision import (
+    AVERAGE,
     BASE,
     CLOSED,
     GRADIENTS,
     MIDDLE,
     Candidate,
     decide,
+    of_few,
     unknown,
 )
 
@@ -43,6 +45,22 @@ def test_few_examples_choose_the_middle_rather_than_gradients_alone():
     assert decide(candidates, "accuracy", count=40.0).chosen == GRADIENTS
     without = {name: each for name, each in candidates.items() if name != MIDDLE}
     assert decide(without, "accuracy", count=39.0).chosen == GRADIENTS
+
+
+def test_where_an_average_answers_nothing_is_chosen():
+    candidates = {BASE: AFTER, CLOSED: AFTER, AVERAGE: WORSE}
+    decision = decide(candidates, "accuracy", count=8.0)
+    assert decision.chosen == AVERAGE
+    assert decision.after is WORSE
+    assert "do not show which is better" in decision.why
+
+
+def test_few_examples_do_not_choose_the_base_before_any_step():
+    first = decide({BASE: AFTER, CLOSED: WORSE}, "accuracy")
+    assert of_few(first).chosen == CLOSED
+    assert of_few(first).after is WORSE
+    closed = decide({BASE: WORSE, CLOSED: AFTER}, "accuracy")
+    assert of_few(closed) is closed
 
 
 def test_labels_that_look_wrong_are_said():

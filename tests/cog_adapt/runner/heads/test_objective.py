@@ -7,7 +7,13 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, balanced_weights, calibrate
-from cog_adapt.runner.heads.closed_form import MIXTURE, ClosedForm, fit_classes, fit_numbers
+from cog_adapt.runner.heads.closed_form import (
+    MIXTURE,
+    OF_FEW,
+    ClosedForm,
+    fit_classes,
+    fit_numbers,
+)
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.heads.objective import Labels, Numbers
 
@@ -28,7 +34,7 @@ def form_of(left_out):
 
 def test_labels_are_fitted_by_the_chosen_examples():
     form = LABELS.fit(FEATURES, SOME)
-    alone = fit_classes(FEATURES[SOME], TARGETS[SOME], PRIOR)
+    alone = fit_classes(FEATURES[SOME], TARGETS[SOME], PRIOR, OF_FEW)
     assert torch.equal(form.head.weight, alone.head.weight)
     assert LABELS.groups == TARGETS.tolist()
 
@@ -83,6 +89,28 @@ def test_a_prior_that_says_nothing_of_a_label_is_no_beginning():
     unknown = LinearHead(torch.eye(3, 4) * torch.tensor([1.0, 1.0, 0.0])[:, None], torch.zeros(3))
     assert not of_counts(4, 4, 4, prior=unknown).begins_with_prior
     assert not NUMBERS.begins_with_prior
+
+
+@pytest.mark.parametrize(
+    ("counts", "averages"),
+    [((9, 10, 10), True), ((2, 1, 1), True), ((1, 1, 1), False), ((10, 10, 10), False)],
+)
+def test_few_examples_of_which_some_can_be_left_out_are_averaged(counts, averages):
+    assert of_counts(*counts).averages is averages
+
+
+def test_names_that_say_nothing_and_numbers_are_not_averaged():
+    nothing = LinearHead(torch.zeros(3, 4), torch.zeros(3))
+    assert not of_counts(4, 4, 4, prior=nothing).averages
+    assert not NUMBERS.averages
+
+
+def test_of_many_examples_a_part_is_fitted_as_all_are():
+    """What is chosen by folds of many must not be another head than the one that is chosen."""
+    labels, features = of_counts(20, 20, 20), FEATURES.repeat(8, 1)[:60]
+    some = torch.tensor([*range(4), *range(20, 24), *range(40, 44)])
+    alone = fit_classes(features[some], labels.targets[some], PRIOR)
+    assert torch.equal(labels.fit(features, some).head.weight, alone.head.weight)
 
 
 def test_labels_have_the_same_weight_together():

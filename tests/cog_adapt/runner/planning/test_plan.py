@@ -105,7 +105,7 @@ def test_a_recipe_that_does_not_fit_the_named_adapter_is_refused(runner):
 
 
 AUTOMATIC = replace(FEW_STEPS, method=AUTO)
-TWELVE = separated(12)
+THIRTY = separated(30)
 
 
 @pytest.fixture
@@ -125,8 +125,8 @@ def learned(runner, examples, **more):
 
 
 def test_auto_starts_from_the_adapter_of_most_of_the_examples_and_says_so(automatic):
-    first = id_of(learned(automatic, TWELVE))
-    more = [*TWELVE, *separated(4, seed=5)]
+    first = id_of(learned(automatic, THIRTY))
+    more = [*THIRTY, *separated(10, seed=5)]
     grown = learned(automatic, more)
     assert (grown.report["started_from"], grown.report["steps"]) == (first, 3)
     assert automatic.store.known(id_of(grown), "").parent == first
@@ -140,20 +140,20 @@ def test_auto_starts_from_the_adapter_of_most_of_the_examples_and_says_so(automa
 
 
 def test_auto_begins_anew_where_fewer_are_known_or_a_closed_form_answered(automatic, monkeypatch):
-    learned(automatic, TWELVE)
-    assert plan(automatic, Wanted([*TWELVE, *separated(5, seed=5)], AUTOMATIC)).begin is None
+    learned(automatic, THIRTY)
+    assert plan(automatic, Wanted([*THIRTY, *separated(12, seed=5)], AUTOMATIC)).begin is None
     closed = lambda found, metric, *_: replace(decide(found, metric), chosen=CLOSED)  # noqa: E731
     monkeypatch.setattr(auto, "decide", closed)
-    grown = learned(automatic, [*TWELVE, *separated(2, seed=5)])
+    grown = learned(automatic, [*THIRTY, *separated(4, seed=5)])
     assert (grown.report["method"], grown.report["started_from"]) == ("head", None)
     assert grown.receipt["started_from"] is None
     assert automatic.store.known(id_of(grown), "").parent is None
-    head = [*TWELVE, *separated(3, seed=5)]
+    head = [*THIRTY, *separated(6, seed=5)]
     assert plan(automatic, Wanted(head, AUTOMATIC)).begin is None  # the closed form's is the larger
 
 
 def test_auto_goes_on_from_a_named_adapter_by_its_own_method(automatic):
-    begin = learned(automatic, TWELVE).adapter
+    begin = learned(automatic, THIRTY).adapter
     named = learned(automatic, separated(3, seed=5), begin=begin, parent=begin.id)
     assert (named.report["method"], named.report["decision"]) == ("lora", None)
     assert named.receipt["started_from"]["id"] == begin.id
