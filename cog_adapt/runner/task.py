@@ -81,7 +81,8 @@ class Task(ABC):
             not change an answer.
         rows_are_independent: False where the loss compares examples of a batch, which then is
             never cut into parts (docs/predictions.md).
-        part_tokens: of such a part; 0: 192 on a CPU, 16,384 on a GPU. `counts` counts them.
+        part_tokens: of such a part; 0: 192 on a CPU (128 where most weights are trained), 16,384 on
+            a GPU. `counts` counts them.
         options: a frozen dataclass with the defaults of a request's own parameters (a
             temperature); `predict` and `generate` get it, or the request's, of its class.
     """

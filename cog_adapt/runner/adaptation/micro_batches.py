@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.gradient_step import GradientStep, StepResult
 from cog_adapt.runner.adaptation.start import Start, encode_examples, example_loss
-from cog_adapt.runner.adaptation.step_parts import mixes_rows
+from cog_adapt.runner.adaptation.step_parts import ALL_WEIGHTS, mixes_rows
 from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
 from cog_adapt.runner.devices.randomness import seeded
 from cog_adapt.runner.input_sizes import fitting
@@ -41,14 +41,17 @@ class MicroBatches:
         take_step: the step.
 
     Attributes:
-        relief: how many times less a token costs since the frozen blocks' outputs are kept.
+        relief: how many times less a token costs than in a step that trains few weights of all
+            blocks: more than 1 since the frozen blocks' outputs are kept, less where a CPU trains
+            most weights.
     """
 
     def __init__(self, start: Start, examples: EncodedExamples, take_step: GradientStep) -> None:
         self.start = start
         self.examples = examples
         self.take_step = take_step
-        self.relief = 1.0
+        usual = take_step.precision.device.type == "cpu" and not start.task.part_tokens
+        self.relief = ALL_WEIGHTS if usual and _trains_most(take_step.replica) else 1.0
 
     def step(
         self, chosen: Sequence[int], seed: int, is_over: Callable[[], bool]
@@ -172,3 +175,8 @@ def _losses(start: Start, replica: nn.Module, chosen: Sequence[int]) -> Tensor:
             .float()
             .reshape(-1)
         )
+
+
+def _trains_most(replica: nn.Module) -> bool:
+    numbers = [(p.numel(), p.requires_grad) for p in replica.parameters()]
+    return 2 * sum(n for n, is_trained in numbers if is_trained) > sum(n for n, _ in numbers)

@@ -21,6 +21,7 @@ from cog_adapt.runner.task import Batch, Task
 _TOKENS = 192  # of a part on a CPU
 _TOKENS_ELSEWHERE = 16_384  # a GPU is slower by more shapes, and 32 long texts take it no 75 ms
 FORWARD_ALONE = 2.0  # tokens of a forward alone, by those of one with a backward: as long a tick
+ALL_WEIGHTS = 2 / 3  # of the tokens: weights' gradients are a third product of each layer
 _NUMBERS_A_TOKEN = 2_048  # of a row without a mask: two pictures of 224 x 224 have 148 "tokens"
 _MASK = "attention_mask"
 

@@ -512,7 +512,7 @@ def test_what_is_not_cut_fails_at_once(kind):
 def test_what_a_fold_of_auto_halved_is_said_whatever_answers_best():
     """The closed form's own report knows no step."""
     recipe = dataclasses.replace(FEW_STEPS, halve_at=2)
-    done = drained(loaded(Featured()).adapting(separated(12), recipe))[1]
+    done = drained(loaded(Featured()).adapting(separated(36), recipe))[1]
     assert done.report.method == "head"
     assert done.report.halved_at == 2
 
@@ -523,3 +523,21 @@ def test_automatic_adaptations_count_the_steps_of_all_their_runs():
     _, (_, report) = drained(adapt(dataclasses.replace(start)))
     assert report.halved_at == 8
     assert [bool(step.halved_to) for step in report.steps] == [False, True] + [False] * 4
+
+
+class Usual(Watched):
+    """Texts in parts of the usual size."""
+
+    part_tokens = 0
+
+
+def test_a_part_has_fewer_tokens_where_most_weights_are_trained():
+    """A backward for all weights takes longer than one for a few."""
+    most = {}
+    rows = [Example("abcdefghijklmnop", LABELS[n % 3]) for n in range(32)]
+    for method in ("match:head.*", "all"):
+        task = Usual()
+        recipe = dataclasses.replace(RECIPE, method=method, batch_size=32, max_steps=1)
+        ran(loaded(task, device="cpu"), rows, recipe)
+        most[method] = max(task.seen)
+    assert most["all"] < most["match:head.*"]
