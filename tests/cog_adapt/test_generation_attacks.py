@@ -108,7 +108,7 @@ def test_an_adapter_that_is_deleted_while_it_answers_ends_its_answer(runner):
         ("", SHORT, "is no text"),
         ([], SHORT, "is no text and no list of messages"),
         ({"text": 3}, SHORT, "is no text"),
-        ("the quick fox " * 10**5, SHORT, "characters; the limit is 131,072"),
+        ("the quick fox " * 10**5, SHORT, "characters; the limit is 32,768"),
         ("the quick fox " * 400, SHORT, "tokens; at most 512 fit"),
         ("x", TextOptions(max_tokens=10**9), "reads 512 together"),
     ],
