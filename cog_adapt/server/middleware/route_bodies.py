@@ -6,14 +6,18 @@ values.
 """
 
 import math
+import re
 
 from cog_adapt.server.budget import Budget
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.access import is_own
 from cog_adapt.server.middleware.body_limit import BodyLimits
 from cog_adapt.server.settings import Settings
 
 OWN_BYTES, OWN_VALUES = 2**20, 10_000
 _UPLOAD = ("POST", "/adapters")
+
+_ROUTE = re.compile(r"[A-Z]+ /[^\s{}]*")
 
 _raised: dict[str, int] = {}
 
@@ -23,7 +27,20 @@ def set_body_limit(route: str, max_bytes: int) -> None:
 
     MAX_BODY_BYTES still limits them. Their commas and brackets are not counted, so such a route
     reads its body piece by piece, or parses it in another process.
+
+    Raises:
+        ConfigError: the route is no method and whole path, or the limit no number of bytes.
     """
+    if not _ROUTE.fullmatch(route):
+        raise ConfigError(
+            f"set_body_limit has the route {route[:100]!r}. Write a method and a path without "
+            "parameters, such as 'POST /v1/files'."
+        )
+    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
+        raise ConfigError(
+            f"set_body_limit has {max_bytes!r} for {route!r}. Give a whole number of bytes, at "
+            "least 1, such as 2**22; MAX_BODY_BYTES limits it further."
+        )
     _raised[route] = max_bytes
 
 

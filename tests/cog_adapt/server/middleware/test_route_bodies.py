@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from starlette.routing import Route
 
 from cog_adapt.server.app import create_app
+from cog_adapt.server.errors import ConfigError
 from cog_adapt.server.middleware.route_bodies import OWN_BYTES, OWN_VALUES, set_body_limit
 from cog_adapt.server.middleware.stack import add_middleware
 from cog_adapt.server.settings import Settings
@@ -152,3 +153,15 @@ def test_the_servers_own_large_bodies_have_their_limit(path):
 def test_strict_cog_refuses_in_cogs_words():
     answer = ask(own_app(strict_cog=True), "POST", "/model", JSON, pieces(LARGE["long text"][0]))
     assert answer.body == b"Failed to buffer the request body: length limit exceeded"
+
+
+@pytest.mark.parametrize("route", ["", "/v1/files", "POST", "post /v1/files", "POST /files/{id}"])
+def test_a_limit_for_what_is_no_route_is_refused(route):
+    with pytest.raises(ConfigError, match=r"set_body_limit has the route .*'POST /v1/files'"):
+        set_body_limit(route, OWN_BYTES)
+
+
+@pytest.mark.parametrize("limit", [0, -1, "4194304", True, 1.5])
+def test_a_limit_that_is_no_number_of_bytes_is_refused(limit):
+    with pytest.raises(ConfigError, match=r"set_body_limit has .*whole number of bytes"):
+        set_body_limit("POST /refused", limit)
