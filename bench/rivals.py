@@ -20,9 +20,10 @@ from torch.nn import functional as F
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from cog_adapt.runner.adaptation.batches import batch_indices
-from cog_adapt.runner.config import Precision, Recipe
+from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.task import on_device
+from gradient_check.phases.precision import Precision
 from task import TextClassification
 
 Answer = Callable[[Sequence[str]], list[str]]

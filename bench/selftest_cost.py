@@ -21,16 +21,16 @@ import torch
 
 from bench.live_bytes import LiveBytes
 from bench.report import Columns, Report, Spread, arguments, seconds
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.start import Start, adamw, example_loss
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
-from cog_adapt.runner.devices.freed_memory import give_back
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
 from cog_adapt.runner.selftest.calling_contexts import probe_of
 from cog_adapt.runner.selftest.quick_test import check_quickly
 from cog_adapt.runner.selftest.run import run_self_test
+from gradient_check.phases.freed_memory import give_back
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.replicas import modules_in_training, training_replica
 
 MODELS = {
     "MiniLM": ("task", "TextClassification"),

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.devices.randomness import generator
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.task import Batch, Task
+from gradient_check.phases.randomness import generator
 
 _WIDTH = 16
 UNFIT, NOT_FINITE = "#", "~"  # a text with one of these is refused; one with the other has no loss

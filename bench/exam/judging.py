@@ -11,7 +11,7 @@ import torch
 from bench.exam.case import Case, Question
 from cog_adapt import check_gradients
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.runner.gradients.report import Finding, GradientReport
+from gradient_check.findings.report import Finding, GradientReport
 
 _95_PERCENT = 1.96  # standard errors
 

@@ -23,7 +23,7 @@ import torch
 
 from bench.gpu.steps import PRECISIONS, cost_of
 from bench.report import environment
-from cog_adapt.runner.config import Precision
+from gradient_check.phases.precision import Precision
 
 ROOT = Path(__file__).parents[2]
 RUNNER = "tests/cog_adapt/runner"

@@ -15,19 +15,19 @@ PLACES = (
     ),
     Mutant(
         "the device's random stream is never seeded",
-        f"{_RUNNER}/devices/randomness.py",
+        "gradient_check/phases/randomness.py",
         "            _seed_cuda(seed, device)\n",
         "            pass\n",
     ),
     Mutant(
         "the current device's stream is seeded in place of the chosen one's",
-        f"{_RUNNER}/devices/randomness.py",
+        "gradient_check/phases/randomness.py",
         "    with torch.cuda.device(device):\n        torch.cuda.manual_seed(seed)\n",
         "    torch.cuda.manual_seed(seed)\n",
     ),
     Mutant(
         "the device's stream is not restored",
-        f"{_RUNNER}/devices/randomness.py",
+        "gradient_check/phases/randomness.py",
         "            torch.cuda.set_rng_state(cuda_state[0], device)\n",
         "            pass\n",
     ),
@@ -52,13 +52,13 @@ PLACES = (
     ),
     Mutant(
         "autocast is for the CPU",
-        f"{_RUNNER}/modes.py",
+        "gradient_check/phases/modes.py",
         "torch.autocast(kind, dtype=precision.compute, cache_enabled=False)",
         'torch.autocast("cpu", dtype=precision.compute, cache_enabled=False)',
     ),
     Mutant(
         "the scaler is off in float16",
-        f"{_RUNNER}/adaptation/gradient_step.py",
+        "gradient_check/phases/gradient_step.py",
         "enabled=precision.scaled",
         "enabled=False",
     ),

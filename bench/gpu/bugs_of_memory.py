@@ -19,13 +19,13 @@ MEMORY = (
     ),
     Mutant(
         "free memory is asked of the first device",
-        f"{_RUNNER}/devices/device.py",
+        "gradient_check/phases/memory.py",
         "torch.cuda.mem_get_info(device)",
         "torch.cuda.mem_get_info(0)",
     ),
     Mutant(
         "total memory is asked of the first device",
-        f"{_RUNNER}/devices/device.py",
+        "gradient_check/phases/memory.py",
         "torch.cuda.get_device_properties(device).total_memory",
         "torch.cuda.get_device_properties(0).total_memory",
     ),
@@ -91,7 +91,7 @@ MEMORY = (
     ),
     Mutant(
         "the cache is emptied where the first device was chosen alone",
-        f"{_RUNNER}/devices/device.py",
+        "gradient_check/phases/memory.py",
         '    if device.type == "cuda":\n        torch.cuda.empty_cache()',
         '    if device == torch.device("cuda", 0):\n        torch.cuda.empty_cache()',
     ),

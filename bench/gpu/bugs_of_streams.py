@@ -7,26 +7,26 @@ _RUNNER = "cog_adapt/runner"
 STREAMS = (
     Mutant(
         "a default device that a task set stays so in later ticks",
-        f"{_RUNNER}/modes.py",
+        "gradient_check/phases/modes.py",
         "        torch.set_default_device(None)\n",
         "        pass\n",
     ),
     Mutant(
         "random streams are not restored after an error",
-        f"{_RUNNER}/devices/randomness.py",
+        "gradient_check/phases/randomness.py",
         "    finally:\n        torch.set_rng_state(cpu_state)\n",
         "    except ZeroDivisionError:\n        raise\n    else:\n"
         "        torch.set_rng_state(cpu_state)\n",
     ),
     Mutant(
         "a stream that a task made current stays so after an error",
-        f"{_RUNNER}/modes.py",
+        "gradient_check/phases/modes.py",
         "        torch.cuda.set_stream(stream)\n",
         "        pass\n",
     ),
     Mutant(
         "a device that a task made current stays so in later ticks",
-        f"{_RUNNER}/modes.py",
+        "gradient_check/phases/modes.py",
         "        torch.cuda.set_device(number)\n",
         "        pass\n",
     ),
@@ -38,19 +38,19 @@ STREAMS = (
     ),
     Mutant(
         "autocast is bfloat16 whatever was chosen",
-        f"{_RUNNER}/modes.py",
+        "gradient_check/phases/modes.py",
         "torch.autocast(kind, dtype=precision.compute, cache_enabled=False)",
         "torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False)",
     ),
     Mutant(
         "casts of weights are cached on the device",
-        f"{_RUNNER}/modes.py",
+        "gradient_check/phases/modes.py",
         "torch.autocast(kind, dtype=precision.compute, cache_enabled=False)",
         "torch.autocast(kind, dtype=precision.compute, cache_enabled=True)",
     ),
     Mutant(
         "a recomputed block draws anew from the device's stream",
-        f"{_RUNNER}/adaptation/checkpointing.py",
+        "gradient_check/phases/checkpointing.py",
         "_place_of(block), use_reentrant=False",
         "_place_of(block), use_reentrant=False, preserve_rng_state=False",
     ),
@@ -62,13 +62,13 @@ STREAMS = (
     ),
     Mutant(
         "the self-test puts the stream back on the current device",
-        f"{_RUNNER}/gradients/guard.py",
+        "gradient_check/instruments/guard.py",
         'torch.cuda.set_rng_state(self.streams["cuda"], self.device)',
         'torch.cuda.set_rng_state(self.streams["cuda"])',
     ),
     Mutant(
         "LoRA's first values are drawn from the device's stream",
-        f"{_RUNNER}/modules/lora.py",
+        "gradient_check/phases/lora.py",
         "    a = torch.empty(rank, layer.in_features)\n"
         "    nn.init.kaiming_uniform_(a, a=math.sqrt(5), generator=generator)\n",
         "    a = torch.empty(rank, layer.in_features, device=layer.weight.device)\n"
@@ -76,19 +76,19 @@ STREAMS = (
     ),
     Mutant(
         "attention takes any kernel in the deterministic mode",
-        f"{_RUNNER}/devices/determinism.py",
+        "gradient_check/phases/determinism.py",
         "    return sdpa_kernel(SDPBackend.MATH)",
         "    return nullcontext()",
     ),
     Mutant(
         "the same bits are promised where a race chooses kernels",
-        f"{_RUNNER}/devices/determinism.py",
+        "gradient_check/phases/determinism.py",
         "_is_in_the_mode() and not torch.backends.cudnn.benchmark",
         "_is_in_the_mode()",
     ),
     Mutant(
         "the switches of TF32 are not restored after a self-test",
-        f"{_RUNNER}/devices/float32.py",
+        "gradient_check/phases/float32.py",
         "        before.put_back()\n",
         "        pass\n",
     ),

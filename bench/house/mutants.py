@@ -68,19 +68,19 @@ MUTANTS = (
     ),
     Mutant(
         "training mode is left on",
-        f"{_RUNNER}/modes.py",
+        "gradient_check/phases/modes.py",
         "    if _trains_somewhere(module):\n        module.eval()\n",
         "    module.train()\n",
     ),
     Mutant(
         "an adaptation has no gradients",
-        f"{_RUNNER}/modes.py",
+        "gradient_check/phases/modes.py",
         "(torch.enable_grad())",
         "(torch.no_grad())",
     ),
     Mutant(
         "no step is taken",
-        f"{_RUNNER}/adaptation/gradient_step.py",
+        "gradient_check/phases/gradient_step.py",
         "self.scaler.step(self.optimizer)",
         "pass",
     ),

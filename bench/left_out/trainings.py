@@ -30,7 +30,7 @@ from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modules.replicas import Tensors, serving_replica
+from gradient_check.phases.replicas import Tensors, serving_replica
 
 TRAININGS = FOLDER / "trainings"
 _MOST_WORDS = 32  # of a text: the time of a step goes by them

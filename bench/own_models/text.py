@@ -23,7 +23,7 @@ from bench.own_models.tiny_bert.folder import write_folder
 from bench.rivals import Base, all_logits, labels_of, plain_model
 from cog_adapt import Recipe, Request
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate
-from cog_adapt.runner.config import Precision
+from gradient_check.phases.precision import Precision
 from task import TextClassification
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
+KERNEL = PACKAGE.with_name("gradient_check")
+"""The package that trains and proves how; no index has it, so it goes where this one goes."""
 TEXT = "text"
 INSTALLED = PACKAGE / "template"  # put there when the wheel is built
 ZONE = (

@@ -1,6 +1,6 @@
 """`cog-adapt new DIR`: writes a new project from the files that belong to the owner of a model.
 
-The project has a copy of the package too, because `cog build` takes nothing outside its folder.
+The project has a copy of both packages too, because `cog build` takes nothing outside its folder.
 """
 
 import argparse
@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cog_adapt.command import USAGE_ERROR
-from cog_adapt.command.kinds import INSTALLED, PACKAGE, TEXT, kinds, written, zone
+from cog_adapt.command.kinds import INSTALLED, KERNEL, PACKAGE, TEXT, kinds, written, zone
 from cog_adapt.server.errors import ConfigError
 
 _OWN = {"pyproject.toml": "new_pyproject.toml", "README.md": "new_readme.md"}
+_OF_A_CHECKOUT = ("tests", "pyproject.toml", "README.md", "CHANGELOG.md")
+"""What a checkout has in a package's folder, and an installed package has not."""
 _TEXTS = {".py", ".txt", ".yaml", ".md", ".toml", ""}
 """Suffixes of what differs between kinds; all else is copied byte by byte."""
 
@@ -48,8 +50,9 @@ def write_project(folder: Path, kind: str = TEXT) -> None:
             _write(source, folder, name, kind)
         for name, own in _OWN.items():
             _write(Path(__file__).with_name(own), folder, name, kind)
-        ignored = shutil.ignore_patterns("__pycache__", INSTALLED.name)
-        shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=ignored)
+        ignored = shutil.ignore_patterns("__pycache__", INSTALLED.name, *_OF_A_CHECKOUT)
+        for package in (PACKAGE, KERNEL):
+            shutil.copytree(package, folder / package.name, ignore=ignored)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error}. Name another.") from error
 

@@ -9,20 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
-
-import torch
 
 from cog_adapt.runner.allowed_values import check_globs, check_range
 from cog_adapt.runner.errors import ConfigError, InputError
+from gradient_check.phases.precision import PRECISIONS, ServeMode
 
-ServeMode = Literal["inference_mode", "no_grad"]
-
-PRECISIONS: Mapping[str, torch.dtype] = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-}
 _FROM_ONE = ("batch_size", "served_adapters", "adaptations_at_once", "checkpoint_days")
 AUTO, HEAD = "auto", "head"
 QUICK, FULL, OFF = SELF_TESTS = ("quick", "full", "off")
@@ -37,36 +28,6 @@ _TEXTS = {
 }
 _FLAGS = ("deterministic", "compile_blocks", "self_test_strict")
 _SHOWN = 80
-
-
-@dataclass(frozen=True)
-class Precision:
-    """A device and the dtype that matrix products run in.
-
-    `compute` is float32 (no autocast), bfloat16 (autocast) or float16 (autocast with a gradient
-    scaler). Trained tensors are float32 in every one of them.
-    """
-
-    device: torch.device
-    compute: torch.dtype = torch.float32
-
-    @property
-    def autocasts(self) -> bool:
-        """Whether forwards run under autocast."""
-        return self.compute is not torch.float32
-
-    @property
-    def scaled(self) -> bool:
-        """Whether losses must be scaled, lest float16 gradients underflow to zero."""
-        return self.compute is torch.float16
-
-    def __str__(self) -> str:
-        return f"{self.device}/{name_of(self.compute)}"
-
-
-def name_of(dtype: torch.dtype) -> str:
-    """Return the short name of a compute dtype: fp32, bf16 or fp16."""
-    return next(name for name, value in PRECISIONS.items() if value is dtype)
 
 
 @dataclass(frozen=True)

@@ -19,39 +19,18 @@ Every message names the value, the limit and the remedy. A `BaseException` that 
 `Exception` (Cog's cancellation, for one) is never turned into one of these.
 """
 
-
-class RunnerError(Exception):
-    """Anything the runner refuses or cannot do."""
-
-
-class SetupError(RunnerError):
-    """The process cannot serve."""
-
-
-class ConfigError(SetupError, ValueError):
-    """A setting is wrong."""
-
-
-class WeightsError(SetupError):
-    """Weights or an adapter file cannot be used."""
-
-
-class GradientFlowError(SetupError):
-    """The gradient self-test failed; the message is its report."""
-
-
-class InputError(RunnerError, ValueError):
-    """The caller's values do not fit."""
-
-    caller_error = True  # so that a server shows its message alone (docs/predictor-protocol.md)
+from gradient_check.phases.errors import AdaptationError as AdaptationError
+from gradient_check.phases.errors import ConfigError as ConfigError
+from gradient_check.phases.errors import GradientFlowError as GradientFlowError
+from gradient_check.phases.errors import InputError as InputError
+from gradient_check.phases.errors import ModeError as ModeError
+from gradient_check.phases.errors import RunnerError as RunnerError
+from gradient_check.phases.errors import SetupError as SetupError
+from gradient_check.phases.errors import WeightsError as WeightsError
 
 
 class AdapterNotFound(InputError):
     """No adapter of that id or name is this caller's: unknown, or another's."""
-
-
-class AdaptationError(RunnerError):
-    """A gradient step could not be taken."""
 
 
 class PredictionError(RunnerError):
@@ -68,7 +47,3 @@ class StoreError(RunnerError):
 
 class UnavailableError(RunnerError):
     """The runner takes no more work: it is closed, or its base changed, or its device failed."""
-
-
-class ModeError(RunnerError, RuntimeError):
-    """Gradients were asked for where they cannot flow: a programming error."""

@@ -13,7 +13,6 @@ from typing import Any
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.data.examples import ExampleSet
 from cog_adapt.runner.decoding import check_decoding
-from cog_adapt.runner.devices.determinism import require_repeatable
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.generation.growing import GenerativeTask
 from cog_adapt.runner.inference.answers import Query
@@ -34,6 +33,7 @@ from cog_adapt.runner.request import (
     read_request_examples,
 )
 from cog_adapt.runner.task_errors import naming
+from gradient_check.phases.determinism import require_repeatable
 
 _SHOWN = 5
 

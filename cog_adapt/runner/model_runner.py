@@ -11,10 +11,9 @@ from typing import Any
 
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.adaptation.report import Step
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.decoding import check_decoding
-from cog_adapt.runner.devices.determinism import mode_of
 from cog_adapt.runner.generation.growing import GenerativeTask
 from cog_adapt.runner.growing_answers import GrowingAnswers, OnEnd
 from cog_adapt.runner.inference.answers import Query, find_shortened
@@ -35,6 +34,8 @@ from cog_adapt.runner.storage.checkpoint_folder import checkpoints_in, folder_of
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import store_of
 from cog_adapt.runner.task import Task
+from gradient_check.phases.determinism import mode_of
+from gradient_check.phases.precision import Precision
 
 OnStep = Callable[[Step], None]
 Pieces = AsyncGenerator[Any, None]

@@ -8,7 +8,6 @@ from collections.abc import Generator
 from typing import Any
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.devices.determinism import require_repeatable
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import PredictionError
 from cog_adapt.runner.generation.growing import GenerativeTask, Made
@@ -20,6 +19,7 @@ from cog_adapt.runner.inference.ready_modules import ReadyModules
 from cog_adapt.runner.inference.together import SharedForwards
 from cog_adapt.runner.modules.loaded_base import LoadedBase
 from cog_adapt.runner.task import Task
+from gradient_check.phases.determinism import require_repeatable
 
 
 class Predictions:

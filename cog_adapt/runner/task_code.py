@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from cog_adapt.runner.libraries import is_library_file
+import gradient_check
+from gradient_check.phases.libraries import is_library_file
 
-_PACKAGE = Path(__file__).parents[1]
+_OWN = (Path(__file__).parents[1], Path(gradient_check.__file__).parent)
 _STANDARD = Path(inspect.getfile(inspect)).parent
 
 
@@ -32,8 +33,8 @@ def code_behind(kinds: Iterable[type]) -> tuple[set[Path], set[str]]:
 
 
 def _is_known(file: Path) -> bool:
-    """Return whether a file is this package's or Python's own, which count as a whole."""
-    return file.is_relative_to(_PACKAGE) or file.is_relative_to(_STANDARD)
+    """Return whether a file is ours or Python's own: those count as a whole."""
+    return any(file.is_relative_to(folder) for folder in (*_OWN, _STANDARD))
 
 
 def _used_by(module: ModuleType) -> Iterator[str]:

@@ -8,12 +8,12 @@ from torch.nn import functional as F
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.devices.randomness import generator
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.generation.growing import Generation, GenerativeTask
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import Adapter
-from tests.cog_adapt.models import seeded_module
+from gradient_check.phases.randomness import generator
+from gradient_check.tests.models import seeded_module
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WIDTH = 16

@@ -13,8 +13,9 @@ from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.batch_rows import batch_rows
 from cog_adapt.runner.task import Batch
+from gradient_check.tests.models import Attention
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import Attention, Labelled
+from tests.cog_adapt.models import Labelled
 
 _WIDTH = 8
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "cog_adapt"
 SOURCES = [
     *(
         path
-        for name in ("cog_adapt", "server", "bench", "examples")
+        for name in ("gradient_check", "cog_adapt", "server", "bench", "examples")
         for path in sorted((ROOT / name).rglob("*.py"))
+        if ROOT / "gradient_check" / "tests" not in path.parents
     ),
     *(
         path
@@ -35,9 +35,9 @@ FRAGMENTS = {
 TARGETS = {"file": 250, "class": 150, "function": 40}
 # Sources that miss a target, each with the reason in a sentence; ten at most.
 EXCEPTIONS: dict[str, str] = {
-    "cog_adapt/runner/adaptation/gradient_step.py": "a step is forward, backward, clip and update",
+    "gradient_check/phases/gradient_step.py": "a step is forward, backward, clip and update",
     "cog_adapt/runner/adaptation/run.py": "the state of one run, between ticks, has one owner",
-    "cog_adapt/runner/gradients/check.py": "the call has a keyword for each thing that is declared",
+    "gradient_check/check.py": "the call has a keyword for each thing that is declared",
     "cog_adapt/server/settings.py": "one class is the table of all settings, a field for each",
 }
 # Where time has to pass in a test, and why no event could be waited for instead.
@@ -51,7 +51,7 @@ SLEEPS = {
     "contract/serving.py": "asks a server until it is up, and says what it wrote if it is not",
     "faults/recording_predictor.py": "a model whose work takes its time",
     "faults/test_server_killed.py": "a deadline passes; a write ends that nothing outside shows",
-    "runner/gradients/test_examination.py": "the time of a check is measured",
+    "gradient_check/tests/test_examination.py": "the time of a check is measured",
     "runner/test_base_is_immutable.py": "an exception is put into this loop between two bytecodes",
     "runner/test_cancel_at_every_bytecode.py": "work that makes its caller poll in vain",
     "server/api/test_large_bodies.py": "the pauses of an event loop are measured",
@@ -76,7 +76,12 @@ STARTED_FOR_ONE_TEST = {
     "server/worker/test_processes.py": {"start": "the processes are what is ended"},
 }
 
-RUNNER = sorted((PACKAGE / "runner").rglob("*.py"))
+OURS = ROOT / "tests" / "cog_adapt"
+TESTS = {
+    **{str(path.relative_to(OURS)): path for path in OURS.rglob("*.py")},
+    **{str(path.relative_to(ROOT)): path for path in (ROOT / "gradient_check/tests").rglob("*.py")},
+}
+RUNNER = [path for path in SOURCES if "runner" in path.parts or "gradient_check" in path.parts]
 DOORS = ("predict.py", "train.py")
 TRANSPORTS = {"cog", "coglet", "fastapi", "starlette", "uvicorn", "server"}
 
@@ -220,8 +225,7 @@ def is_constant(node):
 
 
 def test_only_what_is_named_waits_for_time():
-    tests = ROOT / "tests" / "cog_adapt"
-    waiting = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if sleeps_in(path)}
+    waiting = {name for name, path in TESTS.items() if sleeps_in(path)}
     assert waiting == set(SLEEPS), "wait for an event: see waiting.py"
 
 
@@ -238,10 +242,9 @@ def starts_for_one_test(function):
 
 
 def test_fixtures_start_processes_once_a_module():
-    tests = ROOT / "tests" / "cog_adapt"
     found = {
-        str(path.relative_to(tests)): names
-        for path in tests.rglob("*.py")
+        test: names
+        for test, path in TESTS.items()
         if (names := {each.name for each in functions_in(path) if starts_for_one_test(each)})
     }
     assert found == {path: set(named) for path, named in STARTED_FOR_ONE_TEST.items()}

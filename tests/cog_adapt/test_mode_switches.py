@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODES = ROOT / "cog_adapt" / "runner" / "modes.py"
+MODES = ROOT / "gradient_check" / "phases" / "modes.py"
 SOURCES = [
     *sorted((ROOT / "cog_adapt").rglob("*.py")),
+    *sorted(
+        path
+        for path in (ROOT / "gradient_check").rglob("*.py")
+        if "tests" not in path.relative_to(ROOT).parts
+    ),
     *(
         path
         for name in ("predict.py", "train.py", "task.py", "encoder.py")
@@ -123,8 +128,8 @@ def test_ruff_refuses_a_mode_switched_elsewhere_and_says_where_it_belongs(text):
     done = ruff(text, "cog_adapt/runner/elsewhere.py")
     assert done.returncode == 1, done
     assert "TID251" in done.stdout
-    assert "only cog_adapt/runner/modes.py switches modes" in done.stdout
+    assert "only gradient_check/phases/modes.py switches modes" in done.stdout
 
 
 def test_ruff_lets_modes_switch_them():
-    assert ruff(BANNED[0], "cog_adapt/runner/modes.py").returncode == 0
+    assert ruff(BANNED[0], "gradient_check/phases/modes.py").returncode == 0

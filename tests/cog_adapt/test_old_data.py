@@ -17,8 +17,8 @@ import pytest
 import bench
 from bench.house.old_data import ENDED, LARGE, OWED, PUT, TEXTS, actions_server, tickets_server
 from bench.house.tree_server import wait_for
+from gradient_check.tests.present import present
 from tests.cog_adapt.contract.receivers import Receiver
-from tests.cog_adapt.present import present
 
 ROOT = Path(bench.__file__).parents[1]
 MADE = ROOT / "tests" / "cog_adapt" / "data" / "made_at_b702e72.tar.gz"

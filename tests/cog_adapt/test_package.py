@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import cog_adapt
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 ROOT = Path(__file__).parents[2]
 DOORS = [

@@ -16,7 +16,7 @@ from transformers import Trainer as HuggingFaceTrainer
 from transformers import TrainingArguments
 
 from cog_adapt.runner.errors import GradientFlowError
-from cog_adapt.runner.gradients.first_step import GradientFlowWarning
+from gradient_check.hooks.first_step import GradientFlowWarning
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "gradients"
@@ -180,7 +180,7 @@ def test_what_is_shown_for_the_trainer_finds_a_cut(tmp_path):
 def test_what_is_shown_for_pytest_runs(tmp_path):
     shown, _, _ = blocks(INDEX, "python")
     (tmp_path / "test_shown.py").write_text(FIXTURES + shown)
-    plugin = ["-p", "cog_adapt.runner.gradients.pytest_plugin", "-p", "no:cacheprovider"]
+    plugin = ["-p", "gradient_check.hooks.pytest_plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", *plugin, f"--rootdir={tmp_path}", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert "2 passed" in done.stdout, done.stdout

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from cog_adapt.command.kinds import kept_files, kinds, zone
+from cog_adapt.command.kinds import KERNEL, kept_files, kinds, zone
 from tests.cog_adapt.contract.serving import free_port
 from tests.cog_adapt.waiting import wait_until
 
@@ -87,12 +87,16 @@ def test_it_holds_the_package_and_the_owners_files_alone(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {
         "cog_adapt",
+        "gradient_check",  # of no index yet, so it comes along
         f"cog_adapt-{PROJECT['version']}.dist-info",
     }
     template = {name.removeprefix("cog_adapt/template/") for name in names if "/template/" in name}
     assert template == {name for _, name in kept_files()}
     sources = {name for name in names if name.startswith("cog_adapt/") and "/template/" not in name}
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "cog_adapt").rglob("*.py")} <= sources
+    kernel = {path.relative_to(ROOT).as_posix() for path in KERNEL.rglob("*.py")}
+    tests = {name for name in kernel if name.startswith("gradient_check/tests/")}
+    assert {name for name in names if name.startswith("gradient_check/")} == kernel - tests
     assert not [name for name in names if "__pycache__" in name]
 
 
@@ -145,7 +149,8 @@ def test_it_writes_a_new_project(installed, tmp_path):
     run(installed / "cog-adapt", "new", "project", folder=tmp_path)
     for path, name in zone():
         assert (tmp_path / "project" / name).read_bytes() == path.read_bytes()
-    assert (tmp_path / "project" / "cog_adapt" / "runner" / "modes.py").exists()
+    assert (tmp_path / "project" / "gradient_check" / "phases" / "modes.py").exists()
+    assert not (tmp_path / "project" / "gradient_check" / "tests").exists()
     assert not (tmp_path / "project" / "cog_adapt" / "template").exists()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cog_adapt
 
+OURS = {"cog_adapt", "gradient_check"}  # whose inherited attributes count as public
 _PLACE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Z]\w*)")  # of a class; where it lies is private
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -33,7 +34,7 @@ def _described(name: str, value: object) -> Iterator[str]:
         known: dict[str, str] = {}
         for base in reversed(value.__mro__):
             is_told = base is not value and base.__name__ in cog_adapt.__all__
-            if base.__module__.partition(".")[0] == "cog_adapt" and not is_told:
+            if base.__module__.partition(".")[0] in OURS and not is_told:
                 known |= dict(_members(base))
         yield from (f"{name}.{each}{text}" for each, text in known.items() if each not in given)
 

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.devices.randomness import generator
+from gradient_check.phases.randomness import generator
 
 _FEWEST_TO_SPLIT = 5  # below, a label needs all its examples for training
 

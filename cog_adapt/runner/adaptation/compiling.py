@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from cog_adapt.runner.adaptation.checkpointing import blocks
-from cog_adapt.runner.devices.determinism import is_repeatable
 from cog_adapt.runner.errors import SetupError
+from gradient_check.phases.checkpointing import blocks
+from gradient_check.phases.determinism import is_repeatable
 
 BACKEND = "inductor"
 _MOST_SHOWN = 200  # characters of a compiler's words

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.adaptation.checkpointing import blocks
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.start import Rows, Start, adamw, encode_examples, weighted_loss
 from cog_adapt.runner.adaptation.step_parts import cost_of, limit_for, mixes_rows
 from cog_adapt.runner.adaptation.trunk import MOST_BYTES, frozen_blocks
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.decoding import Decoded
-from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
+from gradient_check.phases.checkpointing import blocks
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.replicas import modules_in_training, training_replica
 
 _MEASURED = 2  # examples: a batch of one takes other paths in some models
 _MOST_REMEMBERED = 64

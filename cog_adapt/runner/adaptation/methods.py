@@ -12,12 +12,12 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from cog_adapt.runner.config import AUTO, MATCH_PREFIX, Recipe
-from cog_adapt.runner.devices.randomness import generator
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.modules.lora import lora_tensors
-from cog_adapt.runner.modules.replicas import is_norm
 from cog_adapt.runner.task import Task
+from gradient_check.phases.lora import lora_tensors
+from gradient_check.phases.randomness import generator
+from gradient_check.phases.replicas import is_norm
 
 _LORA_RATE = 5e-4  # at 2,000 columns, from the sweep behind Tinker's rule; its exponent is 0.78
 _REFERENCE_WIDTH = 2000

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
-from cog_adapt.runner.adaptation.gradient_step import GradientStep, StepResult
 from cog_adapt.runner.adaptation.start import Start, encode_examples, example_loss
 from cog_adapt.runner.adaptation.step_parts import ALL_WEIGHTS, mixes_rows
-from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
-from cog_adapt.runner.devices.randomness import seeded
 from cog_adapt.runner.input_sizes import fitting
-from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.modules.batch_rows import holding
-from cog_adapt.runner.modules.replicas import serving_replica
+from gradient_check.phases.gradient_step import GradientStep, StepResult
+from gradient_check.phases.memory import free_cache, is_out_of_memory
+from gradient_check.phases.modes import run_inference
+from gradient_check.phases.randomness import seeded
+from gradient_check.phases.replicas import serving_replica
 
 _TRIED = 4  # examples whose losses are looked at, together and alone
 _EXACT, _ROUGH = 1e-2, 3e-2  # of the largest loss: another shape rounds otherwise, in 16 bits more

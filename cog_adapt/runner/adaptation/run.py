@@ -16,10 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.batches import batch_indices, split
-from cog_adapt.runner.adaptation.checkpointing import recompute_blocks
 from cog_adapt.runner.adaptation.compiling import compile_blocks
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
-from cog_adapt.runner.adaptation.gradient_step import GradientStep, StepResult
 from cog_adapt.runner.adaptation.kept_outputs import recall
 from cog_adapt.runner.adaptation.micro_batches import MicroBatches
 from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
@@ -30,17 +28,19 @@ from cog_adapt.runner.adaptation.training_state import (
     restore_optimizer,
 )
 from cog_adapt.runner.adaptation.trunk import frozen_blocks, keep_trunk, relief_of, trunk_positions
-from cog_adapt.runner.devices.determinism import is_repeatable
-from cog_adapt.runner.devices.randomness import derive_seed, seeded
-from cog_adapt.runner.modes import run_inference
-from cog_adapt.runner.modules.replicas import (
+from cog_adapt.runner.modules.row_noise import drawing_by_row
+from cog_adapt.runner.task import Task
+from gradient_check.phases.checkpointing import recompute_blocks
+from gradient_check.phases.determinism import is_repeatable
+from gradient_check.phases.gradient_step import GradientStep, StepResult
+from gradient_check.phases.modes import run_inference
+from gradient_check.phases.randomness import derive_seed, seeded
+from gradient_check.phases.replicas import (
     Tensors,
     modules_in_training,
     trained_state,
     training_replica,
 )
-from cog_adapt.runner.modules.row_noise import drawing_by_row
-from cog_adapt.runner.task import Task
 
 _SAVING_SECONDS = 0.005  # of a tick that waits for a disk
 _SCORINGS = 5  # held-out scorings spread over a run, besides the one before it

@@ -15,8 +15,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.decoding import encoded
-from cog_adapt.runner.modules.replicas import weights_buffers
 from cog_adapt.runner.task import Batch, Task
+from gradient_check.phases.replicas import weights_buffers
 
 _TOKENS = 192  # of a part on a CPU
 _TOKENS_ELSEWHERE = 16_384  # a GPU is slower by more shapes, and 32 long texts take it no 75 ms

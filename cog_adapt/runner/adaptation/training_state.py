@@ -15,10 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.report import HeldOut, Step
 from cog_adapt.runner.errors import WeightsError
 from cog_adapt.runner.files import write_whole
+from gradient_check.phases.gradient_step import GradientStep
 
 _KEY = "cog-adapt/state/1"
 _BYTES_AT_ONCE = 32 * 2**20

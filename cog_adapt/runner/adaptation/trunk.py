@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.batches import used_positions
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.kept_outputs import (
     KeptOutputs,
     UnfitTrunkError,
@@ -27,7 +26,8 @@ from cog_adapt.runner.adaptation.kept_outputs import (
 from cog_adapt.runner.adaptation.start import Rows
 from cog_adapt.runner.adaptation.step_parts import FORWARD_ALONE
 from cog_adapt.runner.config import Recipe
-from cog_adapt.runner.devices.randomness import random_state, seeded
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.randomness import random_state, seeded
 
 MOST_BYTES = 256 * 2**20  # of kept outputs
 _BATCHES_IN_A_BUDGET = 8  # a run that a time ends must not spend it on the trunk

@@ -25,8 +25,8 @@ from cog_adapt.runner.heads.decision import (
     Candidate,
 )
 from cog_adapt.runner.heads.linear_head import LinearHead
-from cog_adapt.runner.modules.lora import LORA_A
-from cog_adapt.runner.modules.replicas import Tensors, serving_replica
+from gradient_check.phases.lora import LORA_A
+from gradient_check.phases.replicas import Tensors, serving_replica
 
 _FOLD_STEPS = 0.5  # of the steps on all examples
 _CLOSED_SHARE, _AVERAGE_SCALE = 0.5, 0.5  # a head on features that have learned its examples

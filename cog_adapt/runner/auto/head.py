@@ -15,15 +15,15 @@ from torch import Tensor, nn
 from cog_adapt.runner.adaptation.step_parts import forward_groups, rows_of_group
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.decoding import encoded
-from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
-from cog_adapt.runner.devices.randomness import seeded
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Phase
 from cog_adapt.runner.input_sizes import portions
-from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task import Batch, Task, on_device
+from gradient_check.phases.memory import free_cache, is_out_of_memory
+from gradient_check.phases.modes import run_inference
+from gradient_check.phases.randomness import seeded
 
 _SEED = 0
 _KEPT_AT_ONCE = 256  # inputs a tick, whose digests and copies take 7 ms

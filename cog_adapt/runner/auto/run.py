@@ -43,7 +43,7 @@ from cog_adapt.runner.heads.decision import (
     of_head_alone,
     unknown,
 )
-from cog_adapt.runner.modules.replicas import Tensors, serving_replica
+from gradient_check.phases.replicas import Tensors, serving_replica
 
 _FEW, _NEAR = 8, 0.05  # examples that a head is tried on, and what 16 bits may cost
 _HELD_OUT, _FEWEST_TO_HOLD_OUT = 0.1, 20  # for early stopping, without features

@@ -15,14 +15,14 @@ from cog_adapt.runner.adaptation.report import AdaptationReport
 from cog_adapt.runner.adaptation.start import Checkpoints, KeptRows, Start
 from cog_adapt.runner.auto.head import HeadNames, KeptFeatures
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.devices.determinism import is_repeatable
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.heads.closed_form import ClosedForm
 from cog_adapt.runner.heads.decision import BASE, CLOSED, Decision
 from cog_adapt.runner.heads.folds import folds
 from cog_adapt.runner.heads.objective import Labels, Numbers, Objective
 from cog_adapt.runner.inference.answers import Phase
-from cog_adapt.runner.modules.replicas import Tensors
+from gradient_check.phases.determinism import is_repeatable
+from gradient_check.phases.replicas import Tensors
 
 _RATE = 2.0  # times the usual one: the steps are few, and begin near their goal
 _FEWEST_STEPS = 20

@@ -1,29 +1,19 @@
 """Chooses the device and the precision: those that the settings ask for, or an error."""
 
 import logging
-import os
 from collections.abc import Iterable
-from pathlib import Path
 
 import torch
 from torch import nn
 
-from cog_adapt.runner.config import PRECISIONS, Precision, RunnerSettings, name_of
-from cog_adapt.runner.devices.determinism import make_deterministic
+from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import ConfigError, SetupError
-from cog_adapt.runner.modes import use_device
+from gradient_check.phases.determinism import make_deterministic
+from gradient_check.phases.memory import first_line, is_out_of_memory
+from gradient_check.phases.modes import use_device
+from gradient_check.phases.precision import PRECISIONS, Precision, name_of
 
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
-_MEMINFO = Path("/proc/meminfo")
 _SIXTEEN_BIT = (torch.bfloat16, torch.float16)
-_OUT_OF_MEMORY = (
-    "can't allocate memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-    "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
-    "CUDA error: out of memory",  # of a call beside the allocator: an AcceleratorError
-)
 logger = logging.getLogger(__name__)
 
 
@@ -116,58 +106,6 @@ def _prepare_cuda(device: torch.device) -> None:
     torch.backends.cudnn.allow_tf32 = False
 
 
-def machine_memory() -> int:
-    """Return the bytes of memory that this process may have: the container's, or the machine's."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(whole, int(_CGROUP.read_text()))
-    except (OSError, ValueError):  # no container, or "max"
-        return whole
-
-
-def device_memory(device: torch.device) -> int:
-    """Return the bytes of memory that a device has; the CPU has the machine's."""
-    if device.type == "cpu":
-        return machine_memory()
-    return int(torch.cuda.get_device_properties(device).total_memory)
-
-
-def free_memory(device: torch.device) -> int:
-    """Return the bytes that may still be had on a device, with those that its cache gives back."""
-    if device.type == "cpu":
-        return min(_available(), _left_of_container())
-    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(torch.cuda.mem_get_info(device)[0]) + cached
-
-
-def _available() -> int:
-    """Return what the machine has left by its own account; all where it gives none."""
-    try:
-        lines = _MEMINFO.read_text().splitlines()
-    except OSError:
-        return machine_memory()
-    found = (line.split() for line in lines)
-    return next(1024 * int(words[1]) for words in found if words[0] == "MemAvailable:")
-
-
-def _left_of_container() -> int:
-    """Return what is left of the container's memory, whose cached files do not count as used."""
-    try:
-        used = int(_CGROUP.with_name("memory.current").read_text())
-        lines = _CGROUP.with_name("memory.stat").read_text().splitlines()
-    except (OSError, ValueError):  # no container
-        return machine_memory()
-    cached = next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
-    return machine_memory() - used + cached
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, of the device or of the machine."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
-
-
 def failure_of(device: torch.device) -> str:
     """Return why a device answers nothing any more; empty while it does.
 
@@ -181,17 +119,6 @@ def failure_of(device: torch.device) -> str:
     except RuntimeError as error:
         return "" if is_out_of_memory(error) else first_line(error)
     return ""
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message: PyTorch writes advice below it."""
-    return str(error).partition("\n")[0] or type(error).__name__
-
-
-def free_cache(device: torch.device) -> None:
-    """Give back the memory that a device's allocator keeps for later; a CPU's keeps none."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
 
 
 def fit_weights(precision: Precision, module: nn.Module, asked: str) -> Precision:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import torch
 
-from cog_adapt.runner.devices.device import first_line, free_cache, is_out_of_memory
 from cog_adapt.runner.errors import AdaptationError, PredictionError
+from gradient_check.phases.memory import first_line, free_cache, is_out_of_memory
 
 _REMEDIES = {
     AdaptationError: (

@@ -7,7 +7,7 @@ import torch
 
 from cog_adapt.runner.adaptation.memory_estimate import in_words
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.devices.device import device_memory
+from gradient_check.phases.memory import device_memory
 
 _DEVICE_SHARE = 8  # an eighth of the device's memory holds what answers keep
 OWNER_SHARE = 0.5  # of one owner, where there are owners

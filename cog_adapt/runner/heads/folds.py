@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
-from cog_adapt.runner.devices.randomness import generator
+from gradient_check.phases.randomness import generator
 
 FOLDS = 2
 _FEWEST = 8  # answers below which an estimate says nothing

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.answers import Phase
-from cog_adapt.runner.modes import run_inference
 from cog_adapt.runner.plain_values import characters_of
 from cog_adapt.runner.task import Task
+from gradient_check.phases.modes import run_inference
 
 T = TypeVar("T")
 # Of the names of a tick, which also run through the model: about 450 tokens, for which MiniLM takes

@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any
 
 from cog_adapt.runner.decoding import encoded
-from cog_adapt.runner.devices.determinism import require_repeatable
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference.answers import Phase, Query, options_of, predict_batch
@@ -23,6 +22,7 @@ from cog_adapt.runner.inference.stacked import Structure
 from cog_adapt.runner.inference.together import Piece, SharedForwards
 from cog_adapt.runner.input_sizes import fitting
 from cog_adapt.runner.task import Batch
+from gradient_check.phases.determinism import require_repeatable
 
 logger = logging.getLogger(__name__)
 _Row = tuple["PredictionPart", int]

@@ -5,13 +5,13 @@ from collections.abc import Generator, Sequence
 import torch
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.devices.device import device_memory
 from cog_adapt.runner.inference.answers import Phase, Query
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
 from cog_adapt.runner.inference.served_adapters import Served, ServedAdapters
 from cog_adapt.runner.modules.adapter_fit import check_fits
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
+from gradient_check.phases.memory import device_memory
 
 _DEVICE_SHARE = 8  # an eighth of the device's memory holds adapters that are ready
 _CPU = torch.device("cpu")

@@ -7,9 +7,9 @@ from functools import cached_property
 
 from torch import nn
 
-from cog_adapt.runner.config import Precision
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.modules.replicas import serving_replica
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import serving_replica
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cog_adapt.runner.inference.served_adapters import Served
-from cog_adapt.runner.modes import run_setup
 from cog_adapt.runner.modules.batch_rows import holders_of
-from cog_adapt.runner.modules.lora import LORA_A, LORA_B, LoRALinear
-from cog_adapt.runner.modules.replicas import freeze, serving_replica
+from gradient_check.phases.lora import LORA_A, LORA_B, LoRALinear
+from gradient_check.phases.modes import run_setup
+from gradient_check.phases.replicas import freeze, serving_replica
 
 _MOST_GROUPS = 4  # of rows: as many as take turns where more grow than share a forward
 _MOST_KEPT_BYTES = 256 * 2**20

@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.devices.device import free_cache, is_out_of_memory
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.inference.answers import Phase
 from cog_adapt.runner.inference.served_adapters import Served
@@ -28,9 +27,10 @@ from cog_adapt.runner.inference.stacked import (
     stacked_replica,
     structure_of,
 )
-from cog_adapt.runner.modes import put_in_eval, run_inference
 from cog_adapt.runner.modules.batch_rows import holding
 from cog_adapt.runner.task import Batch, on_device
+from gradient_check.phases.memory import free_cache, is_out_of_memory
+from gradient_check.phases.modes import put_in_eval, run_inference
 
 TOLERANCE, TOLERANCE_16_BIT = 1e-4, 2e-2  # of the largest output; rows in other company round so
 _MOST_REPLICAS = 4

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.devices.device import machine_memory
 from cog_adapt.runner.known.adaptation_key import origin_of
 from cog_adapt.runner.known.kept_examples import KeptExamples
 from cog_adapt.runner.known.receipt import Signer
@@ -12,6 +11,7 @@ from cog_adapt.runner.scheduling.shared_runs import SharedRuns
 from cog_adapt.runner.storage.metadata import versions
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task import Task
+from gradient_check.phases.memory import machine_memory
 
 _MEMORY_SHARE = 64
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.errors import WeightsError
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.modules.lora import LORA_A, LORA_B, pair_shapes
-from cog_adapt.runner.modules.replicas import weights_buffers
+from gradient_check.phases.lora import LORA_A, LORA_B, pair_shapes
+from gradient_check.phases.replicas import weights_buffers
 
 _MOST_SCALE = 1e6
 _SHOWN = 80

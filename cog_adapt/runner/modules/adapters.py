@@ -18,8 +18,8 @@ from torch import Tensor
 
 from cog_adapt.runner.errors import WeightsError
 from cog_adapt.runner.files import read_bytes, write_whole
-from cog_adapt.runner.modules.census import checksums
-from cog_adapt.runner.modules.lora import LORA_A
+from gradient_check.phases.census import checksums
+from gradient_check.phases.lora import LORA_A
 
 FORMAT = "cog-adapt/1"
 _TIMEOUT_SECONDS = 30

@@ -12,15 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from cog_adapt.runner.config import Precision, RunnerSettings
+from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.devices.device import choose_precision, failure_of, fit_weights
 from cog_adapt.runner.errors import UnavailableError
-from cog_adapt.runner.modes import run_inference, run_setup
 from cog_adapt.runner.modules.adapters import base_digest
-from cog_adapt.runner.modules.census import Census, heal
-from cog_adapt.runner.modules.replicas import freeze, make_template
 from cog_adapt.runner.task import Task, load_module, on_device
+from gradient_check.phases.census import Census, heal
+from gradient_check.phases.modes import run_inference, run_setup
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import freeze, make_template
 
 logger = logging.getLogger(__name__)
 

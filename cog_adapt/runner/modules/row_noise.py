@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import torch
 
-from cog_adapt.runner.devices.randomness import derive_seed, row_seed_now
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.modules.batch_rows import holding, rows_now
+from gradient_check.phases.randomness import derive_seed, row_seed_now
 
 _loss = threading.local()
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.devices.determinism import is_repeatable
 from cog_adapt.runner.known.adaptation_key import rows_of, source_digest, sum_of
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.storage.metadata import digest_of, now, versions
+from gradient_check.phases.determinism import is_repeatable
 
 
 def facts_of(runner: ModelRunner) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from cog_adapt.runner.errors import UnavailableError
-from cog_adapt.runner.modes import scrub_thread
 from cog_adapt.runner.scheduling.fair_queue import FairQueue, VirtualTime
 from cog_adapt.runner.scheduling.job_ticks import (
     Explain,
@@ -30,6 +29,7 @@ from cog_adapt.runner.scheduling.job_ticks import (
     who_may_join,
 )
 from cog_adapt.runner.scheduling.tickets import Ended, Job, Part, Ticket
+from gradient_check.phases.modes import scrub_thread
 
 T = TypeVar("T")
 P = ParamSpec("P")

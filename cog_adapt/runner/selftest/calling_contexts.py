@@ -12,17 +12,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.adaptation.checkpointing import blocks, recompute_blocks
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.start import Start, adamw, encode_examples, example_loss
-from cog_adapt.runner.config import Precision
 from cog_adapt.runner.errors import RunnerError
-from cog_adapt.runner.gradients import Check, Finding, GradientReport
-from cog_adapt.runner.gradients.lent_weights import SMALL_BYTES
-from cog_adapt.runner.gradients.portions import HeldGradients, portions_of
-from cog_adapt.runner.gradients.report import Status
-from cog_adapt.runner.modes import under_inference_mode
-from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
+from gradient_check import Check, Finding, GradientReport
+from gradient_check.findings.report import Status
+from gradient_check.instruments.lent_weights import SMALL_BYTES
+from gradient_check.instruments.portions import HeldGradients, portions_of
+from gradient_check.phases.checkpointing import blocks, recompute_blocks
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.modes import under_inference_mode
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import modules_in_training, training_replica
 
 Gradient = dict[str, Tensor]
 Judged = tuple[Check, list[Finding]]

@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 
+import gradient_check
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modules.census import process_flags
 from cog_adapt.runner.plain_values import not_plain
 from cog_adapt.runner.task import Task
 from cog_adapt.runner.task_code import code_behind
+from gradient_check.phases.census import process_flags
 
-_PACKAGE = Path(__file__).parents[2]
+_PACKAGES = (Path(__file__).parents[2], Path(gradient_check.__file__).parent)
 _DRIVER = Path("/proc/driver/nvidia/version")
 _BACKEND_FLAGS = {
     "cuda.matmul": (
@@ -41,7 +42,7 @@ def conditions_of(model: LoadedModel) -> dict[str, str]:
         "base": model.digest,
         "structure": _digest([str(model.base).encode()]),
         "task": f"{type(model.task).__qualname__} {_digest([*_texts(own), _values(model.task)])}",
-        "package": _digest(_texts(_PACKAGE.rglob("*.py"))),
+        "package": _digest(_texts(file for folder in _PACKAGES for file in folder.rglob("*.py"))),
         "libraries": ", ".join(f"{name} {_version(name)}" for name in sorted(libraries)),
         "python": platform.python_version(),
         "torch": torch.__version__,

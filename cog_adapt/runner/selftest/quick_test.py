@@ -14,15 +14,15 @@ from torch import Tensor
 
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_layers
 from cog_adapt.runner.config import AUTO, Recipe
-from cog_adapt.runner.gradients import GradientReport
-from cog_adapt.runner.gradients.check import check_modes
-from cog_adapt.runner.gradients.examination import Examination, Numbers
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modes import run_setup
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.plain_values import alike
+from gradient_check import GradientReport
+from gradient_check.check import check_modes
+from gradient_check.findings.examination import Examination, Numbers
+from gradient_check.phases.modes import run_setup
 
 
 def check_quickly(model: LoadedModel, entry: Callable[..., object] | None) -> GradientReport:

@@ -10,8 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from cog_adapt.runner.config import FULL, OFF
 from cog_adapt.runner.errors import ConfigError, GradientFlowError
-from cog_adapt.runner.gradients import GradientReport
-from cog_adapt.runner.gradients.display import render
+from gradient_check import GradientReport
+from gradient_check.display import render
 
 IS_OFF = "the gradient self-test is off (SELF_TEST=off): nothing proves that gradients flow"
 

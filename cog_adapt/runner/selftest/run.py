@@ -26,15 +26,9 @@ from rich.markup import escape
 
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_layers
 from cog_adapt.runner.adaptation.start import Start, adamw, example_loss
-from cog_adapt.runner.config import OFF, QUICK, Precision, Recipe, RunnerSettings
-from cog_adapt.runner.devices.float32 import exact_float32
-from cog_adapt.runner.devices.freed_memory import give_back, give_back_freed
-from cog_adapt.runner.devices.room import has_room
+from cog_adapt.runner.config import OFF, QUICK, Recipe, RunnerSettings
 from cog_adapt.runner.errors import RunnerError
-from cog_adapt.runner.gradients import Finding, GradientReport, check_gradients
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modes import run_setup
-from cog_adapt.runner.modules.replicas import copies_alive, serving_replica
 from cog_adapt.runner.selftest.calling_contexts import check_calling_contexts, probe_of
 from cog_adapt.runner.selftest.conditions import conditions_of
 from cog_adapt.runner.selftest.kept_passes import KeptPass, KeptPasses
@@ -43,6 +37,13 @@ from cog_adapt.runner.selftest.report import IS_OFF, SelfTestReport, check_writa
 from cog_adapt.runner.selftest.task_file import load_model, load_task
 from cog_adapt.runner.selftest.task_promises import check_promises
 from cog_adapt.runner.task import Task
+from gradient_check import Finding, GradientReport, check_gradients
+from gradient_check.phases.float32 import exact_float32
+from gradient_check.phases.freed_memory import give_back, give_back_freed
+from gradient_check.phases.modes import run_setup
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import copies_alive, serving_replica
+from gradient_check.phases.room import has_room
 
 Entry = Callable[..., object]
 _NEEDED = ("probe", "encode", "start")  # without these no gradient can be taken

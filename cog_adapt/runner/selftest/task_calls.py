@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.config import Precision
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.devices.randomness import seeded
-from cog_adapt.runner.devices.room import has_room
-from cog_adapt.runner.gradients.examination import Examination, describe
-from cog_adapt.runner.gradients.sources import module_names, raised_at
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modes import run_inference
-from cog_adapt.runner.modules.replicas import serving_replica
 from cog_adapt.runner.modules.row_noise import drawing_by_row
 from cog_adapt.runner.task import Batch, Task
+from gradient_check.findings.examination import Examination, describe
+from gradient_check.instruments.sources import module_names, raised_at
+from gradient_check.phases.modes import run_inference
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.randomness import seeded
+from gradient_check.phases.replicas import serving_replica
+from gradient_check.phases.room import has_room
 
 SEED = 0
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.devices.device import machine_memory
+from gradient_check.phases.memory import machine_memory
 
 _MEMORY_SHARE = 8  # an eighth of the machine's memory
 _DISK_SHARE = 4

@@ -24,9 +24,9 @@ from cog_adapt.runner.modules.adapters import (
     load_tensors,
     metadata_of,
 )
-from cog_adapt.runner.modules.lora import LORA_A, LORA_B, SCALE
 from cog_adapt.runner.storage.peft_config import read_config, read_scales, written_config
 from cog_adapt.runner.zip_files import ZipBounds, ZipContent
+from gradient_check.phases.lora import LORA_A, LORA_B, SCALE
 
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."

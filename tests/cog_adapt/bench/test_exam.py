@@ -10,7 +10,7 @@ from bench import exam
 from bench.exam.__main__ import SETS, examine, questions
 from bench.exam.case import Case, Question, Questions, rows
 from bench.exam.judging import _judged, ask, interval, table, wrong
-from cog_adapt.runner.gradients.report import Finding, GradientReport
+from gradient_check.findings.report import Finding, GradientReport
 
 CUT = Finding("graph-cut", "FAIL", "cut", ("a.weight",), "a (Linear)", "bench/exam/x.py:7: a / b")
 

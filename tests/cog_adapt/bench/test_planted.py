@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bench.house.planted import modules, plant
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 
 def planted(source):

@@ -11,7 +11,8 @@ from bench.quality_contestants import Outcome
 from bench.quality_records import Records
 from bench.rivals import labels_of
 from bench.sets.rows import Row
-from cog_adapt.runner.config import Precision, Recipe
+from cog_adapt.runner.config import Recipe
+from gradient_check.phases.precision import Precision
 
 PLAN = Plan([Row("tickets", 4), Row("intents", 4)], splits=2, recipe=Recipe())
 

@@ -14,10 +14,11 @@ from bench.quality_records import Records
 from bench.quality_scores import Scores
 from bench.quality_subjects import SUBJECTS
 from bench.sets.rows import Row
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
-from tests.cog_adapt.present import NOT_USED
+from gradient_check.phases.precision import Precision
+from gradient_check.tests.present import NOT_USED
 
 PATIENTS = Row("diabetes", 8)
 PLAN = Plan([PATIENTS], splits=1, recipe=Recipe(max_steps=2))

@@ -20,7 +20,7 @@ from cog_adapt.command.app import app
 from cog_adapt.command.client import Client
 from cog_adapt.command.local_server import local_server
 from cog_adapt.server.schema.openapi import openapi_schema
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 from tests.cog_adapt.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]

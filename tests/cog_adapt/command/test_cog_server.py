@@ -9,7 +9,7 @@ import pytest
 
 from cog_adapt.command import cog_server as module
 from cog_adapt.command.cog_server import CogServer, ServerStartError, cog_server
-from tests.cog_adapt.present import NOT_USED, present
+from gradient_check.tests.present import NOT_USED, present
 from tests.cog_adapt.server.schema.test_openapi_enforced import PREDICT, write_project
 
 

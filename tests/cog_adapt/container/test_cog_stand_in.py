@@ -12,9 +12,9 @@ import shutil
 import pytest
 
 from cog_adapt.command.cog_server import write_schema
+from gradient_check.tests.present import present
 from tests.cog_adapt.container.base_image import ROOT
 from tests.cog_adapt.container.containers import example_file, running
-from tests.cog_adapt.present import present
 
 OPTIONS = ("--shm-size", "6g", "-e", "LOG_FORMAT=console")
 TRAIN = ("python", "-m", "cog.server.http", "--x-mode", "train")
@@ -43,7 +43,8 @@ def cog_image(build, tmp_path_factory) -> str:
         *(path.name for path in ROOT.glob("require*")),
     ):
         shutil.copy(ROOT / name, context)
-    shutil.copytree(ROOT / "cog_adapt", context / "cog_adapt")
+    for package in ("cog_adapt", "gradient_check"):
+        shutil.copytree(ROOT / package, context / package)
     write_schema(context, predict="predict.py:Predictor", train="train.py:Trainer")
     dockerfile = (ROOT / "Dockerfile").read_text()
     installed = re.match(r"(?s).*?\n(?=COPY cog\.yaml )", dockerfile)

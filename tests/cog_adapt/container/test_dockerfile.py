@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.cogfile import read_cogfile
+from gradient_check.tests.present import present
 from tests.cog_adapt.container.base_image import ROOT
-from tests.cog_adapt.present import present
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 IMPORTED_BY_NAME = ("predict.py", "train.py")  # COG_PREDICT_TYPE_STUB, COG_TRAIN_TYPE_STUB

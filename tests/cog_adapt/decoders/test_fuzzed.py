@@ -24,7 +24,6 @@ from cog_adapt.runner.errors import RunnerError
 from cog_adapt.runner.known.receipt import read_receipt, sealed
 from cog_adapt.runner.modules.adapter_fit import check_fits
 from cog_adapt.runner.modules.adapters import Adapter, adapter_from_bytes
-from cog_adapt.runner.modules.lora import LORA_A, LORA_B
 from cog_adapt.runner.storage.peft_config import read_config, read_scales
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.server.api.body import read_body, read_object
@@ -32,6 +31,7 @@ from cog_adapt.server.api.large_bodies import LARGE_BYTES
 from cog_adapt.server.errors import BodyError, InputError
 from cog_adapt.server.protocol import Cancel, Frames, Log, Output, Run, to_frame
 from cog_adapt.server.worker.data_urls import read_data_url
+from gradient_check.phases.lora import LORA_A, LORA_B
 from tests.cog_adapt.decoders.mutations import mutated
 from tests.cog_adapt.decoders.peak import risen
 from tests.cog_adapt.decoders.zips import packed

@@ -5,8 +5,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from cog_adapt.lm.key_values import ATTENTION, KeyValues, Rows, bytes_per_token
+from gradient_check.tests.models import seeded_module
 from tests.cog_adapt.lm.tiny import FAMILIES
-from tests.cog_adapt.models import seeded_module
 
 
 def model_of(family, attention=ATTENTION):

@@ -8,8 +8,8 @@ from transformers import GenerationConfig, LlamaForCausalLM
 
 from cog_adapt.lm.sampling import Sampler, TextOptions
 from cog_adapt.runner.errors import InputError
+from gradient_check.tests.models import seeded_module
 from tests.cog_adapt.lm.tiny import FAMILIES
-from tests.cog_adapt.models import seeded_module
 
 LOGITS = torch.tensor([1.0, 3.0, 2.9, -1.0])
 

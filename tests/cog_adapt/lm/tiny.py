@@ -14,7 +14,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from tests.cog_adapt.models import seeded_module
+from gradient_check.tests.models import seeded_module
 
 CHAT = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"

@@ -15,8 +15,9 @@ from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
+from gradient_check.tests.models import LABELS, WIDTH
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import LABELS, WIDTH, Labelled, Regression
+from tests.cog_adapt.models import Labelled, Regression
 from tests.cog_adapt.runner.ticks import drained as all_of
 
 FEW_STEPS = Recipe(AUTO, max_steps=6, batch_size=8, learning_rate=0.01)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from cog_adapt import Example, Recipe, row_generators
 from cog_adapt.runner.task import Task
-from tests.cog_adapt.models import seeded_module
+from gradient_check.tests.models import seeded_module
 
 WIDTH = 6
 RECIPE = Recipe("all", max_steps=4, batch_size=8, seed=5, learning_rate=0.02)

@@ -21,9 +21,10 @@ from cog_adapt.runner.config import METHODS, Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError, RunnerError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import submitted
+from gradient_check.tests.models import Cancelled
+from gradient_check.tests.present import present
 from tests.cog_adapt.conftest import jobs_left, traces
-from tests.cog_adapt.models import SHAPES, Cancelled, examples, inputs, labels
-from tests.cog_adapt.present import present
+from tests.cog_adapt.models import SHAPES, examples, inputs, labels
 
 CYCLES = 200
 RUNS = [*((shape, "fp32") for shape in SHAPES), ("letters", "bf16"), ("images", "fp16")]

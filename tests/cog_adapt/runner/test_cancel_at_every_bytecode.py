@@ -28,8 +28,9 @@ from cog_adapt.runner.scheduling import tickets as ticket_module
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.training import train
+from gradient_check.tests.models import Cancelled
 from tests.cog_adapt.conftest import jobs_left, traces
-from tests.cog_adapt.models import Caching, Cancelled, Letters, examples, inputs, labels
+from tests.cog_adapt.models import Caching, Letters, examples, inputs, labels
 
 SOURCES = str(Path(runner_package.__file__).parent)
 FEW = Recipe(max_steps=2, learning_rate=0.01)

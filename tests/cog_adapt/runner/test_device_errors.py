@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from cog_adapt.runner.devices.device import failure_of, is_out_of_memory
+from cog_adapt.runner.devices.device import failure_of
+from gradient_check.phases.memory import is_out_of_memory
 
 
 @pytest.mark.parametrize(

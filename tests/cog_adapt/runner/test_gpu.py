@@ -11,19 +11,21 @@ from torch.utils._pytree import tree_leaves
 from cog_adapt.runner.adaptation import methods
 from cog_adapt.runner.adaptation.memory_estimate import Needed
 from cog_adapt.runner.adaptation.run import adapt
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.together import TOLERANCE, TOLERANCE_16_BIT, Piece
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modes import casting
+from gradient_check.phases.modes import casting
+from gradient_check.phases.precision import Precision
+from gradient_check.tests.models import Cancelled
+from gradient_check.tests.present import present
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.devices import LAST, NEEDS_CUDA, PRECISIONS
 from tests.cog_adapt.mixed import Encoder, adapter, loaded
-from tests.cog_adapt.models import SHAPES, Caching, Cancelled, Letters, examples, inputs, labels
-from tests.cog_adapt.present import present
+from tests.cog_adapt.models import SHAPES, Caching, Letters, examples, inputs, labels
 from tests.cog_adapt.runner.adaptation.test_memory_estimate import Wide
 from tests.cog_adapt.texts import Texts
 

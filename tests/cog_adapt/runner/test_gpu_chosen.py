@@ -16,8 +16,6 @@ from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import load_state, save_state
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.devices.device import device_memory, free_memory
-from cog_adapt.runner.devices.float32 import Float32
 from cog_adapt.runner.errors import TaskError
 from cog_adapt.runner.generation.memory import generation_memory
 from cog_adapt.runner.inference.answers import Query
@@ -27,8 +25,11 @@ from cog_adapt.runner.known.kept_examples import KeptExamples
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_self_test
 from cog_adapt.server.worker.checks import read_gauges
+from gradient_check.phases.float32 import Float32
+from gradient_check.phases.memory import device_memory, free_memory
+from gradient_check.tests.models import LABELS
 from tests.cog_adapt.devices import FIRST, LAST, NEEDS_CUDA, NEEDS_TWO
-from tests.cog_adapt.models import LABELS, Caching, Images, Letters, examples, inputs, labels
+from tests.cog_adapt.models import Caching, Images, Letters, examples, inputs, labels
 from tests.cog_adapt.runner.featured import Featured
 from tests.cog_adapt.runner.ticks import drained
 from tests.cog_adapt.texts import TextBlock, TextEncoder, Texts

@@ -8,16 +8,16 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.config import Recipe
-from cog_adapt.runner.devices.float32 import Float32
 from cog_adapt.runner.errors import InputError, SetupError
-from cog_adapt.runner.gradients.copies import Copies
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.modules.census import Census
 from cog_adapt.runner.planning.run_facts import facts_of
 from cog_adapt.runner.scheduling.scheduler import once
+from gradient_check.diagnosis.copies import Copies
+from gradient_check.phases.census import Census
+from gradient_check.phases.float32 import Float32
+from gradient_check.tests.flows import flow_of, tower
 from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels
-from tests.cog_adapt.runner.gradients.flows import flow_of, tower
 
 pytestmark = [
     pytest.mark.gpu,

@@ -19,8 +19,9 @@ from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.served_adapters import ServedAdapters
 from cog_adapt.runner.loaded_model import LoadedModel
+from gradient_check.tests.models import LABELS
 from tests.cog_adapt.mixed import Mixed, adapter
-from tests.cog_adapt.models import LABELS, Caching, examples, inputs, labels
+from tests.cog_adapt.models import Caching, examples, inputs, labels
 from tests.cog_adapt.runner.adaptation.test_memory_estimate import Wide
 from tests.cog_adapt.runner.ticks import drained
 from tests.cog_adapt.texts import Texts

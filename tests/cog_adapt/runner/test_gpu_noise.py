@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from cog_adapt import row_generators
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.gradients.check import check_gradients
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
+from gradient_check.check import check_gradients
+from gradient_check.tests.cases import rows
 from tests.cog_adapt.devices import COUNT, FIRST, LAST, NEEDS_CUDA, PRECISIONS
-from tests.cog_adapt.runner.gradients.cases import rows
 from tests.cog_adapt.runner.noisy import RECIPE, Denoising, examples
 
 pytestmark = NEEDS_CUDA

@@ -10,8 +10,8 @@ import pytest
 from cog_adapt import ModelRunner
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.heads import closed_form
+from gradient_check.tests.models import LABELS, WIDTH
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import LABELS, WIDTH
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 
 FIT = "cog_adapt.runner.heads.objective.fit_classes"

@@ -17,19 +17,11 @@ from cog_adapt.runner.errors import (
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modules.census import is_healthy
-from tests.cog_adapt.conftest import module_state
+from gradient_check.phases.census import is_healthy
+from gradient_check.tests.models import seeded_module
+from gradient_check.tests.states import module_state
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import (
-    SHAPES,
-    Caching,
-    Images,
-    Letters,
-    examples,
-    inputs,
-    labels,
-    seeded_module,
-)
+from tests.cog_adapt.models import SHAPES, Caching, Images, Letters, examples, inputs, labels
 
 
 def load(task, **settings):

@@ -24,10 +24,11 @@ from cog_adapt.runner.errors import (
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import load_adapter, save_adapter
+from gradient_check.tests.models import seeded_module
+from gradient_check.tests.present import present
 from tests.cog_adapt.conftest import traces
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels, seeded_module
-from tests.cog_adapt.present import present
+from tests.cog_adapt.models import SHAPES, Images, Letters, examples, inputs, labels
 
 FEW = Recipe(max_steps=3, learning_rate=0.02)
 

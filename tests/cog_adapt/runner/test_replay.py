@@ -15,9 +15,9 @@ from cog_adapt.runner.known.receipt import read_receipt, sealed
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.replay import replay
 from cog_adapt.runner.request import Request
+from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Images, Letters
-from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.asking import EXAMPLES as SENT
 from tests.cog_adapt.runner.asking import LOW_HIGH, Asker
 

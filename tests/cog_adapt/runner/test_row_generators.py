@@ -12,8 +12,8 @@ from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_self_test
 from cog_adapt.runner.task import Task
+from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.noisy import RECIPE, Denoising, examples
 
 

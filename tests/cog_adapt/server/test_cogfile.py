@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from cog_adapt.server.cogfile import Cogfile, read_cogfile
 from cog_adapt.server.errors import ConfigError
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 WHOLE = """\
 build:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 IDS = torch.tensor([[1, 2, 0], [2, 1, 1]])
 NUMBERS = torch.linspace(-1, 1, 24).view(2, 3, 4)

@@ -11,16 +11,18 @@ from torch import nn
 from torch._dynamo.testing import CompileCounter
 
 from cog_adapt.runner.adaptation import compiling
-from cog_adapt.runner.adaptation.checkpointing import recompute_blocks
 from cog_adapt.runner.adaptation.compiling import compile_blocks, may_compile
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.start import adamw
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import SetupError
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_at_start
-from tests.cog_adapt.models import ConvNet, Letters, TinyTransformer, examples, seeded_module
+from gradient_check.phases.checkpointing import recompute_blocks
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.precision import Precision
+from gradient_check.tests.models import ConvNet, TinyTransformer, seeded_module
+from tests.cog_adapt.models import Letters, examples
 
 # torch's own tracing looks at the gradient of what is no leaf, and warns itself; what it imports
 # where there is a CUDA device is deprecated by torch itself.

@@ -7,11 +7,13 @@ import torch
 
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.start import encode_examples
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.loaded_model import LoadedModel
+from gradient_check.phases.precision import Precision
+from gradient_check.tests.models import LABELS
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import LABELS, SHAPES, examples
+from tests.cog_adapt.models import SHAPES, examples
 from tests.cog_adapt.texts import Texts
 
 

@@ -8,18 +8,19 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cog_adapt.runner.adaptation.gradient_step import GradientStep, Part
 from cog_adapt.runner.adaptation.start import adamw
-from cog_adapt.runner.config import Precision, Recipe
+from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, ModeError
-from cog_adapt.runner.modules.replicas import (
+from gradient_check.phases.gradient_step import GradientStep, Part
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import (
     freeze,
     make_template,
     modules_in_training,
     training_replica,
 )
-from tests.cog_adapt.models import ConvNet, Curve, TinyTransformer, seeded_module
-from tests.cog_adapt.present import present
+from gradient_check.tests.models import ConvNet, Curve, TinyTransformer, seeded_module
+from gradient_check.tests.present import present
 
 CPU = torch.device("cpu")
 FP32 = Precision(CPU)

@@ -12,7 +12,8 @@ from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.loaded_model import LoadedModel
-from tests.cog_adapt.models import LABELS, Caching, Labelled, examples
+from gradient_check.tests.models import LABELS
+from tests.cog_adapt.models import Caching, Labelled, examples
 from tests.cog_adapt.texts import Texts
 
 FACTOR = 2.0  # docs/adaptation.md

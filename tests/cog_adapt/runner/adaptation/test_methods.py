@@ -18,7 +18,7 @@ from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.modules.replicas import freeze, make_template
+from gradient_check.phases.replicas import freeze, make_template
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import NOTHING, SHAPES, examples
 from tests.cog_adapt.runner.ticks import drained

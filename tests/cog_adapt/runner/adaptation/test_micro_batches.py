@@ -18,21 +18,23 @@ from torch.nn import functional as F
 
 from cog_adapt.runner.adaptation import micro_batches
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.micro_batches import MicroBatches, rows_are_independent
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints, adamw, weighted_loss
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modules.replicas import training_replica
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
-from tests.cog_adapt.conftest import thread_modes
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import training_replica
+from gradient_check.tests.models import LABELS
+from gradient_check.tests.states import thread_modes
 from tests.cog_adapt.devices import DEVICE, PLACE
-from tests.cog_adapt.models import LABELS, Images, Spectral, examples
+from tests.cog_adapt.models import Images, Spectral, examples
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 from tests.cog_adapt.runner.ticks import drained, to_first_step
 from tests.cog_adapt.texts import Texts

@@ -17,8 +17,6 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from cog_adapt.runner.adaptation import run as adaptation
 from cog_adapt.runner.adaptation.batches import split
-from cog_adapt.runner.adaptation.checkpointing import recompute_blocks
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints, adamw, encode_examples, example_loss
@@ -26,8 +24,11 @@ from cog_adapt.runner.config import METHODS, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError, InputError, ModeError, StoreError
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
-from tests.cog_adapt.conftest import jobs_left, process_state
+from gradient_check.phases.checkpointing import recompute_blocks
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.replicas import modules_in_training, training_replica
+from gradient_check.tests.states import process_state
+from tests.cog_adapt.conftest import jobs_left
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import NOTHING, SHAPES, examples, inputs, labels
 from tests.cog_adapt.runner.ticks import drained

@@ -15,9 +15,11 @@ from cog_adapt.runner.adaptation.start import (
     example_loss,
     weighted_loss,
 )
-from cog_adapt.runner.config import Precision, Recipe
+from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, InputError
-from tests.cog_adapt.models import LABELS, Images, examples
+from gradient_check.phases.precision import Precision
+from gradient_check.tests.models import LABELS
+from tests.cog_adapt.models import Images, examples
 
 CPU = torch.device("cpu")
 

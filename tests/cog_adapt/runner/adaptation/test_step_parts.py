@@ -9,7 +9,8 @@ from torch.nn.utils import parametrizations
 
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.step_parts import PartLimit, cost_of, cut, limit_for, mixes_rows
-from tests.cog_adapt.models import Images, seeded_module
+from gradient_check.tests.models import seeded_module
+from tests.cog_adapt.models import Images
 
 
 def padded(costs):

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import (
@@ -16,13 +15,15 @@ from cog_adapt.runner.adaptation.training_state import (
     restore_optimizer,
     save_state,
 )
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import StoreError, WeightsError
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.loaded_model import LoadedModel
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.precision import Precision
+from gradient_check.tests.present import NOT_USED, present
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import SHAPES, examples
-from tests.cog_adapt.present import NOT_USED, present
 
 
 def states_of(shape="caching", precision="fp32", **changes):

@@ -20,9 +20,10 @@ from cog_adapt.runner.adaptation.trunk import (
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.loaded_model import LoadedModel
+from gradient_check.tests.models import LABELS, seeded_module
+from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import LABELS, SHAPES, Labelled, examples, seeded_module
-from tests.cog_adapt.present import present
+from tests.cog_adapt.models import SHAPES, Labelled, examples
 from tests.cog_adapt.runner.ticks import drained
 from tests.cog_adapt.texts import TextEncoder, Texts
 

@@ -21,10 +21,10 @@ from cog_adapt.runner.heads.decision import (
 )
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.modules.loaded_base import moved
-from cog_adapt.runner.modules.lora import SCALE
-from cog_adapt.runner.modules.replicas import serving_replica
+from gradient_check.phases.lora import SCALE
+from gradient_check.phases.replicas import serving_replica
+from gradient_check.tests.models import LABELS
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import LABELS
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, drained, given, loaded, separated
 
 

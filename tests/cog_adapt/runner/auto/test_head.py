@@ -9,8 +9,9 @@ from cog_adapt.runner.auto.head import HeadNames, features_of, outputs_of
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.label_tensors import finished
+from gradient_check.tests.models import LABELS, WIDTH
 from tests.cog_adapt.devices import DEVICE
-from tests.cog_adapt.models import LABELS, WIDTH, Images
+from tests.cog_adapt.models import Images
 from tests.cog_adapt.runner.featured import Featured, loaded, separated
 
 ROWS = separated(7)

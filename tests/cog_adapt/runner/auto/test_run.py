@@ -30,8 +30,9 @@ from cog_adapt.runner.heads.decision import (
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.modules.replicas import Tensors
-from tests.cog_adapt.models import LABELS, Images
+from gradient_check.phases.replicas import Tensors
+from gradient_check.tests.models import LABELS
+from tests.cog_adapt.models import Images
 from tests.cog_adapt.models import examples as examples_of
 from tests.cog_adapt.runner.featured import (
     FEW_STEPS,

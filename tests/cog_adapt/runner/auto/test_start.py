@@ -14,7 +14,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.heads.decision import BASE, CLOSED, unknown
 from cog_adapt.runner.heads.objective import Labels, Numbers
 from cog_adapt.runner.inference.label_tensors import finished
-from tests.cog_adapt.models import LABELS, WIDTH
+from gradient_check.tests.models import LABELS, WIDTH
 from tests.cog_adapt.models import examples as examples_of
 from tests.cog_adapt.runner.featured import Featured, Measured, given, loaded, separated
 

@@ -7,18 +7,19 @@ import torch
 from torch import Tensor
 from torch.backends import cuda
 
-from cog_adapt.runner.adaptation.gradient_step import GradientStep
 from cog_adapt.runner.adaptation.start import adamw
-from cog_adapt.runner.config import Precision, Recipe
-from cog_adapt.runner.devices.determinism import (
+from cog_adapt.runner.config import Recipe
+from cog_adapt.runner.errors import InputError, SetupError
+from gradient_check.phases.determinism import (
     is_repeatable,
     make_deterministic,
     mode_of,
     repeatable_attention,
     require_repeatable,
 )
-from cog_adapt.runner.errors import InputError, SetupError
-from tests.cog_adapt.models import TinyTransformer, seeded_module
+from gradient_check.phases.gradient_step import GradientStep
+from gradient_check.phases.precision import Precision
+from gradient_check.tests.models import TinyTransformer, seeded_module
 
 CPU, CARD = torch.device("cpu"), torch.device("cuda", 0)
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -108,7 +109,7 @@ def test_a_step_chooses_attention_from_its_forward_to_the_end_of_its_backward(pr
     replica = seeded_module(TinyTransformer)
     step = GradientStep(replica, loss, adamw(Recipe(), 0.1), Precision(CPU), frozenset())
     process.setattr(
-        "cog_adapt.runner.adaptation.gradient_step.repeatable_attention",
+        "gradient_check.phases.gradient_step.repeatable_attention",
         lambda _: repeatable_attention(CARD),
     )
     make_deterministic()

@@ -1,21 +1,16 @@
 """What was asked for, or a clear error; never less."""
 
-import os
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
 
-from cog_adapt.runner.config import Precision, RunnerSettings
+from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices import device
-from cog_adapt.runner.devices.device import (
-    choose_precision,
-    device_memory,
-    free_memory,
-    machine_memory,
-)
+from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.errors import SetupError
+from gradient_check.phases.precision import Precision
 
 WITHOUT_CUDA_BUILD = pytest.mark.skipif(
     torch.version.cuda is not None, reason="this torch is a build with CUDA"
@@ -180,39 +175,3 @@ def test_a_card_is_asked_for_algorithms_that_repeat_and_round_as_float32(monkeyp
     assert torch.backends.cudnn.benchmark is False
     assert torch.backends.cudnn.deterministic is True
     assert torch.backends.cudnn.allow_tf32 is False
-
-
-def test_only_a_card_has_a_cache_to_free(monkeypatch):
-    freed: list[str] = []
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append("cuda"))
-    device.free_cache(torch.device("cpu"))
-    assert freed == []
-    device.free_cache(torch.device("cuda", 0))
-    assert freed == ["cuda"]
-
-
-def test_memory_is_the_containers_where_that_is_less(tmp_path, monkeypatch):
-    whole = machine_memory()
-    assert whole > 2**28
-    assert device_memory(torch.device("cpu")) == whole
-    monkeypatch.setattr(device, "_CGROUP", tmp_path / "memory.max")
-    for text, memory in (("1000\n", 1000), ("max\n", None), (str(2**60), None)):
-        (tmp_path / "memory.max").write_text(text)
-        assert machine_memory() == (memory or machine_memory_of_host())
-
-
-def machine_memory_of_host():
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def test_free_memory_is_what_the_machine_or_the_container_has_left(monkeypatch, tmp_path):
-    cpu, group = torch.device("cpu"), tmp_path / "memory.max"
-    monkeypatch.setattr(device, "_CGROUP", group)
-    monkeypatch.setattr(device, "_MEMINFO", tmp_path / "meminfo")
-    assert free_memory(cpu) == machine_memory()
-    (tmp_path / "meminfo").write_text("MemFree: 1 kB\nMemAvailable: 3000 kB\n")
-    assert free_memory(cpu) == 3000 * 1024
-    group.write_text("2000000\n")
-    (tmp_path / "memory.current").write_text("1500000\n")
-    (tmp_path / "memory.stat").write_text("anon 1000000\ninactive_file 400000\n")
-    assert free_memory(cpu) == 900_000

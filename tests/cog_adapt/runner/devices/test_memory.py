@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from cog_adapt.runner.devices import memory
-from cog_adapt.runner.devices.device import is_out_of_memory
 from cog_adapt.runner.devices.memory import explaining_memory, out_of_memory
 from cog_adapt.runner.errors import AdaptationError, PredictionError
-from tests.cog_adapt.models import Cancelled
-from tests.cog_adapt.present import present
+from gradient_check.phases.memory import is_out_of_memory
+from gradient_check.tests.models import Cancelled
+from gradient_check.tests.present import present
 
 LACKS = [
     MemoryError(),

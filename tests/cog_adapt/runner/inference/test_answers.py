@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import (
     Phase,
@@ -18,16 +18,11 @@ from cog_adapt.runner.inference.answers import (
 from cog_adapt.runner.inference.served_adapters import Served, ServedAdapters
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.task import on_device
+from gradient_check.phases.precision import Precision
+from gradient_check.tests.models import LABELS
+from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE, PLACE
-from tests.cog_adapt.models import (
-    LABELS,
-    SHAPES,
-    Letters,
-    examples,
-    inputs,
-    labels,
-)
-from tests.cog_adapt.present import present
+from tests.cog_adapt.models import SHAPES, Letters, examples, inputs, labels
 
 FP32 = Precision(torch.device(PLACE))
 

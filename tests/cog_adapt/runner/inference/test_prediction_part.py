@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cog_adapt.runner.config import Precision
 from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.prediction_part import PredictionPart
 from cog_adapt.runner.inference.sharing import FIRST_PAUSE
 from cog_adapt.runner.inference.together import TOLERANCE
+from gradient_check.phases.precision import Precision
 from tests.cog_adapt.mixed import Mixed, adapter, loaded
 
 

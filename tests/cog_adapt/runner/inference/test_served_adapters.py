@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from cog_adapt.runner.config import Precision
 from cog_adapt.runner.inference.served_adapters import ServedAdapters
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.modules.replicas import freeze, make_template
-from tests.cog_adapt.models import LABELS, ConvNet, seeded_module
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import freeze, make_template
+from gradient_check.tests.models import LABELS, ConvNet, seeded_module
 
 FP32 = Precision(torch.device("cpu"))
 COPIED = 40  # bytes of the base's buffers, of which each replica has copies

@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 import torch
 
-from cog_adapt.runner.config import Precision
 from cog_adapt.runner.inference.served_adapters import ServedAdapters
 from cog_adapt.runner.inference.stacked import (
     PairStacks,
@@ -17,9 +16,10 @@ from cog_adapt.runner.inference.stacked import (
 )
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.batch_rows import batch_rows, holding
-from cog_adapt.runner.modules.replicas import freeze, make_template
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import freeze, make_template
+from gradient_check.tests.models import TinyTransformer, seeded_module
 from tests.cog_adapt.mixed import Encoder, adapter, loaded
-from tests.cog_adapt.models import TinyTransformer, seeded_module
 
 HEAD = r"head\..*"
 PAIRS = (("attention.query", 2, 2.0), ("attention.value", 2, 2.0))

@@ -8,8 +8,8 @@ from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.sharing import FIRST_PAUSE
 from cog_adapt.runner.inference.together import Piece
+from gradient_check.tests.present import present
 from tests.cog_adapt.mixed import Mixed, adapter, loaded
-from tests.cog_adapt.present import present
 
 
 def served_of(model, made):

@@ -20,8 +20,8 @@ from cog_adapt.runner.known.adaptation_key import (
     source_digest,
     sum_of,
 )
+from gradient_check.tests.present import present
 from tests.cog_adapt.models import Images, Letters
-from tests.cog_adapt.present import present
 
 ROWS = [Example("aa", "low"), Example("ya", "high")]
 RECIPE = Recipe("lora", 8)

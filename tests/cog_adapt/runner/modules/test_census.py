@@ -8,9 +8,10 @@ import torch
 from torch import nn
 from torch.nn.modules import module as module_globals
 
-from cog_adapt.runner.modes import under_inference_mode
-from cog_adapt.runner.modules.census import Census, checksums, heal, is_healthy
-from tests.cog_adapt.models import SHAPES, ConvNet, TinyTransformer, seeded_module
+from gradient_check.phases.census import Census, checksums, heal, is_healthy
+from gradient_check.phases.modes import under_inference_mode
+from gradient_check.tests.models import ConvNet, TinyTransformer, seeded_module
+from tests.cog_adapt.models import SHAPES
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.planning.early_answer import EarlyAnswer
 from cog_adapt.runner.planning.progress import Progress
 from cog_adapt.runner.request import Request
-from tests.cog_adapt.models import LABELS, WIDTH
+from gradient_check.tests.models import LABELS, WIDTH
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 from tests.cog_adapt.waiting import until
 

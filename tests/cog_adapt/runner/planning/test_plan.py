@@ -14,8 +14,8 @@ from cog_adapt.runner.planning.learning import learn
 from cog_adapt.runner.planning.plan import Wanted, decided_meanwhile, plan
 from cog_adapt.runner.replay import replay
 from cog_adapt.runner.storage.decisions import Decision
+from gradient_check.tests.present import present
 from tests.cog_adapt.models import Letters
-from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.asking import FEW, LOW_HIGH, Asker
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 

@@ -13,8 +13,8 @@ import torch
 
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
-from tests.cog_adapt.conftest import thread_modes
-from tests.cog_adapt.models import Cancelled
+from gradient_check.tests.models import Cancelled
+from gradient_check.tests.states import thread_modes
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from cog_adapt.runner.config import Precision, Recipe, RunnerSettings
-from cog_adapt.runner.gradients.portions import HeldGradients
+from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.selftest import calling_contexts
 from cog_adapt.runner.selftest.calling_contexts import check_calling_contexts, probe_of
+from gradient_check.instruments.portions import HeldGradients
+from gradient_check.phases.precision import Precision
 from tests.cog_adapt.devices import DEVICE, PLACE
 from tests.cog_adapt.models import Images, Letters, examples
 

@@ -12,7 +12,8 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.loaded_model import LoadedModel
 from cog_adapt.runner.selftest import conditions
 from cog_adapt.runner.selftest.conditions import conditions_of
-from tests.cog_adapt.models import Images, Letters, seeded_module
+from gradient_check.tests.models import seeded_module
+from tests.cog_adapt.models import Images, Letters
 
 CPU = RunnerSettings(device="cpu")
 TASK = """

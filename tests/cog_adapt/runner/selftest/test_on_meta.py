@@ -14,13 +14,13 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.live_bytes import LiveBytes
-from cog_adapt.runner.config import Precision
-from cog_adapt.runner.gradients import subject
-from cog_adapt.runner.gradients.directions import Direction, move
-from cog_adapt.runner.gradients.probe_loss import ProbeLoss
-from cog_adapt.runner.gradients.subject import Options, Subject
-from cog_adapt.runner.modules.lora import lora_tensors
-from cog_adapt.runner.modules.replicas import serving_replica
+from gradient_check.instruments import subject
+from gradient_check.instruments.directions import Direction, move
+from gradient_check.instruments.probe_loss import ProbeLoss
+from gradient_check.instruments.subject import Options, Subject
+from gradient_check.phases.lora import lora_tensors
+from gradient_check.phases.precision import Precision
+from gradient_check.phases.replicas import serving_replica
 
 CARD, LEFT = 24e9, 0.9
 WIDTH, HIDDEN, LAYERS, HEADS, WORDS = 4096, 11_008, 32, 32, 32_000
@@ -92,7 +92,7 @@ def test_a_model_of_7_billion_weights_fits_a_card_of_24_gb(monkeypatch):
         ids = torch.zeros(TEXTS, TOKENS, dtype=torch.long)
     weights = sum(p.nbytes for p in base.parameters())
     assert weights > 13.4e9
-    monkeypatch.setattr("cog_adapt.runner.devices.room.free_memory", lambda _device: CARD - weights)
+    monkeypatch.setattr("gradient_check.phases.room.free_memory", lambda _device: CARD - weights)
     monkeypatch.setattr(subject, "_lowers_scale", lambda _scaler: False)
 
     def loss(module: nn.Module, ids: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ from torch.nn import functional as F
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modes import under_inference_mode
 from cog_adapt.runner.selftest.quick_test import check_quickly
-from tests.cog_adapt.conftest import module_state, process_state, thread_modes
+from gradient_check.phases.modes import under_inference_mode
+from gradient_check.tests.states import module_state, process_state, thread_modes
 from tests.cog_adapt.models import SHAPES, Images, Letters
 
 CHECKS = ["modes", "serve before", "step", "serve after", "base"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.runner.errors import ConfigError, GradientFlowError
-from cog_adapt.runner.gradients import Check, Finding, GradientReport
 from cog_adapt.runner.selftest.report import SelfTestReport, check_writable, write_json
+from gradient_check import Check, Finding, GradientReport
 
 SOUND = GradientReport((), (), {}, "cpu/fp32", 0.0)
 FAILED = GradientReport((Finding("dead", "FAIL", "nothing"),), (), {}, "cpu/fp32", 0.0)

@@ -14,14 +14,15 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.devices.float32 import Float32
 from cog_adapt.runner.errors import GradientFlowError
 from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.modes import under_inference_mode
 from cog_adapt.runner.selftest.run import _environment, main, run_at_start, run_self_test
-from tests.cog_adapt.conftest import module_state, process_state, thread_modes
+from gradient_check.phases.float32 import Float32
+from gradient_check.phases.modes import under_inference_mode
+from gradient_check.tests.models import ConvNet
+from gradient_check.tests.states import module_state, process_state, thread_modes
 from tests.cog_adapt.devices import DEVICE, PLACE
-from tests.cog_adapt.models import SHAPES, ConvNet, Images
+from tests.cog_adapt.models import SHAPES, Images
 
 ROOT = Path(__file__).parents[4]
 TASK = """
@@ -171,7 +172,7 @@ def test_a_test_that_is_asked_for_again_is_whole(make_runner):
 
 def test_where_the_base_does_not_fit_only_the_methods_parameters_are_tested(monkeypatch):
     model = LoadedModel(SHAPES["letters"](), RunnerSettings(device="cpu"))
-    monkeypatch.setattr("cog_adapt.runner.devices.room.free_memory", lambda _device: 1000)
+    monkeypatch.setattr("gradient_check.phases.room.free_memory", lambda _device: 1000)
     report = run_self_test(model)
     assert report.passed, str(report)
     assert "method-only" in report.codes

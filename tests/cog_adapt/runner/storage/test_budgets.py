@@ -3,8 +3,8 @@
 import shutil
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.devices.device import machine_memory
 from cog_adapt.runner.storage.budgets import Budgets, budgets_of
+from gradient_check.phases.memory import machine_memory
 
 
 def test_what_is_set_counts():

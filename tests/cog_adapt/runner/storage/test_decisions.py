@@ -8,7 +8,7 @@ import pytest
 from cog_adapt.runner.errors import StoreError
 from cog_adapt.runner.storage import decisions as module
 from cog_adapt.runner.storage.decisions import Decision, Decisions
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 KEY, OTHER, FAMILY = "a" * 32, "b" * 32, "c" * 16
 ADAPTER = "d" * 16

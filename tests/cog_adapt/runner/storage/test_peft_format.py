@@ -16,9 +16,10 @@ from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.modules.adapter_fit import check_fits
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.modules.replicas import freeze, make_template, serving_replica
 from cog_adapt.runner.storage.peft_format import CONFIG, TENSORS, PeftFormat
-from tests.cog_adapt.models import Letters, examples, inputs, seeded_module
+from gradient_check.phases.replicas import freeze, make_template, serving_replica
+from gradient_check.tests.models import seeded_module
+from tests.cog_adapt.models import Letters, examples, inputs
 
 peft = pytest.importorskip("peft", reason="peft is not installed")
 BASE = "0123456789abcdef"

@@ -9,7 +9,7 @@ from cog_adapt.runner.storage.budgets import Budgets
 from cog_adapt.runner.storage.metadata import Made, Metadata
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 from tests.cog_adapt.runner.storage.made import adapter_of
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")

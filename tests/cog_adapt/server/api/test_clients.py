@@ -20,9 +20,9 @@ from replicate.helpers import FileOutput, encode_json, transform_output
 from replicate.prediction import Prediction
 from replicate.stream import EventSource, ServerSentEvent
 
+from gradient_check.tests.present import present
 from tests.cog_adapt.contract.receivers import Answer, Receiver
 from tests.cog_adapt.contract.serving import serving
-from tests.cog_adapt.present import present
 from tests.cog_adapt.server import transcript
 
 BYTES = bytes(range(256)) * 300

@@ -21,7 +21,7 @@ from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import REDACTED, InputValidator
 from cog_adapt.server.service.prediction import PredictionRequest, digest_of
 from cog_adapt.server.service.service import NOT_SET_UP
-from tests.cog_adapt.present import NOT_USED
+from gradient_check.tests.present import NOT_USED
 
 UNCHECKED = PredictionRequest("a", "predict", b"{}", b"", problems=None)
 PROBLEM = Problem(("body", "input", "text"), "is no text")

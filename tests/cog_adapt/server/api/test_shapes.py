@@ -9,7 +9,7 @@ from cog_adapt.server.api.history import _delivery_body
 from cog_adapt.server.api.responses import record_body
 from cog_adapt.server.api.shapes import DURATION, ID_PATTERN, refusals
 from cog_adapt.server.records.record import DeliveryState, RecordStatus
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 
 

@@ -8,7 +8,7 @@ import pytest
 from cog_adapt.server.middleware.access import NEEDS
 from cog_adapt.server.middleware.auth import AuthMiddleware
 from cog_adapt.server.middleware.keys import KeyRing
-from tests.cog_adapt.present import NOT_USED
+from gradient_check.tests.present import NOT_USED
 from tests.cog_adapt.server.asgi_client import ask
 from tests.cog_adapt.server.middleware.applications import caller
 

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 
 from cog_adapt.server.middleware.metrics import MetricsMiddleware
 from cog_adapt.server.telemetry.metrics import Metrics
-from tests.cog_adapt.present import NOT_USED
+from gradient_check.tests.present import NOT_USED
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cog_adapt.server.errors import StorageError
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 from tests.cog_adapt.server.records.home import Home, make_record
 from tests.cog_adapt.waiting import until
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import msgspec
 
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 from tests.cog_adapt.server.records.home import START, make_delivery, make_record
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.pool import StaticPool
 from cog_adapt.server.errors import StorageError, TakenOverError
 from cog_adapt.server.records.batch import Changes
 from cog_adapt.server.records.transactions import Transactions, to_storage_error
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 
 METADATA = MetaData()

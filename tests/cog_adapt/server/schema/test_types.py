@@ -18,7 +18,7 @@ from cog_adapt.server.schema.types import (
     title,
     union_members,
 )
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished
 from cog_adapt.server.service.event_cache import CachedEvents, EventCache
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 SIZE = 3400  # of what is kept of one below
 

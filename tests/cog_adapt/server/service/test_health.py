@@ -13,7 +13,7 @@ from cog_adapt.server.service.crashes import CrashCounter
 from cog_adapt.server.service.health import HealthMonitor, versions
 from cog_adapt.server.service.setup_progress import SetupProgress
 from cog_adapt.server.settings import Settings
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 BEGUN = datetime(2026, 1, 2, 3, 4, 5, 67, tzinfo=UTC)
 HEALTHY = Ready(has_healthcheck=True)

@@ -15,7 +15,7 @@ from cog_adapt.server.service.mapping import (
     to_request,
 )
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, digest_of, now
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 CREATED = datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC)
 REQUEST = PredictionRequest(

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from cog_adapt.server.service.setup_progress import SetupProgress
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 
 def test_a_setup_that_has_begun_has_a_start_and_nothing_else():

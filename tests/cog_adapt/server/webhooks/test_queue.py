@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.webhooks.queue import Announcement, LogThrottle, WebhookQueue
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 MEGABYTE = 2**20
 

@@ -17,7 +17,7 @@ from cog_adapt.server.worker.active import (
     find_active,
     running_predictions,
 )
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 
 class Sent:

@@ -29,7 +29,7 @@ from cog_adapt.server.worker.checks import (
     run_self_test,
     self_test_of_failure,
 )
-from tests.cog_adapt.present import NOT_USED, present
+from gradient_check.tests.present import NOT_USED, present
 from tests.cog_adapt.server.worker.conftest import Reports
 
 SOURCE = """

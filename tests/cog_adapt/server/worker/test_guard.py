@@ -13,7 +13,7 @@ import pytest
 
 from cog_adapt.server.worker import guard
 from cog_adapt.server.worker.config import WorkerConfig
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 from tests.cog_adapt.server.worker.conftest import SECONDS, is_alive
 from tests.cog_adapt.waiting import wait_until
 

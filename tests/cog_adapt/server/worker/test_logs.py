@@ -12,7 +12,7 @@ from cog_adapt.server.protocol import Log, Run, SetupLog
 from cog_adapt.server.worker.active import ActivePrediction, current
 from cog_adapt.server.worker.logs import CapturedStream, SetupOutput, capture_output
 from cog_adapt.server.worker.server_log import ServerLog
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 
 
 @pytest.fixture

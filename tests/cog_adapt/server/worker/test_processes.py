@@ -12,7 +12,7 @@ import pytest
 
 from cog_adapt.server.worker import processes
 from cog_adapt.server.worker.processes import descendants, end_newer_than, end_session
-from tests.cog_adapt.present import present
+from gradient_check.tests.present import present
 from tests.cog_adapt.server.worker.conftest import is_alive
 from tests.cog_adapt.waiting import assert_stays, wait_until
 

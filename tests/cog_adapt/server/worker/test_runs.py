@@ -9,7 +9,7 @@ from cog_adapt.server.protocol import Beat, Finished, Log, Run
 from cog_adapt.server.worker.config import WorkerConfig
 from cog_adapt.server.worker.runs import RunContext, stage_name
 from cog_adapt.server.worker.uploads import DataUrls, Uploads
-from tests.cog_adapt.present import NOT_USED
+from gradient_check.tests.present import NOT_USED
 
 RUN = Run("p", b"{}", {})
 

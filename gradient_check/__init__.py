@@ -1,0 +1,35 @@
+"""Proves that gradients flow: checks every trained parameter's gradient and names causes of faults.
+
+The names below are fetched from their modules when they are first asked for (PEP 562): pytest loads
+`hooks.pytest_plugin` in every run, and a run that checks no gradients must not wait for torch.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gradient_check.check import check_gradients as check_gradients
+    from gradient_check.findings.report import Check as Check
+    from gradient_check.findings.report import Finding as Finding
+    from gradient_check.findings.report import GradientReport as GradientReport
+    from gradient_check.phases.errors import GradientFlowError as GradientFlowError
+
+_MODULES = {
+    "Check": "findings.report",
+    "Finding": "findings.report",
+    "GradientFlowError": "phases.errors",
+    "GradientReport": "findings.report",
+    "check_gradients": "check",
+}
+__all__ = ["Check", "Finding", "GradientFlowError", "GradientReport", "check_gradients"]
+__version__ = "0.1.0"
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
+
+    def __getattr__(name: str) -> object:
+        """Return the public name, imported from its module."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value

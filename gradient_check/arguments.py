@@ -1,0 +1,247 @@
+"""Refuses a wrong use of `check_gradients`: what was assumed, and what to write, in a sentence."""
+
+import difflib
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
+from types import MappingProxyType
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from gradient_check.findings.examination import Examination, describe
+from gradient_check.instruments.probe_loss import required_arguments
+from gradient_check.loss_forms import takes_for_module
+from gradient_check.phases.errors import ConfigError
+from gradient_check.phases.gradient_step import MakeOptimizer
+from gradient_check.phases.precision import PRECISIONS, Precision, ServeMode
+
+_OUTPUTS = re.compile(r"(in|out)puts?|out|logits?|(y_?)?(preds?|hat)|predictions?|scores?|y")
+_MODULES = ("module", "model", "net", "network", "m")
+NO_FACTORS: Mapping[str, float] = MappingProxyType({})
+_FORMS = "a loss is `(module, probe) -> losses` or `(output) -> losses`"
+
+
+def check_module(module: object) -> None:
+    """Refuse what is no module."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"module is a {type(module).__name__}. Pass a torch.nn.Module.")
+
+
+def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
+    """Refuse a loss that would be called with other values than it expects."""
+    if not callable(loss):
+        raise ConfigError(f"loss is a {type(loss).__name__}; {_FORMS}.")
+    names = required_arguments(loss)
+    if names is None:
+        return
+    name = getattr(loss, "__name__", type(loss).__name__)
+    call = f"{name}({', '.join(names)})"
+    if not names and not _takes_any(loss):
+        raise ConfigError(f"the loss {call} takes no argument, but {_FORMS}.")
+    if len(names) > 2:
+        raise ConfigError(f"the loss {call} asks for {len(names)} arguments, but {_FORMS}.")
+    is_module = [takes_for_module(loss, each) for each in names]
+    if is_module == [True]:
+        raise ConfigError(
+            f"the loss {call} takes the module alone, but {_FORMS}. Write "
+            f"`lambda module, batch: ...`, and use the batch that it is given."
+        )
+    if is_module == [False, True]:
+        raise ConfigError(
+            f"the loss {call} takes the module second, but {_FORMS}. Write "
+            f"`lambda module, batch: {name}(batch, module)`."
+        )
+    if len(names) == 2 and not is_module[0]:
+        _refuse_outputs(loss, name, names)
+
+
+def _refuse_outputs(loss: Any, name: str, names: Sequence[str]) -> None:  # noqa: ANN401
+    """Refuse two arguments of which the first is not taken for the module, as far as is seen."""
+    call = f"{name}({', '.join(names)})"
+    if isinstance(getattr(loss, "__self__", None), nn.Module) and names[0] not in _MODULES:
+        raise ConfigError(
+            f"the loss {call} is a module's method, and its two arguments are taken for (module, "
+            f"probe). Write `lambda module, batch: module.{name}(batch, 0)`."
+        )
+    if _OUTPUTS.fullmatch(names[0]):
+        raise ConfigError(
+            f"the loss {call} has two arguments, which are taken for (module, probe), and calls "
+            f"no {names[0]!r}. With inputs and targets in the probe write "
+            f"`lambda module, batch: {name}(module(batch[0]), batch[1])`; if {names[0]!r} is the "
+            "module, annotate it: nn.Module."
+        )
+
+
+def _takes_any(function: Callable[..., Any]) -> bool:
+    """Return whether a function takes a positional argument that it does not require."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters)
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether a function can be called with two arguments, as far as is known."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # built-in functions have no signature
+        return True
+    return True
+
+
+def check_probe(probe: object) -> None:
+    """Refuse what gives batches and is none, and what is empty."""
+    if probe is None:
+        raise ConfigError("probe is None. Pass one small batch: a tensor, a tuple or a mapping.")
+    tensors = [leaf for leaf in tree_leaves(probe) if isinstance(leaf, Tensor)]
+    if any(tensor.is_nested and tensor.layout == torch.strided for tensor in tensors):
+        raise ConfigError(
+            "probe holds a nested tensor of layout torch.strided, which has no shape. Build it "
+            "with layout=torch.jagged, or pad it: `nested.to_padded_tensor(0.0)`."
+        )
+    if tensors and not any(tensor.numel() for tensor in tensors):
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+        raise ConfigError(f"probe holds no values, only {shapes}. Pass a batch of two examples.")
+    if isinstance(probe, torch.utils.data.DataLoader | torch.utils.data.Dataset | Iterator):
+        raise ConfigError(
+            f"probe is a {type(probe).__name__}. Pass one small batch: `next(iter(loader))`."
+        )
+
+
+def check_values(rate: object, seed: object, **flags: object) -> None:
+    """Refuse what is no learning rate, no seed, or, of the flags, neither True nor False."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+        raise ConfigError(f"learning_rate is {rate!r}. Pass a number above 0, such as 1e-3.")
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise ConfigError(f"seed is {seed!r}. Pass a whole number.")
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is {value!r}. Pass True or False.")
+
+
+def checked_maker(make: MakeOptimizer) -> MakeOptimizer:
+    """Return a maker that refuses what makes no optimizer of the replica's parameters."""
+
+    def made(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        try:
+            optimizer = make(parameters)
+        except Exception as error:
+            raise ConfigError(
+                f"make_optimizer raised {describe(error)}; it is given the trained parameters. "
+                "Pass `lambda parameters: torch.optim.SGD(parameters, lr=0.1)`, say."
+            ) from error
+        if not hasattr(optimizer, "step") or not hasattr(optimizer, "param_groups"):
+            kind = type(optimizer).__name__
+            raise ConfigError(f"make_optimizer returned a {kind}. Let it return an optimizer.")
+        return optimizer
+
+    return made
+
+
+def check_declared(stops: object, factors: object, surrogates: object) -> None:
+    """Refuse `stop_gradients`, `reversed_gradients` and `surrogate_gradients` of other kinds."""
+    _check_patterns("stop_gradients", stops)
+    _check_patterns("surrogate_gradients", surrogates)
+    _check_factors(factors)
+
+
+def _check_factors(factors: object) -> None:
+    if not isinstance(factors, Mapping):
+        raise ConfigError(
+            f"reversed_gradients is {factors!r}. Pass a factor by pattern: "
+            '`{"domain.reverse": -0.3}`.'
+        )
+    _check_patterns("reversed_gradients", list(factors))
+    for pattern, factor in factors.items():
+        is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
+        if not is_number or not math.isfinite(factor) or factor == 0:
+            raise ConfigError(
+                f"reversed_gradients[{pattern!r}] is {factor!r}. Pass a number other than 0; a "
+                "gradient that stops belongs in `stop_gradients`."
+            )
+
+
+def check_options(
+    trainable: object,
+    unused: object,
+    serve_mode: object,
+    entry: object,
+    make_optimizer: object,
+) -> None:
+    """Refuse options of another kind than they are taken for."""
+    if serve_mode not in get_args(ServeMode):
+        raise ConfigError(
+            f"serve_mode is {serve_mode!r}; allowed: {', '.join(get_args(ServeMode))}."
+        )
+    if not (trainable is None or isinstance(trainable, str) or callable(trainable)):
+        raise ConfigError(
+            f"trainable is a {type(trainable).__name__}. Pass a regex that is searched in "
+            "parameter names, or a predicate of name and parameter."
+        )
+    if callable(trainable) and not _takes_two(trainable):
+        raise ConfigError(
+            f"trainable{inspect.signature(trainable)} is given two arguments. Pass `lambda name, "
+            "parameter: ...`."
+        )
+    _check_patterns("unused", unused)
+    _check_regexes("trainable", [trainable] if isinstance(trainable, str) else [])
+    _check_regexes("unused", unused)  # type: ignore[arg-type]
+    if isinstance(make_optimizer, torch.optim.Optimizer):
+        kind = type(make_optimizer).__name__
+        raise ConfigError(
+            f"make_optimizer is an optimizer, of other parameters than the replica's. Pass a "
+            f"function that builds one: `lambda parameters: torch.optim.{kind}(parameters)`."
+        )
+    for name, function in {"make_optimizer": make_optimizer, "entry": entry}.items():
+        if function is not None and not callable(function):
+            raise ConfigError(f"{name} is a {type(function).__name__}. Pass a function.")
+
+
+def _check_patterns(name: str, patterns: object) -> None:
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        raise ConfigError(f"{name} is {patterns!r}. Pass a sequence of texts, also for one.")
+    wrong = next((p for p in patterns if not isinstance(p, str)), None)
+    if wrong is not None:
+        raise ConfigError(f"{name} holds a {type(wrong).__name__}. Pass texts.")
+
+
+def _check_regexes(name: str, patterns: Iterable[str]) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"{name} {pattern!r} is no regex: {error}.") from error
+
+
+def chosen_precision(precision: object, module: nn.Module) -> Precision:
+    """Return a precision of a name, of a dtype, or of the module's own weights."""
+    if isinstance(precision, Precision):
+        return precision
+    parameters = list(module.parameters())
+    device = parameters[0].device if parameters else torch.device("cpu")
+    if precision is None:
+        halves = (torch.bfloat16, torch.float16)
+        coarse = [p.dtype for p in parameters if p.dtype in halves]
+        return Precision(device, coarse[0] if coarse else torch.float32)
+    dtype = PRECISIONS.get(precision) if isinstance(precision, str) else precision
+    if not isinstance(dtype, torch.dtype) or dtype not in PRECISIONS.values():
+        raise ConfigError(f"precision is {precision!r}; allowed: {', '.join(PRECISIONS)}.")
+    return Precision(device, dtype)
+
+
+def warn_of_misspelt(exam: Examination, unused: Sequence[str], names: Sequence[str]) -> None:
+    """Warn of each `unused` that matches no parameter."""
+    for pattern in unused:
+        if any(pattern == name or re.fullmatch(pattern, name) for name in names):
+            continue
+        near = difflib.get_close_matches(pattern, names, 1)
+        exam.warn(
+            "unused",
+            f"`unused` names {pattern!r}, which matches none of the {len(names)} parameters"
+            + (f"; the nearest is {near[0]}." if near else "."),
+        )

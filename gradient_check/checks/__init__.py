@@ -1,0 +1,1 @@
+"""The checks, in the order of the report: each judges one flow of gradients."""

@@ -1,0 +1,88 @@
+"""Judges parameters that the caller's module freezes, and that the test has thawed."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from gradient_check.checks.flow import GradientFlow
+from gradient_check.checks.peft_advice import advice_for_frozen
+from gradient_check.findings.examination import Numbers, describe
+from gradient_check.findings.report import count, some
+from gradient_check.instruments.ownership import in_minority
+from gradient_check.instruments.subject import Subject
+
+_ADVICE = "Call `requires_grad_(True)` on those to be trained, or select the others (`trainable`)."
+
+
+class FrozenParameters:
+    """Says which selected parameters are frozen, and what that does to the others."""
+
+    def __init__(self, flow: GradientFlow) -> None:
+        self.flow = flow
+        self.subject = flow.subject
+        self.exam = flow.exam
+
+    def judge(self) -> Numbers:
+        """Name frozen parameters; check that the others get gradients beside them."""
+        names = self.subject.names
+        trains = self.flow.guard.requires_grad
+        frozen = [n for n in names if not trains[n]] if self.subject.options.thaws else []
+        if not frozen:
+            return {"frozen": 0}
+        free = [name for name in names if name not in frozen]
+        few = (
+            in_minority(self.subject.replica, frozen, free) if 10 * len(frozen) < len(names) else ()
+        )
+        shown = [name for name in frozen if name not in few]  # a library's own: positions, say
+        if shown:
+            note = self.exam.note if free else self.exam.warn  # freezing a part is usual
+            note(
+                "frozen",
+                f"{count(shown)} of {len(names)} frozen in your module, and tested thawed: "
+                f"{some(shown)}. {advice_for_frozen(self.flow.guard.module) or _ADVICE}",
+                shown,
+            )
+        if free:
+            self._judge_free(frozen, free)
+        return {"frozen": len(frozen)}
+
+    def _judge_free(self, frozen: Collection[str], free: Collection[str]) -> None:
+        """Check that parameters that got a gradient get one beside the frozen ones too."""
+        subject, norms = self.subject, self.flow.gradient_norms
+        with _freezing(subject, frozen):
+            error = self._error_of_a_step()
+            lost = [n for n in free if norms.get(n) and n not in subject.held.arrived]
+            if not lost:
+                return
+            place = self.flow.diagnosis.missing(lost)
+        self.exam.fail(
+            "graph-cut",
+            f"{count(lost)} without a gradient as soon as what your module freezes is frozen: "
+            f"{some(lost)}{error}. Checkpoint with use_reentrant=False, or let the inputs of what "
+            "is recomputed require a gradient.",
+            lost,
+            place.module,
+            place.line,
+        )
+
+    def _error_of_a_step(self) -> str:
+        """Run a forward and a backward; return a phrase for the error that they raised."""
+        try:
+            self.subject.gradients()
+        except Exception as error:  # noqa: BLE001 - the code under test may raise anything
+            return f" ({describe(error)})"
+        return ""
+
+
+@contextmanager
+def _freezing(subject: Subject, names: Collection[str]) -> Iterator[None]:
+    """Freeze these parameters, for a while; afterwards all gradients are as before."""
+    kept = {n: p.grad for n, p in subject.parameters.items() if not subject.is_large}
+    subject.frozen = frozenset(names)
+    try:
+        with subject.held.keeping(()):
+            yield
+    finally:
+        subject.frozen = frozenset()
+        subject.thaw()
+        for name, gradient in kept.items():
+            subject.parameters[name].grad = gradient

@@ -1,0 +1,92 @@
+"""Reports the backward of a later step that fails, and the call whose graph was kept for it."""
+
+from torch import Tensor, nn
+
+from gradient_check.checks.flow import GradientFlow
+from gradient_check.diagnosis.copies import fresh_replica
+from gradient_check.findings.examination import describe
+from gradient_check.findings.report import NOWHERE, Place
+from gradient_check.instruments.recording import Recorder
+from gradient_check.instruments.sources import module_names
+
+
+def report_later_backward(flow: GradientFlow, error: Exception) -> None:
+    """Report an error of a backward although the first one went through."""
+    keeper = keeper_of(flow.subject.replica)
+    kept = maker_of_kept(flow)
+    place = kept if kept.line else flow.diagnosis.backward_raised(error)
+    flow.exam.fail(
+        "backward",
+        f"the backward of a second step raised {describe(error)}. {remedy(str(error))}"
+        + (f" {keeper} keeps a graph: detach it." if keeper else "")
+        + (
+            " A later forward uses what the named call gave to an earlier one." if kept.line else ""
+        ),
+        module=keeper or place.module,
+        line=place.line,
+    )
+
+
+def maker_of_kept(flow: GradientFlow) -> Place:
+    """Return the call whose result, with its graph, a later forward uses again.
+
+    Two forwards of a replica that never ran are recorded; of a result that is older than both, as
+    in a global, the call is named that uses it.
+    """
+    forward = flow.diagnosis.forward
+    with fresh_replica(flow.subject):
+        earlier, _ = forward.record()
+        later, _ = forward.record()
+        names = module_names(flow.subject.replica)
+    pairs = ((event, tensor) for event in later.events for tensor in event.inputs)
+    for event, tensor in pairs:
+        if _is_older(tensor, later):
+            return earlier.made.get(id(tensor), event).place(names)
+    return NOWHERE
+
+
+def _is_older(tensor: Tensor, recorder: Recorder) -> bool:
+    """Return whether a tensor has a graph of which a recorded forward made no part."""
+    return tensor.grad_fn is not None and not (
+        id(tensor) in recorder.made or recorder.maker(tensor.grad_fn)
+    )
+
+
+def keeper_of(replica: nn.Module) -> str | None:
+    """Return the attribute that holds a tensor with its graph, or None."""
+    for name, part in replica.named_modules():
+        attribute = next((a for a, value in vars(part).items() if _holds_graph(value)), None)
+        if attribute is not None:
+            return f"{name or '(root)'}.{attribute}"
+    return None
+
+
+def is_torchs_own(keeper: str, replica: nn.Module) -> bool:
+    """Return whether PyTorch keeps an attribute, computed anew in each forward, with its graph.
+
+    Such are the weight of old spectral norm or pruning, and a recurrent net's list of weights.
+    """
+    path, _, name = keeper.rpartition(".")
+    part = replica.get_submodule("" if path == "(root)" else path)
+    is_list = name == "_flat_weights" and isinstance(part, nn.RNNBase)
+    return is_list or f"{name}_orig" in part._parameters
+
+
+def _holds_graph(value: object) -> bool:
+    values = value if isinstance(value, list | tuple) else [value]
+    values = list(value.values()) if isinstance(value, dict) else values
+    return any(isinstance(v, Tensor) and v.grad_fn is not None for v in values)
+
+
+def remedy(text: str) -> str:
+    """Return the advice for an error of backward."""
+    if "number of gradients" in text or "invalid gradient" in text:
+        return "Return one gradient for each input of forward, of its shape, or None."
+    if "second time" in text:
+        return "Leave backward to the training step, and keep no graph for a second forward."
+    if "modified by an inplace operation" in text:
+        return "Tensors that the graph saved must not be written to."
+    return (
+        "The code that is named, a hook or a function's backward, raised it: correct it there, or "
+        "leave it out of training."
+    )

@@ -1,0 +1,96 @@
+"""Finds what an inference keeps of the weights outside the module: in a closure, a global, a class.
+
+Base and replica share that, so that a fresh replica has it too. An inference tensor among what an
+eval forward computes with tells of it.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from gradient_check.checks.flow import GradientFlow
+from gradient_check.diagnosis.forward_diagnosis import uncompiled
+from gradient_check.diagnosis.kept_values import made_again
+from gradient_check.findings.examination import attempted
+from gradient_check.findings.report import Place
+from gradient_check.instruments.recording import Recorder
+
+
+class InferenceTensors(TorchFunctionMode):
+    """Looks for inference tensors among the arguments of calls.
+
+    Attributes:
+        found: whether there were any.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def __torch_function__(
+        self,
+        func: Any,  # noqa: ANN401 - PyTorch's protocol
+        types: Any,  # noqa: ANN401
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        """Run one call, and look at what it is given."""
+        kwargs = kwargs or {}
+        if not self.found:
+            leaves = tree_leaves((args, kwargs))
+            self.found = any(isinstance(t, Tensor) and t.is_inference() for t in leaves)
+        return func(*args, **kwargs)
+
+
+def evaluated_under_watch(flow: GradientFlow) -> Tensor:
+    """Return the losses of an eval forward; report what it uses of an inference's weights."""
+    watch = InferenceTensors()
+    flow.subject.loss.recorder = watch
+    try:
+        with uncompiled():
+            losses = flow.subject.evaluate()
+    finally:
+        flow.subject.loss.recorder = None
+    if watch.found:
+        _report(flow)
+    return losses
+
+
+def _report(flow: GradientFlow) -> None:
+    """Report a tensor that an inference computed from weights, and that a later forward uses."""
+    place = attempted(lambda: _maker_of_stale(flow), None)
+    if place is not None:
+        flow.exam.fail(
+            "stale-forward",
+            "a forward goes on with what an inference computed from other weights, and keeps in a "
+            "closure, a global or a class. Keep nothing that was computed from weights.",
+            module=place.module,
+            line=place.line,
+        )
+
+
+def _maker_of_stale(flow: GradientFlow) -> Place | None:
+    """Return the call that makes a kept tensor of other values where it is made again."""
+    for kept, new, recorder in made_again(flow.diagnosis.forward):
+        is_stale = kept.shape == new.shape and not torch.equal(kept, new.detach())
+        if is_stale and _is_of_weights(flow, recorder, new):
+            return recorder.made[id(new)].place(flow.diagnosis.names)
+    return None
+
+
+def _is_of_weights(flow: GradientFlow, recorder: Recorder, tensor: Tensor) -> bool:
+    """Return whether a recorded forward made a tensor from weights that the module trains."""
+    trains = flow.guard.requires_grad
+    weights = {id(p) for name, p in flow.subject.parameters.items() if trains[name]}
+    waiting, seen = [tensor], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in weights:
+            return True
+        maker = recorder.made.get(id(each)) if id(each) not in seen else None
+        seen.add(id(each))
+        waiting += maker.inputs if maker is not None else []
+    return False

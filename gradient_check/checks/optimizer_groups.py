@@ -1,0 +1,53 @@
+"""Checks the optimizer's groups before its first step: what they hold, and at which rate."""
+
+import inspect
+from typing import Any
+
+from gradient_check.findings.examination import Examination
+from gradient_check.findings.report import some
+from gradient_check.instruments.subject import Subject
+
+
+def optimizer_fits(subject: Subject, exam: Examination) -> bool:
+    """Return whether the optimizer holds each trained parameter and nothing else; reports why not.
+
+    One that needs a closure does not fit either. A learning rate of 0 is reported too, but keeps
+    nobody from taking a step.
+    """
+    optimizer = subject.step.optimizer
+    groups = optimizer.param_groups
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        exam.fail(
+            "optimizer",
+            f"{type(optimizer).__name__}.step needs a closure, and a training step gives none. "
+            "Choose one that steps by the gradients that are there, such as torch.optim.AdamW.",
+        )
+        return False
+    held = [id(p) for group in groups for p in group["params"]]
+    own = {n: id(p) for n, p in subject.parameters.items()}
+    left_out = [n for n, identity in own.items() if identity not in held]
+    foreign = len(set(held) - set(own.values()))
+    if left_out or foreign:
+        exam.fail(
+            "not-optimized",
+            f"the optimizer leaves out {len(left_out)} trained parameters ({some(left_out)}) "
+            f"and holds {foreign} that are not the replica's. Build it on the parameters that "
+            "it is given.",
+            left_out,
+        )
+        return False
+    _check_rates(groups, exam)
+    return True
+
+
+def _check_rates(groups: list[dict[str, Any]], exam: Examination) -> None:
+    still = [group for group in groups if float(group["lr"]) == 0]
+    if still:
+        warms_up = all(float(group.get("initial_lr", 0)) > 0 for group in still)
+        note = exam.warn if warms_up else exam.fail
+        note(
+            "lr-zero",
+            f"the learning rate is 0 in {len(still)} of {len(groups)} groups"
+            + ("; a schedule may raise it." if warms_up else ". Set one above 0."),
+        )

@@ -1,0 +1,52 @@
+"""The shake test: moves parameters that get no gradient, to see whether the loss depends on them.
+
+A missing gradient alone cannot tell a cut graph from a parameter that is not used.
+"""
+
+import math
+from collections.abc import Sequence
+
+from gradient_check.checks.flow import GradientFlow
+from gradient_check.instruments.differences import SIXTEEN_BIT, Limits
+from gradient_check.instruments.subject import Subject
+
+_FRACTIONS = (0.05, 0.5)
+_LIMIT = 1e-5
+_LIMIT_16_BIT = 1e-3
+
+
+class Shaking:
+    """Moves parameters of the replica, runs a forward, and puts them back."""
+
+    def __init__(self, subject: Subject, loss: float, limits: Limits, spread: float) -> None:
+        self.subject = subject
+        self.loss = subject.forward() if math.isnan(loss) else loss
+        share = _LIMIT_16_BIT if limits is SIXTEEN_BIT else _LIMIT
+        self.limit = share * abs(self.loss) + 3 * spread
+
+    @classmethod
+    def of(cls, flow: GradientFlow) -> "Shaking":
+        """Make the test for the subject, the loss and the limits of a flow."""
+        return cls(flow.subject, flow.loss, flow.limits, flow.spread)
+
+    def dependent(self, names: Sequence[str]) -> list[str]:
+        """Return the parameters that the loss depends on."""
+        if not names or not self.depends(names):
+            return []
+        if len(names) == 1:
+            return list(names)
+        middle = len(names) // 2
+        return self.dependent(names[:middle]) + self.dependent(names[middle:])
+
+    def is_asleep(self, name: str) -> bool:
+        """Return whether a small move of a parameter leaves the loss unchanged."""
+        return not self._moves_by([name], _FRACTIONS[0])
+
+    def depends(self, names: Sequence[str]) -> bool:
+        """Return whether the loss depends on any of these parameters: two forwards at most."""
+        return any(self._moves_by(names, fraction) for fraction in _FRACTIONS)
+
+    def _moves_by(self, names: Sequence[str], fraction: float) -> bool:
+        with self.subject.moved(names, fraction):
+            moved = abs(self.subject.forward() - self.loss)
+        return not moved <= self.limit  # NaN counts as moved

@@ -1,0 +1,189 @@
+"""Step 9 for parameters that are not in the graph: forgotten, or left out by this draw."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from gradient_check.checks.flow import GradientFlow
+from gradient_check.checks.peft_advice import advice_for_unused
+from gradient_check.diagnosis.copies import Copies
+from gradient_check.diagnosis.unused_lines import Explanation, UnusedLines
+from gradient_check.findings.report import Place, count, some
+from gradient_check.instruments.graph import reached_leaves
+from gradient_check.instruments.larger_probes import variant
+from gradient_check.instruments.ownership import in_minority
+from gradient_check.instruments.subject import Subject
+from gradient_check.phases.randomness import derive_seed
+
+_MOST_DRAWS = 12
+_TIMES = (1, 4, 16, 64)  # as many rows as the probe has, tried in turn
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+_FAR = 1.0  # of the weights' spread
+_ADVICE = "Train fewer (`trainable`), or name them in `unused`."
+OTHER_MODULE = (
+    "the loss does not use the module that it is given: it computes with another one, so nothing "
+    "of its own can be trained. Take the argument `module`, not `self.model` or a global."
+)
+
+
+class UnusedParameters:
+    """Reports why the loss takes no notice of parameters of a flow."""
+
+    def __init__(self, flow: GradientFlow) -> None:
+        self.flow = flow
+        self.subject = flow.subject
+        self.exam = flow.exam
+        self.diagnosis = flow.diagnosis
+        self.copies = Copies(flow.diagnosis)
+
+    def judge(self, names: list[str]) -> None:
+        """Report parameters of which the loss takes no notice."""
+        self._report_unused(self._never_reached(names))
+
+    def _never_reached(self, names: list[str]) -> list[str]:
+        """Warn of names that other draws reach, or that are a library's; return the rest."""
+        if len(names) == len(self.subject.names):
+            return names
+        lasting = self._beyond_draws(names)
+        missed = [name for name in names if name not in lasting]
+        alike = self._twins(lasting, missed)
+        self._warn_unreached(missed)
+        self._warn_never_reached(alike)
+        lasting = [name for name in lasting if name not in alike]
+        others = [name for name in self.subject.names if name not in names]
+        library = in_minority(self.subject.replica, lasting, others)
+        if library:
+            self.exam.warn(
+                "unused",
+                f"{count(library)} of a library's model without effect on the loss as it is used "
+                f"here: {some(library)}. Name them in `unused`, or leave them out of `trainable`.",
+                library,
+                self.diagnosis.forward.owner(library),
+            )
+        return [name for name in lasting if name not in library]
+
+    def _beyond_draws(self, names: list[str]) -> list[str]:
+        """Return the parameters that no other seed, values or rows bring into the graph."""
+        lasting = list(names)
+        for number in range(_MOST_DRAWS):
+            reached = _reached_elsewhere(self.subject, number, 0) if lasting else set()
+            lasting = [name for name in lasting if name not in reached]
+        others = [name for name in self.subject.names if name not in lasting]
+        for number in range(1, _MOST_DRAWS):  # a cache by shape is none of these
+            rare = self._twins(lasting, others)
+            times = _TIMES[number % len(_TIMES)]
+            reached = _reached_elsewhere(self.subject, number, times) if rare else set()
+            lasting = [name for name in lasting if name not in rare or name not in reached]
+        return lasting
+
+    def _twins(self, names: Sequence[str], missed: Sequence[str]) -> list[str]:
+        """Return those of some names that have the path of a missed one but for its numbers.
+
+        Of experts in one list, those that no draw reaches are as rare as those that some reach.
+        """
+        kinds = {_NUMBER.sub("*", name) for name in missed}
+        return [name for name in names if _NUMBER.sub("*", name) in kinds]
+
+    def _warn_never_reached(self, names: list[str]) -> None:
+        if names:
+            self.exam.warn(
+                "unreached",
+                f"no draw of larger probes reaches {count(names)}: {some(names)}. Others of their "
+                "list are reached by some draws only. They were not verified; give a larger probe "
+                "or inputs that are routed there.",
+                names,
+                self.diagnosis.forward.owner(names),
+            )
+
+    def _warn_unreached(self, names: list[str]) -> None:
+        if names:
+            self.exam.warn(
+                "unreached",
+                f"this probe does not reach {count(names)}: {some(names)}. Other draws do (of "
+                "routes, of layers left out). They were not verified; give a larger probe.",
+                names,
+                self.diagnosis.forward.owner(names),
+            )
+
+    def _report_unused(self, names: list[str]) -> None:
+        """Report the first reason for which the loss can be shown to ignore parameters."""
+        if not names:
+            return
+        if len(names) == len(self.subject.names):
+            place = self.diagnosis.forward.other_module()
+            if place.line is not None:
+                self._report_other_module(names, place)
+                return
+        place = self.copies.uses_original()
+        if place.line is not None:
+            self._report_original(names, place)
+            return
+        place = self.copies.cached(names)
+        if place.line is not None:
+            self._report_cache(names, place)
+            return
+        copy, place = self.copies.kept(names)
+        reason = UnusedLines(self.diagnosis).explain(names[0])
+        if copy:
+            reason = Explanation(copy, place.line)
+        advice = advice_for_unused(self.subject.replica, names)
+        self.exam.fail(
+            "unused",
+            f"{count(names)} without effect on the loss, even when moved by half the "
+            f"spread: {some(names)}.{reason.text} {advice or _ADVICE}",
+            names,
+            self.diagnosis.forward.owner(names),
+            reason.line,
+        )
+
+    def _report_other_module(self, names: list[str], place: Place) -> None:
+        self.exam.fail("unused", OTHER_MODULE, names, place.module, place.line)
+
+    def _report_original(self, names: list[str], place: Place) -> None:
+        self.exam.fail(
+            "leak-to-base",
+            f"{count(names)} not used by the replica, which computes with the "
+            f"original's: {some(names)}. Something inside holds a reference to the original "
+            "(a closure, a lambda, a hook); take the module from `self` instead.",
+            names,
+            place.module,
+            place.line,
+        )
+
+    def _report_cache(self, names: list[str], place: Place) -> None:
+        self.exam.fail(
+            "stale-forward",
+            f"only the first forward uses {some(names)}: later ones, the training's too, take "
+            "a value that it kept. Keep nothing computed from weights between calls.",
+            names,
+            place.module,
+            place.line,
+        )
+
+
+def _reached_elsewhere(subject: Subject, number: int, times: int) -> set[str]:
+    """Return the parameters in the graph of a forward of another seed and rows, far from here."""
+    here = subject.probe
+    rows = variant(here, number, times=times) if times else here
+    reached = _reached_with(subject, number, rows)
+    if not reached and times:  # a loss may know how many rows there are
+        reached = _reached_with(subject, number, variant(here, number, times=1))
+    return reached
+
+
+def _reached_with(subject: Subject, number: int, probe: Any) -> set[str]:  # noqa: ANN401
+    """Return the parameters in the graph of a forward with this probe; none where it raises."""
+    here, subject.probe = subject.probe, probe
+    reached: dict[int, Tensor] = {}
+    kept, subject.seed = subject.seed, derive_seed(subject.options.seed, "elsewhere", number)
+    subject.loss.observer = lambda losses: reached.update(reached_leaves(losses))
+    try:
+        with subject.moved(subject.names, _FAR, number):
+            subject.forward()
+    except Exception:  # noqa: BLE001 - the code under test may raise anything
+        reached.clear()
+    finally:
+        subject.seed, subject.loss.observer, subject.probe = kept, None, here
+    return {name for name, parameter in subject.parameters.items() if id(parameter) in reached}

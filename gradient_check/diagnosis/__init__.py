@@ -1,0 +1,1 @@
+"""From a fault to the module and the line behind it; runs after a failure alone."""

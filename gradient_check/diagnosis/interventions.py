@@ -1,0 +1,180 @@
+"""Proves the cause of a wrong gradient by leaving suspects out.
+
+A `detach`, a `.data`, a hook, a `no_grad` or a gradient taken without `create_graph` is the cause
+if the gradient is right without it. A harmless detach (a softmax's shift) makes no difference and
+is not blamed.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from typing import Any
+
+from torch import Tensor
+
+from gradient_check.diagnosis.stand_ins import StandIns
+from gradient_check.findings.report import NOWHERE, Place
+from gradient_check.instruments import differences
+from gradient_check.instruments.directions import Way
+from gradient_check.instruments.event import Event
+from gradient_check.instruments.noise import real
+from gradient_check.instruments.padding import ignoring_padding
+from gradient_check.instruments.recording import SKIPPABLE, Recorder
+from gradient_check.instruments.sources import definition
+from gradient_check.instruments.subject import Subject
+from gradient_check.instruments.syntax import Position
+
+_MOST = 24
+_Remove = Callable[[], Callable[[], None]]
+"""Removes a hook, and returns the function that puts it back."""
+
+
+class Interventions:
+    """Repeats the gradients with one suspect left out at a time.
+
+    Args:
+        subject: its gradients are taken.
+        modules: names of the replica's modules, by their ids.
+        stand_ins: stops that are no suspects, and are held while slopes are compared.
+    """
+
+    def __init__(
+        self, subject: Subject, modules: dict[int, str], stand_ins: StandIns | None = None
+    ) -> None:
+        self.subject = subject
+        self.modules = modules
+        self.stand_ins = stand_ins or StandIns(subject)
+
+    def cure(self, names: Collection[str]) -> Place:
+        """Return the place of the first suspect without which these gradients are right."""
+        own = self.subject.parameters
+        kept = {n: p.grad for n, p in own.items() if not self.subject.is_large}
+        try:
+            with self.subject.held.keeping(names):
+                return self._first_cure(names)
+        finally:
+            for name, parameter in own.items():
+                parameter.grad = kept.get(name)
+
+    def _first_cure(self, names: Collection[str]) -> Place:
+        hooks: dict[str, list[tuple[Place, _Remove]]] = {}
+        for place, remove in self._hooks():
+            hooks.setdefault(place.line or str(len(hooks)), []).append((place, remove))
+        for group in hooks.values():  # one definition may be set on many parameters
+            if self._is_cured_without([remove for _, remove in group], names):
+                return group[0][0]
+        for events in self._suspects():
+            if self._is_cured(names, [event.index for event in events]):
+                return next((e for e in events if e.is_cut), events[0]).place(self.modules)
+        return NOWHERE
+
+    def _suspects(self) -> Iterator[list[Event]]:
+        """Yield the calls that can be left out, grouped by what loses the graph, last first."""
+        recorder = Recorder()
+        self._run(recorder)
+        lines: dict[object, list[Event]] = {}
+        for event in recorder.events:
+            if event.stack.position and event.index not in self.stand_ins.constant:
+                cause = _cause_of(event)
+                lines.setdefault(cause, []).append(event)
+        lines.pop(None, None)
+        found = [
+            own for own in lines.values() if any(e.is_cut or e.name == "register_hook" for e in own)
+        ]
+        yield from found[-_MOST:][::-1]
+
+    def _hooks(self) -> Iterator[tuple[Place, _Remove]]:
+        """Yield the place of each module's and parameter's backward hook, and how to remove it."""
+        for part in self.subject.replica.modules():
+            module = self.modules.get(id(part))
+            yield from _removable(part._backward_hooks, module)
+            yield from _removable(part._backward_pre_hooks, module)
+        for name, parameter in self.subject.parameters.items():
+            part = self.subject.replica.get_submodule(name.rpartition(".")[0])
+            for table in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+                hooks = getattr(parameter, table, None) or {}
+                yield from _removable(hooks, self.modules.get(id(part)))
+
+    def _is_cured_without(self, removes: list[_Remove], names: Collection[str]) -> bool:
+        put_back = [remove() for remove in removes]
+        try:
+            return self._is_cured(names, ())
+        finally:
+            for each in reversed(put_back):
+                each()
+
+    def _is_cured(self, names: Collection[str], skip: Collection[int]) -> bool:
+        loss = self._run(Recorder(skip) if skip else None)
+        if not math.isfinite(loss):
+            return False
+        own = self.subject.parameters
+        found = {n: g for n in names if (g := own[n].grad) is not None and bool(g.any())}
+        if len(found) < len(names):
+            return False
+        pairs = [(real(own[n].detach()), real(g.to_dense())) for n, g in found.items()]
+        limits = differences.FLOAT32
+        if self.subject.options.precision.autocasts:
+            limits = differences.SIXTEEN_BIT
+        with self.stand_ins.held(skip):
+            verdict = differences.compare(
+                self.subject.forward,
+                [t for t, _ in pairs],
+                [g for _, g in pairs],
+                limits.block,
+                limits,
+                loss=loss,
+                ways=(Way.BENT, Way.VALUES),
+            )
+            if verdict.wrong or verdict.rough:
+                return False
+            replica = self.subject.replica
+            kept = {n: ignoring_padding(replica, n, g) for n, g in found.items()}
+            return not self._partly_zero(kept, loss, limits)
+
+    def _partly_zero(
+        self, gradients: dict[str, Tensor], loss: float, limits: differences.Limits
+    ) -> bool:
+        tensors = [real(self.subject.parameters[n].detach()) for n in gradients]
+        views, directions = differences.zero_entries(tensors, [real(g) for g in gradients.values()])
+        noise = limits.noise * abs(loss)
+        forward = self.subject.forward
+        return bool(views) and differences.depends_linearly(forward, views, directions, noise)
+
+    def _run(self, recorder: Recorder | None) -> float:
+        self.subject.loss.recorder = recorder
+        try:
+            with suppress(Exception):
+                return self.subject.gradients()
+            return math.nan
+        finally:
+            self.subject.loss.recorder = None
+
+
+def _cause_of(event: Event) -> Position | None:
+    """Return the line that takes the graph from a call, or sets a hook; None if it has its graph.
+
+    All calls of a block without gradients have the block's line.
+    """
+    if not event.grad_enabled and not event.in_inference_mode:
+        return event.stack.grad_off() or event.stack.position
+    is_suspect = event.is_cut and event.name in (*SKIPPABLE, "grad")
+    return event.stack.position if is_suspect or event.name == "register_hook" else None
+
+
+def _removable(table: dict[int, Any], module: str | None) -> Iterator[tuple[Place, _Remove]]:
+    for key, hook in list(table.items()):
+        yield Place(module, definition(hook)), _remover(table, key)
+
+
+def _remover(table: dict[int, Any], key: int) -> _Remove:
+    def remove() -> Callable[[], None]:
+        before = dict(table)
+        del table[key]
+
+        def put_back() -> None:
+            table.clear()
+            table.update(before)
+
+        return put_back
+
+    return remove

@@ -1,0 +1,1 @@
+"""What a check found, and the report of all of them."""

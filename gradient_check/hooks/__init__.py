@@ -1,0 +1,1 @@
+"""The check inside pytest, Lightning and the `Trainer` of transformers."""

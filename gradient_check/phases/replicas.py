@@ -1,0 +1,235 @@
+"""Private replicas of an immutable base.
+
+A template is a structural copy of the base that is never executed. A replica is a copy of the
+template: its frozen tensors share the base's storage, its buffers are its own, and given tensors
+replace or join its parameters by name. Changes to a replica never need to be undone. This module
+knows no task, no recipe and no optimizer.
+"""
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from gradient_check.phases.errors import SetupError, WeightsError
+from gradient_check.phases.lora import LORA_A, LORA_B, SCALE, wrap_layer
+from gradient_check.phases.modes import put_in_eval, run_setup
+
+Tensors = dict[str, Tensor]
+NO_SCALES: Mapping[str, float] = MappingProxyType({})
+_copies: WeakSet[nn.Module] = WeakSet()
+_NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+
+
+def freeze(module: nn.Module) -> None:
+    """Make `module` a base: in eval mode, without gradients, and no parameter requires grad."""
+    put_in_eval(module)
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+        parameter.grad = None
+
+
+def is_norm(part: nn.Module) -> bool:
+    """Return whether `part` is a normalisation layer: one of PyTorch's, or so named by its class.
+
+    Parametrizations do not count: spectral norm's vectors must follow the weights they measure.
+    """
+    if type(part).__module__ == parametrizations.__name__:
+        return False
+    return isinstance(part, _NORMS) or "norm" in type(part).__name__.lower()
+
+
+def make_template(base: nn.Module) -> nn.Module:
+    """Copy the structure of `base`, sharing every parameter's storage.
+
+    Raises:
+        SetupError: the module holds something that cannot be copied.
+    """
+    return run_setup(_copy, base, {})
+
+
+def training_replica(
+    template: nn.Module, tensors: Mapping[str, Tensor], scales: Mapping[str, float] = NO_SCALES
+) -> nn.Module:
+    """Make a replica whose parameters named in `tensors` are float32 copies that require grad.
+
+    `scales` are those of LoRA pairs, by layer, where they are not `lora.SCALE`.
+    """
+    return run_setup(_replica, template, tensors, _trained, scales)
+
+
+def serving_replica(
+    template: nn.Module, tensors: Mapping[str, Tensor], scales: Mapping[str, float] = NO_SCALES
+) -> nn.Module:
+    """Make a frozen replica in eval mode that holds `tensors`; `scales` as in training."""
+    replica = run_setup(_replica, template, tensors, _frozen, scales)
+    freeze(replica)
+    return replica
+
+
+def _replica(
+    template: nn.Module,
+    tensors: Mapping[str, Tensor],
+    make: Callable[[Tensor], nn.Parameter],
+    scales: Mapping[str, float],
+) -> nn.Module:
+    parameters = dict(template.named_parameters(remove_duplicate=False))
+    buffers = dict(template.named_buffers(remove_duplicate=False))
+    swaps = {id(parameters[n]): make(t) for n, t in tensors.items() if n in parameters}
+    replica = _copy(template, swaps)
+    for name, tensor in tensors.items():
+        if name in buffers:
+            _owner(replica, name)._buffers[_leaf(name)] = tensor.detach().clone()
+        elif name not in parameters:
+            _join(replica, name, make(tensor), scales)
+    return replica
+
+
+def _copy(module: nn.Module, swaps: Mapping[int, nn.Parameter]) -> nn.Module:
+    memo: dict[int, object] = {
+        id(p): swaps.get(id(p), nn.Parameter(p.detach(), requires_grad=False))
+        for p in module.parameters()
+    }
+    memo.update((id(value), value.detach().clone()) for value in _recomputed(module))
+    for table in _empty_tables(module):  # half of the time of a copy goes to hooks that are none
+        memo[id(table)] = type(table)()
+    try:
+        made: nn.Module = copy.deepcopy(module, memo)
+    except (TypeError, RuntimeError, AttributeError) as error:
+        raise SetupError(
+            f"{type(module).__name__} cannot be copied: {error}. Keep locks, sessions, files and "
+            "tensors with a graph out of the module's attributes."
+        ) from error
+    _copies.add(made)
+    return made
+
+
+def copies_alive() -> int:
+    """Return how many copies there are that nothing has freed, cycles of a user's among them."""
+    return len(_copies)
+
+
+def _recomputed(module: nn.Module) -> Iterator[Tensor]:
+    """Yield weights with a graph that a hook of PyTorch computes before each forward.
+
+    Pruning, and spectral norm as it was before parametrizations, keep them in attributes.
+    """
+    hooked = (part for part in module.modules() if part._forward_pre_hooks)
+    for part in hooked:
+        named = ((name.removesuffix("_orig"), name) for name in part._parameters)
+        values = (vars(part).get(name) for name, own in named if name != own)
+        yield from (value for value in values if isinstance(value, Tensor))
+
+
+def _empty_tables(module: nn.Module) -> Iterator[dict[Any, Any]]:
+    """Yield the empty registries of the parts; `deepcopy` takes long over each."""
+    for part in module.modules():
+        tables = (value for value in vars(part).values() if type(value) in (dict, OrderedDict))
+        yield from (table for table in tables if not table)
+
+
+def _join(
+    replica: nn.Module, name: str, parameter: nn.Parameter, scales: Mapping[str, float]
+) -> None:
+    """Register a parameter that the template does not have."""
+    if _leaf(name) in (LORA_A, LORA_B):
+        wrap_layer(_owner(replica, name), scales.get(name.rpartition(".")[0], SCALE))
+    _owner(replica, name).register_parameter(_leaf(name), parameter)
+
+
+def _owner(module: nn.Module, name: str) -> nn.Module:
+    path = name.rpartition(".")[0]
+    try:
+        return module.get_submodule(path)
+    except AttributeError as error:
+        raise WeightsError(
+            f"tensor {name} has no place in {type(module).__name__}: it has no module {path!r}. "
+            "Use an adapter that was made with this model."
+        ) from error
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _trained(tensor: Tensor) -> nn.Parameter:
+    dtype = torch.promote_types(tensor.dtype, torch.float32)  # 16 bits would lose small updates
+    return nn.Parameter(tensor.detach().to(dtype, copy=True), requires_grad=True)
+
+
+def _frozen(tensor: Tensor) -> nn.Parameter:
+    return nn.Parameter(tensor.detach(), requires_grad=False)
+
+
+def trained_tensors(replica: nn.Module, device: torch.device | None = None) -> Tensors:
+    """Return copies of the replica's trainable parameters by name; a tie is listed once.
+
+    They are made on `device` at once, by default where the replica is.
+    """
+    named = replica.named_parameters()
+    return run_setup(lambda: {n: _copied(p, device) for n, p in named if p.requires_grad})
+
+
+def _copied(tensor: Tensor, device: torch.device | None) -> Tensor:
+    return tensor.detach().to(device or tensor.device, copy=True)
+
+
+def weights_buffers(module: nn.Module) -> Tensors:
+    """Return the buffers that belong to a trained weight: those of PyTorch's parametrizations.
+
+    Spectral norm's vectors are such. No other buffer is trained, and none is an adapter's: one of
+    positions or counts may point anywhere.
+    """
+    return {
+        name: buffer
+        for path, part in module.named_modules()
+        if type(part).__module__ == parametrizations.__name__
+        for name, buffer in part.named_buffers(path, recurse=False)
+        if buffer.is_floating_point()
+    }
+
+
+def changed_buffers(
+    replica: nn.Module, template: nn.Module, device: torch.device | None = None
+) -> Tensors:
+    """Return copies of the `weights_buffers` that training changed, as `trained_tensors` does."""
+    before = weights_buffers(template)
+    return run_setup(
+        lambda: {
+            name: _copied(buffer, device)
+            for name, buffer in weights_buffers(replica).items()
+            if not torch.equal(buffer, before[name])
+        }
+    )
+
+
+def trained_state(
+    replica: nn.Module, template: nn.Module, device: torch.device | None = None
+) -> Tensors:
+    """Return copies of all that training changes: parameters and buffers."""
+    return trained_tensors(replica, device) | changed_buffers(replica, template, device)
+
+
+def modules_in_training(replica: nn.Module) -> frozenset[str]:
+    """Return the modules to put in training mode: those with trainable parameters, except norms.
+
+    A module without parameters (dropout) follows the module that holds it. Frozen parts stay in
+    eval mode, so they drop nothing and keep their statistics.
+    """
+    names = {""}
+    for name, part in replica.named_modules():
+        if name and not is_norm(part) and _trains(replica, name, part):
+            names.add(name)
+    return frozenset(names)
+
+
+def _trains(replica: nn.Module, name: str, part: nn.Module) -> bool:
+    if next(part.parameters(), None) is None:
+        part = replica.get_submodule(name.rpartition(".")[0])
+    return any(p.requires_grad for p in part.parameters())

@@ -1,0 +1,12 @@
+"""Whether memory that a self-test would take is there."""
+
+import torch
+
+from gradient_check.phases.memory import free_memory
+
+_SHARE = 7 / 8  # the rest is for activations, and for what kernels take while they run
+
+
+def has_room(device: torch.device, count: int) -> bool:
+    """Return whether so many bytes may be had on a device."""
+    return count <= _SHARE * free_memory(device)

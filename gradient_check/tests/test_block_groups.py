@@ -1,0 +1,34 @@
+"""Parameters are compared one by one where that is quick, else in a few groups of neighbours."""
+
+import pytest
+
+from gradient_check.checks import block_groups
+from gradient_check.checks.block_groups import _merged, grouped
+from gradient_check.instruments.differences import FLOAT32, SIXTEEN_BIT
+from gradient_check.tests.flows import ran, tower
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"),
+    [(3, [1] * 3), (16, [1] * 16), (17, [2] * 8 + [1]), (49, [4] * 10 + [3] * 3)],
+)
+def test_at_most_sixteen_groups_of_neighbours_are_tested(count, sizes) -> None:
+    merged = _merged({f"block{n}": [f"block{n}.weight"] for n in range(count)}, 16)
+    assert sorted(map(len, merged.values()), reverse=True) == sizes
+    assert [name for own in merged.values() for name in own] == [
+        f"block{n}.weight" for n in range(count)
+    ]
+    assert next(iter(merged)) == ("block0" if sizes[0] == 1 else f"block0 to block{sizes[0] - 1}")
+
+
+def test_no_group_is_left_with_one_block_where_others_have_four() -> None:
+    merged = _merged({f"block{n}": [f"block{n}.weight"] for n in range(13)}, 4)
+    assert [len(own) for own in merged.values()] == [4, 3, 3, 3]
+
+
+def test_a_quick_module_is_compared_by_parameter_and_a_slow_one_by_block() -> None:
+    subject = ran(tower()).subject
+    assert grouped(subject, FLOAT32, 0.0) == {name: [name] for name in subject.names}
+    by_block = grouped(subject, FLOAT32, block_groups._SECONDS)
+    assert list(by_block) == ["first", "blocks.0", "blocks.1", "head"]
+    assert grouped(subject, SIXTEEN_BIT, 0.0) == by_block
