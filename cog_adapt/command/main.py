@@ -19,6 +19,7 @@ _SUMMARIES = {
     "key": "make an API key",
     "openapi": "print the OpenAPI document of the predictor in this folder",
     "new": "write a new project into an empty folder",
+    "upgrade": "replace a project's copies of the packages by this version's",
 }
 COMMANDS = tuple(_SUMMARIES)
 
@@ -49,6 +50,10 @@ def run(arguments: list[str]) -> None:
         from cog_adapt.command.new import main as new
 
         sys.exit(new(rest))
+    elif name == "upgrade":
+        from cog_adapt.command.upgrade import main as upgrade
+
+        sys.exit(upgrade(rest))
     elif name in COMMANDS:
         from cog_adapt.command.app import app
 

@@ -50,11 +50,16 @@ def write_project(folder: Path, kind: str = TEXT) -> None:
             _write(source, folder, name, kind)
         for name, own in _OWN.items():
             _write(Path(__file__).with_name(own), folder, name, kind)
-        ignored = shutil.ignore_patterns("__pycache__", INSTALLED.name, *_OF_A_CHECKOUT)
         for package in (PACKAGE, KERNEL):
-            shutil.copytree(package, folder / package.name, ignore=ignored)
+            copy_package(package, folder / package.name)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error}. Name another.") from error
+
+
+def copy_package(package: Path, place: Path) -> None:
+    """Copy the sources of a package, without what a checkout or a wheel has beside them."""
+    ignored = shutil.ignore_patterns("__pycache__", INSTALLED.name, *_OF_A_CHECKOUT)
+    shutil.copytree(package, place, ignore=ignored)
 
 
 def _write(source: Path, folder: Path, name: str, kind: str) -> None:

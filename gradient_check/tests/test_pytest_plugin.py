@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 PLUGIN = "gradient_check.hooks.pytest_plugin"
 TESTS = """
     import pytest

@@ -1,0 +1,93 @@
+"""`cog-adapt upgrade DIR`: replaces a project's copies of the packages by those of this command.
+
+Files of the model's owner stay as they are, but for two lines that name the packages: one of the
+`Dockerfile`, and the linter's of `pyproject.toml`.
+"""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cog_adapt.command import USAGE_ERROR
+from cog_adapt.command.kinds import KERNEL, PACKAGE
+from cog_adapt.command.new import copy_package
+from cog_adapt.server.errors import ConfigError
+
+_LINES = {
+    "Dockerfile": (
+        f"COPY {PACKAGE.name} {PACKAGE.name}\n",
+        f"COPY {KERNEL.name} {KERNEL.name}\nCOPY {PACKAGE.name} {PACKAGE.name}\n",
+    ),
+    "pyproject.toml": (
+        f'extend-exclude = ["{PACKAGE.name}"]\n',
+        f'extend-exclude = ["{PACKAGE.name}", "{KERNEL.name}"]\n',
+    ),
+}
+"""A line that names the packages, as older versions wrote it and as it is now."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Upgrade the project in a folder."""
+    parser = argparse.ArgumentParser(prog="cog-adapt upgrade", description=main.__doc__)
+    parser.add_argument("folder", type=Path, metavar="DIR", help="of the project")
+    folder = parser.parse_args(arguments).folder
+    try:
+        done = list(upgrade_project(folder))
+    except ConfigError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return USAGE_ERROR
+    sys.stdout.write("\n".join([*done, ""]))
+    return 0
+
+
+def upgrade_project(folder: Path) -> Iterator[str]:
+    """Replace the packages of a project; yield in a sentence each thing that was done.
+
+    Raises:
+        ConfigError: the folder holds no project, is where these packages lie, or cannot be written.
+    """
+    if not (folder / "cog.yaml").is_file() or not (folder / PACKAGE.name).is_dir():
+        raise ConfigError(
+            f"{folder} is no project: it has no cog.yaml and {PACKAGE.name}/. Name the folder that "
+            "`cog-adapt new` wrote."
+        )
+    if (folder / PACKAGE.name).resolve() == PACKAGE.resolve():
+        raise ConfigError(
+            f"{folder} holds the packages that run this command. Run the command of the version "
+            "that the project is to have: of a newer checkout, or of an installed package."
+        )
+    try:
+        for package in (PACKAGE, KERNEL):
+            _replace(package, folder / package.name)
+            yield f"replaced: {folder / package.name}"
+        yield from _name_packages(folder)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error}. Run it again.") from error
+
+
+def _replace(package: Path, place: Path) -> None:
+    """Put a copy of a package in place of another, which goes once the new one is whole."""
+    fresh, old = place.with_name(f".{place.name}.new"), place.with_name(f".{place.name}.old")
+    for left in (fresh, old):  # by an upgrade that was cut off
+        shutil.rmtree(left, ignore_errors=True)
+    copy_package(package, fresh)
+    if place.exists():
+        place.rename(old)
+    fresh.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _name_packages(folder: Path) -> Iterator[str]:
+    """Write the lines that name the packages; yield what was written, or is left to do."""
+    for name, (before, now) in _LINES.items():
+        path = folder / name
+        text = path.read_text("utf-8") if path.is_file() else ""
+        if not text or KERNEL.name in text:
+            continue
+        if before in text:
+            path.write_text(text.replace(before, now, 1), "utf-8")
+            yield f"written: {path}: {now.splitlines()[0]}"
+        else:
+            yield f"left to you: {path} does not name {KERNEL.name}/. A new one has: {now.strip()}"
