@@ -20,7 +20,7 @@ from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter, load_adapter
 from cog_adapt.runner.request import Request
-from cog_adapt.runner.training import train
+from cog_adapt.runner.requests.training import train
 from task import TextClassification
 
 SEEDS = 3

@@ -17,7 +17,7 @@ from bench.rivals import Base, plain_steps
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from task import TextClassification
 
 Steps = Generator[Any, None, Any]

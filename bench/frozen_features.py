@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.decoding import encoded
-from cog_adapt.runner.task import Task, on_device
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.task import Task, on_device
 
 _BATCH = 32
 

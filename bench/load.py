@@ -23,7 +23,7 @@ from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.task import on_device
+from cog_adapt.runner.task.task import on_device
 from task import TextClassification
 
 ADAPTERS, REQUESTS, QUEUED = 8, 32, 16

@@ -27,10 +27,10 @@ from bench.report import (
 )
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.selftest.run import run_self_test
-from cog_adapt.runner.task import on_device
+from cog_adapt.runner.task.task import on_device
 from gradient_check.phases.modes import run_adaptation, run_inference
 from gradient_check.phases.precision import Precision
 from gradient_check.phases.replicas import modules_in_training, serving_replica, training_replica

@@ -26,7 +26,7 @@ from bench.sets import unseen
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
 from cog_adapt.runner.heads.decision import BASE, CLOSED
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from task import TextClassification
 
 _FEW = 30  # examples; from there on `auto` chooses as it did

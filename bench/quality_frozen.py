@@ -24,7 +24,7 @@ from cog_adapt.runner.auto.head import HeadNames
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 
 BASE, LINEAR, OWN = "base", "linear", "own"
 REFERENCE = (LINEAR, OWN)

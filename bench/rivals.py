@@ -22,7 +22,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 from cog_adapt.runner.adaptation.batches import batch_indices
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.task import on_device
+from cog_adapt.runner.task.task import on_device
 from gradient_check.phases.precision import Precision
 from task import TextClassification
 

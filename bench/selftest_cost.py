@@ -24,7 +24,7 @@ from bench.report import Columns, Report, Spread, arguments, seconds
 from cog_adapt.runner.adaptation.start import Start, adamw, example_loss
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.devices.device import choose_precision
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.calling_contexts import probe_of
 from cog_adapt.runner.selftest.quick_test import check_quickly
 from cog_adapt.runner.selftest.run import run_self_test

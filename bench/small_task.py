@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.task import Batch, Task
+from cog_adapt.runner.task.task import Batch, Task
 from gradient_check.phases.randomness import generator
 
 _WIDTH = 16

@@ -23,17 +23,12 @@ if TYPE_CHECKING:
     from cog_adapt.runner.errors import InputError as InputError
     from cog_adapt.runner.errors import RunnerError as RunnerError
     from cog_adapt.runner.errors import WeightsError as WeightsError
-    from cog_adapt.runner.few_shot import Answer as Answer
-    from cog_adapt.runner.few_shot import answer as answer
-    from cog_adapt.runner.few_shot import stream as stream
-    from cog_adapt.runner.generation.growing import Generation as Generation
-    from cog_adapt.runner.generation.growing import GenerativeTask as GenerativeTask
     from cog_adapt.runner.gradients import GradientReport as GradientReport
     from cog_adapt.runner.gradients import check_gradients as check_gradients
     from cog_adapt.runner.inference.answers import Query as Query
-    from cog_adapt.runner.labelled import label_scores as label_scores
-    from cog_adapt.runner.labelled import label_set as label_set
-    from cog_adapt.runner.loaded_model import Adaptation as Adaptation
+    from cog_adapt.runner.inference.growing import Generation as Generation
+    from cog_adapt.runner.inference.growing import GenerativeTask as GenerativeTask
+    from cog_adapt.runner.model.loaded_model import Adaptation as Adaptation
     from cog_adapt.runner.model_runner import ModelRunner as ModelRunner
     from cog_adapt.runner.modules.adapters import Adapter as Adapter
     from cog_adapt.runner.modules.adapters import adapter_from_bytes as adapter_from_bytes
@@ -43,12 +38,17 @@ if TYPE_CHECKING:
     from cog_adapt.runner.modules.batch_rows import batch_rows as batch_rows
     from cog_adapt.runner.modules.row_noise import row_generators as row_generators
     from cog_adapt.runner.request import Request as Request
-    from cog_adapt.runner.stream_sync import stream_sync as stream_sync
-    from cog_adapt.runner.task import Batch as Batch
-    from cog_adapt.runner.task import Task as Task
-    from cog_adapt.runner.task import on_device as on_device
-    from cog_adapt.runner.training import Trained as Trained
-    from cog_adapt.runner.training import train as train
+    from cog_adapt.runner.requests.few_shot import Answer as Answer
+    from cog_adapt.runner.requests.few_shot import answer as answer
+    from cog_adapt.runner.requests.few_shot import stream as stream
+    from cog_adapt.runner.requests.stream_sync import stream_sync as stream_sync
+    from cog_adapt.runner.requests.training import Trained as Trained
+    from cog_adapt.runner.requests.training import train as train
+    from cog_adapt.runner.task.labelled import label_scores as label_scores
+    from cog_adapt.runner.task.labelled import label_set as label_set
+    from cog_adapt.runner.task.task import Batch as Batch
+    from cog_adapt.runner.task.task import Task as Task
+    from cog_adapt.runner.task.task import on_device as on_device
     from cog_adapt.server.api.dependencies import ServiceDep as ServiceDep
     from cog_adapt.server.api.own_runs import OwnRun as OwnRun
     from cog_adapt.server.api.own_runs import start_prediction as start_prediction
@@ -59,16 +59,16 @@ if TYPE_CHECKING:
     from cog_adapt.server.settings import Settings as Settings
 
 _MODULES = {
-    "Adaptation": "runner.loaded_model",
+    "Adaptation": "runner.model.loaded_model",
     "AdaptationError": "runner.errors",
     "Adapter": "runner.modules.adapters",
-    "Answer": "runner.few_shot",
-    "Batch": "runner.task",
+    "Answer": "runner.requests.few_shot",
+    "Batch": "runner.task.task",
     "CausalLM": "lm.causal_lm",
     "CogServer": "command.cog_server",
     "Example": "runner.data.examples",
-    "Generation": "runner.generation.growing",
-    "GenerativeTask": "runner.generation.growing",
+    "Generation": "runner.inference.growing",
+    "GenerativeTask": "runner.inference.growing",
     "GradientReport": "runner.gradients",
     "InputError": "runner.errors",
     "ModelRunner": "runner.model_runner",
@@ -81,22 +81,22 @@ _MODULES = {
     "ServiceDep": "server.api.dependencies",
     "Settings": "server.settings",
     "Step": "runner.adaptation.report",
-    "Task": "runner.task",
+    "Task": "runner.task.task",
     "TextOptions": "lm.sampling",
-    "Trained": "runner.training",
+    "Trained": "runner.requests.training",
     "WeightsError": "runner.errors",
     "adapter_from_bytes": "runner.modules.adapters",
-    "answer": "runner.few_shot",
+    "answer": "runner.requests.few_shot",
     "base_digest": "runner.modules.adapters",
     "batch_rows": "runner.modules.batch_rows",
     "check_gradients": "runner.gradients",
     "cog_server": "command.cog_server",
     "create_app": "server.app",
     "in_length_groups": "runner.adaptation.length_groups",
-    "label_scores": "runner.labelled",
-    "label_set": "runner.labelled",
+    "label_scores": "runner.task.labelled",
+    "label_set": "runner.task.labelled",
     "load_adapter": "runner.modules.adapters",
-    "on_device": "runner.task",
+    "on_device": "runner.task.task",
     "read_examples": "runner.data.examples",
     "row_generators": "runner.modules.row_noise",
     "run": "command.main",
@@ -105,9 +105,9 @@ _MODULES = {
     "set_body_limit": "server.middleware.route_bodies",
     "set_need": "server.middleware.access",
     "start_prediction": "server.api.own_runs",
-    "stream": "runner.few_shot",
-    "stream_sync": "runner.stream_sync",
-    "train": "runner.training",
+    "stream": "runner.requests.few_shot",
+    "stream_sync": "runner.requests.stream_sync",
+    "train": "runner.requests.training",
     "write_schema": "command.cog_server",
 }
 __all__ = [*_MODULES]

@@ -1,5 +1,14 @@
 """Proves that gradients flow: checks every trained parameter's gradient and names causes of faults.
 
+`check.py` runs the whole check of one module. The rooms, each of which imports only those below it:
+
+    hooks/         the check inside pytest, Lightning and the `Trainer` of transformers
+    checks/        each judges one thing of a flow of gradients, in the order of the report
+    diagnosis/     from a fault to the module and the line behind it, after a failure alone
+    instruments/   what moves, holds, perturbs and reads a copy of the module under test
+    findings/      what was found, and the report
+    phases/        how a model trains and answers; what is proved is what a program adapts through
+
 The names below are fetched from their modules when they are first asked for (PEP 562): pytest loads
 `hooks.pytest_plugin` in every run, and a run that checks no gradients must not wait for torch.
 """

@@ -27,7 +27,7 @@ BREAKS = (
     Break(
         "C2",
         "a request's files are read on the event loop",
-        f"{_RUNNER}/few_shot.py",
+        f"{_RUNNER}/requests/few_shot.py",
         "await runner.reading.read_async(asker.owner, read, is_large=large)",
         "read()",
         f"{_TESTS}/runner/test_few_shot.py",
@@ -219,7 +219,7 @@ BREAKS = (
     Break(
         "M1",
         "adapters in the model process have one owner",
-        f"{_RUNNER}/few_shot.py",
+        f"{_RUNNER}/requests/few_shot.py",
         "asker = runner.asker_of(scope.context if scope else {})",
         "asker = Asker()",
         f"{_TESTS}/runner/test_few_shot.py",

@@ -11,10 +11,10 @@ import predict
 import train
 from cog_adapt import Batch, Example, Task
 from cog_adapt.runner.adaptation.methods import start_tensors
-from cog_adapt.runner.few_shot import Answer
-from cog_adapt.runner.planning.labels import check_scores, settle_labels
 from cog_adapt.runner.request import Request, read_request_examples
-from cog_adapt.runner.training import Trained
+from cog_adapt.runner.requests.few_shot import Answer
+from cog_adapt.runner.requests.labels import check_scores, settle_labels
+from cog_adapt.runner.requests.training import Trained
 
 
 class Nothing(Task):

@@ -82,7 +82,7 @@ PLACES = (
     ),
     Mutant(
         "`.numpy()` of a tensor on the device",
-        f"{_RUNNER}/labelled.py",
+        f"{_RUNNER}/task/labelled.py",
         "probabilities.tolist()",
         "probabilities.numpy().tolist()",
     ),

@@ -49,7 +49,7 @@ MEMORY = (
     ),
     Mutant(
         "a batch waits for its copy to the device",
-        f"{_RUNNER}/task.py",
+        f"{_RUNNER}/task/task.py",
         "tensor.to(device, non_blocking=True)",
         "tensor.to(device)",
     ),

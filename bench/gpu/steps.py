@@ -12,8 +12,8 @@ from bench.report import clock
 from cog_adapt.runner.adaptation.run import Adapting, adapt
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import read_examples
-from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.model.loaded_model import LoadedModel
+from cog_adapt.runner.task.task import Task
 
 ROWS = Path(__file__).parents[2] / "examples" / "tickets.jsonl"
 PRECISIONS = ("fp32", "bf16", "fp16")

@@ -46,7 +46,9 @@ MUTANTS = (
         "return F.cross_entropy",
         "return -F.cross_entropy",
     ),
-    Mutant("the worst label wins", f"{_RUNNER}/labelled.py", "max(scores, key", "min(scores, key"),
+    Mutant(
+        "the worst label wins", f"{_RUNNER}/task/labelled.py", "max(scores, key", "min(scores, key"
+    ),
     Mutant("a head starts from nothing", "task.py", "_SCALE = 10.0", "_SCALE = 0.0"),
     Mutant("padding counts as text", "encoder.py", "(hidden * weights).sum(1)", "hidden.sum(1)"),
     Mutant("long texts are not cut", "encoder.py", "truncation=True", "truncation=False"),
@@ -86,13 +88,13 @@ MUTANTS = (
     ),
     Mutant(
         "`before` is what comes after",
-        f"{_RUNNER}/few_shot.py",
+        f"{_RUNNER}/requests/few_shot.py",
         "return Answer(predictions, before, _id(query.adapter), report)",
         "return Answer(predictions, predictions, _id(query.adapter), report)",
     ),
     Mutant(
         "adapters are not kept",
-        f"{_RUNNER}/planning/learning.py",
+        f"{_RUNNER}/requests/learning.py",
         "runner.store.put(done.adapter, wanted.owner, made)",
         "pass",
     ),
@@ -129,7 +131,7 @@ MUTANTS = (
 _SEEN_BY = {
     "task.py": "tests/test_task.py",
     "encoder.py": "tests/test_task.py",
-    f"{_RUNNER}/labelled.py": "tests/test_task.py",
+    f"{_RUNNER}/task/labelled.py": "tests/test_task.py",
     "train.py": "tests/test_train.py",
     "server/app.py": "tests/test_server.py",
     f"{_RUNNER}/model_runner.py": "tests/test_train.py",

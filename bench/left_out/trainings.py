@@ -29,7 +29,7 @@ from cog_adapt.runner.auto.start import Given, given_of
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.phases.replicas import Tensors, serving_replica
 
 TRAININGS = FOLDER / "trainings"

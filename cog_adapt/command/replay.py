@@ -17,8 +17,8 @@ from cog_adapt.server.errors import InputError, ServerError
 
 if TYPE_CHECKING:
     from cog_adapt.runner.data.examples import ExampleSet
-    from cog_adapt.runner.replay import Replayed
-    from cog_adapt.runner.task import Task
+    from cog_adapt.runner.requests.replay import Replayed
+    from cog_adapt.runner.task.task import Task
 
 _FAILED, _INTERRUPTED = 1, 130
 
@@ -75,7 +75,7 @@ def _replayed(  # noqa: PLR0913 - those of the command
     from cog_adapt.runner.known.receipt import read_receipt
     from cog_adapt.runner.model_runner import ModelRunner
     from cog_adapt.runner.modules.adapters import load_adapter
-    from cog_adapt.runner.replay import replay as replay_receipt
+    from cog_adapt.runner.requests.replay import replay as replay_receipt
     from cog_adapt.runner.selftest.task_file import load_task
 
     checked = read_receipt(receipt.read_bytes(), public_key)

@@ -16,8 +16,8 @@ from cog_adapt.lm.sampling import TextOptions
 from cog_adapt.lm.text_generation import TextGeneration
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.generation.growing import Generation, GenerativeTask
-from cog_adapt.runner.task import Batch
+from cog_adapt.runner.inference.growing import Generation, GenerativeTask
+from cog_adapt.runner.task.task import Batch
 
 _IGNORED = -100
 _CONTEXT = 2**20  # of a model that says nothing of its own

@@ -14,7 +14,7 @@ from os.path import commonprefix
 import torch
 from torch import Tensor
 
-from cog_adapt.runner.task import Batch, PartTokens
+from cog_adapt.runner.task.task import Batch, PartTokens
 
 MOST_TOKENS = 512  # of a row, unless one example has more: attention grows with the square
 _WORTH = 3 / 4  # of the tokens of a padded batch

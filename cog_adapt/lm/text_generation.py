@@ -9,7 +9,7 @@ from torch import Tensor
 from cog_adapt.lm.growing_text import GrowingText
 from cog_adapt.lm.key_values import KeyValues
 from cog_adapt.lm.sampling import Sampler, TextOptions
-from cog_adapt.runner.generation.growing import Generation
+from cog_adapt.runner.inference.growing import Generation
 
 
 class TextGeneration(Generation):

@@ -1,18 +1,19 @@
 """The model runner: inference and adaptation of one model in one process; knows no transport.
 
-`few_shot.py` answers one request, `training.py` makes a lasting adapter, `replay.py` repeats one;
-`model_runner.py` owns the model and its thread. What trains and switches modes is the kernel of
+`model_runner.py` owns the model and its thread; `loading.py` loads it, `request.py` is what one
+request carries. What trains and switches modes is the kernel of
 another package, `gradient_check`, which proves it. The rooms, each of which imports only those
 below it:
 
-    planning/                 one adaptation, from its plan to what is kept of it
-    known/                    adaptations by content, features, requests and receipts
-    selftest/  storage/       the gate before serving; adapters as things that owners keep
+    requests/                 one request from its values to its answer; a training, a replay
+    selftest/                 the gate before serving
+    known/  model/            what earlier adaptations left; the loaded model, and what it is asked
     auto/                     a head in closed form at once, then gradients where they pay
-    generation/  scheduling/  answers that grow a token at a time; who runs next on the model thread
+    scheduling/  storage/     who runs next on the model thread; adapters that owners keep
     adaptation/  inference/   gradient steps on a replica; answers. Neither sees the other
-    heads/  modules/          a head by algebra alone; the base and its adapters
-    devices/  data/           which device, and its threads; callers' examples
+    modules/  heads/          the base and its adapters; a head by algebra alone
+    devices/  task/           which device, and its threads; `Task`, and how its hooks are called
+    data/                     callers' examples and files
 """
 
 import os

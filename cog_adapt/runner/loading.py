@@ -6,12 +6,12 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.threads import share_cores
 from cog_adapt.runner.devices.waiting_threads import watch_cores
 from cog_adapt.runner.errors import UnavailableError
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.storage.known import Watcher
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.runner.task import Task
-from cog_adapt.runner.task_errors import named
+from cog_adapt.runner.task.errors import named
+from cog_adapt.runner.task.task import Task
 
 _LOAD_SECONDS = 3600.0  # one tick
 

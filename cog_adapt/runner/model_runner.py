@@ -13,15 +13,13 @@ from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import check_decoding
-from cog_adapt.runner.generation.growing import GenerativeTask
-from cog_adapt.runner.growing_answers import GrowingAnswers, OnEnd
 from cog_adapt.runner.inference.answers import Query, find_shortened
-from cog_adapt.runner.input_decoder import InputDecoder
-from cog_adapt.runner.input_sizes import check_characters
+from cog_adapt.runner.inference.growing import GenerativeTask
 from cog_adapt.runner.known.knowledge import Knowledge
-from cog_adapt.runner.loaded_model import Adaptation, held_adaptations
 from cog_adapt.runner.loading import load
+from cog_adapt.runner.model.growing_answers import GrowingAnswers, OnEnd
+from cog_adapt.runner.model.input_decoder import InputDecoder
+from cog_adapt.runner.model.loaded_model import Adaptation, held_adaptations
 from cog_adapt.runner.modules.adapters import Adapter, read_weights
 from cog_adapt.runner.scheduling.admission import Admission
 from cog_adapt.runner.scheduling.reading import Reading
@@ -33,7 +31,9 @@ from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.checkpoint_folder import checkpoints_in, folder_of
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import store_of
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.decoding import check_decoding
+from cog_adapt.runner.task.input_sizes import check_characters
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.determinism import mode_of
 from gradient_check.phases.precision import Precision
 

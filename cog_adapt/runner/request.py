@@ -1,14 +1,11 @@
 """What one request carries for the model, whatever the task: inputs, examples, an adapter."""
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.adapter_rule import Asker
-from cog_adapt.runner.adaptation.first_tensors import labels_to_learn, part_of
-from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import (
     DEFAULT_LIMITS,
@@ -17,16 +14,13 @@ from cog_adapt.runner.data.examples import (
     Source,
     parse_examples,
 )
-from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.files import read_text_or_zip
-from cog_adapt.runner.modules.adapters import Adapter, read_adapter
-from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.runner.task import Task, decodes
+from cog_adapt.runner.data.files import read_text_or_zip
+from cog_adapt.runner.errors import InputError
+from cog_adapt.runner.task.task import Task, decodes
 
-_URL = ("data:", "http://", "https://")
+URL = ("data:", "http://", "https://")
 _FEW_CHARACTERS, _FEW_ROWS = 2**16, 500  # read in a few milliseconds
 _SHOWN = 80
-_SHOWN_LABELS = 5
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ def read_request_examples(request: Request, task: Task) -> ExampleSet:
     """
     if request.examples and request.examples_file:
         raise InputError("`examples` and `examples_file` are both set. Send one of them.")
-    if isinstance(request.examples, str) and request.examples.startswith(_URL):
+    if isinstance(request.examples, str) and request.examples.startswith(URL):
         raise InputError(
             f"`examples` is the URL {request.examples[:_SHOWN]!r}; it takes rows. Send a file or "
             "a URL as `examples_file`."
@@ -100,61 +94,6 @@ def _source(request: Request) -> Source:
     if not request.examples_file:
         return request.examples
     return read_text_or_zip(fetched(request.examples_file), DEFAULT_LIMITS.max_total_bytes)
-
-
-def find_adapter(request: Request, store: AdapterStore, asker: Asker) -> Adapter | None:
-    """Find the adapter that a request names or sends as a file; None where it has none.
-
-    A file is its sender's, for this request.
-
-    Raises:
-        InputError: no such one, or a file that nobody fetched.
-        WeightsError: the file is no adapter.
-    """
-    if request.adapter and request.weights:
-        raise InputError("`adapter` and `weights` are both set. Send one of them.")
-    if request.adapter.startswith(_URL):
-        raise InputError(
-            f"`adapter` is the URL {request.adapter[:_SHOWN]!r}; it takes an id or a name. Send a "
-            "file or a URL as `weights`."
-        )
-    if request.weights:
-        return _sent_adapter(request.weights)
-    if not request.adapter:
-        return None
-    return store.get(request.adapter, asker.owner, sees_all=asker.sees_all)
-
-
-def begin_of(
-    task: Task, request: Request, examples: ExampleSet, adapter: Adapter | None
-) -> Adapter | None:
-    """Return what the adaptation goes on from; `labels` keeps a part of the adapter's.
-
-    Raises:
-        InputError: the recipe is another than the adapter's, or a label is nobody's.
-    """
-    resolve(request.recipe, task, adapter)
-    if adapter is None or not adapter.labels or not request.labels:
-        return adapter
-    targets = {e.target for e in examples.examples if isinstance(e.target, Hashable)}
-    all_labels = labels_to_learn(task, examples.examples, adapter)
-    found = {label for label in all_labels if label in targets}
-    asked = dict.fromkeys(request.labels)
-    wrong = [*(set(asked) - found - set(adapter.labels)), *(found - set(asked))]
-    if wrong:
-        raise InputError(
-            f"`labels` has {list(asked)!r}: {sorted(wrong)[:_SHOWN_LABELS]!r} must be among the "
-            f"labels of the adapter, {list(adapter.labels)!r}, or of the examples, and each of the "
-            "examples' among `labels`. Leave `labels` out to have all of both."
-        )
-    return part_of(adapter, [*asked], task.head)
-
-
-def _sent_adapter(weights: object) -> Adapter:
-    try:
-        return read_adapter(fetched(weights))
-    except (InputError, WeightsError) as error:
-        raise type(error)(f"`weights`: {error}") from error
 
 
 def fetched(value: object) -> Path:

@@ -13,7 +13,7 @@ import torch
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.scheduling.scheduler import once
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check.tests.states import module_state, process_state, thread_modes
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.mixed import untimed

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.generation.growing import Generation, GenerativeTask
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.inference.growing import Generation, GenerativeTask
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import Adapter
 from gradient_check.phases.randomness import generator
 from gradient_check.tests.models import seeded_module

@@ -9,10 +9,10 @@ from torch.nn import functional as F
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.batch_rows import batch_rows
-from cog_adapt.runner.task import Batch
+from cog_adapt.runner.task.task import Batch
 from gradient_check.tests.models import Attention
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Labelled

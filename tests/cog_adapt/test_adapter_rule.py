@@ -15,7 +15,8 @@ from cog_adapt.adapter_rule import OPERATOR, Asker, SeveralOwners, choose, may_u
 from cog_adapt.command.stored_adapters import StoredAdapters
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, InputError
-from cog_adapt.runner.request import Request, find_adapter
+from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.find_adapter import find_adapter
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.metadata import Made, Metadata
 from cog_adapt.runner.storage.store import AdapterStore

@@ -16,18 +16,18 @@ from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import Decoded
 from cog_adapt.runner.errors import InputError, UnavailableError
-from cog_adapt.runner.few_shot import answer, stream
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.input_decoder import AT_ONCE
-from cog_adapt.runner.input_sizes import MOST_CHARACTERS, TICK_CHARACTERS
 from cog_adapt.runner.known.adaptation_key import input_digests
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.input_decoder import AT_ONCE
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
-from cog_adapt.runner.task import Task
-from cog_adapt.runner.training import train
+from cog_adapt.runner.requests.few_shot import answer, stream
+from cog_adapt.runner.requests.training import train
+from cog_adapt.runner.task.decoding import Decoded
+from cog_adapt.runner.task.input_sizes import MOST_CHARACTERS, TICK_CHARACTERS
+from cog_adapt.runner.task.task import Task
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.waiting import until, wait_until

@@ -6,8 +6,8 @@ from cog_adapt.runner.adaptation.first_tensors import labels_to_learn
 from cog_adapt.runner.data.examples import Example, ExampleSet
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.planning.labels import settle_labels
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.labels import settle_labels
 from tests.cog_adapt.models import Letters
 
 SAME = [

@@ -13,14 +13,14 @@ from PIL import Image
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import opens_no_file
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.few_shot import answer
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.picture_sizes import pixel_count
 from cog_adapt.runner.request import Request
-from cog_adapt.runner.training import train
+from cog_adapt.runner.requests.few_shot import answer
+from cog_adapt.runner.requests.training import train
+from cog_adapt.runner.task.decoding import opens_no_file
+from cog_adapt.runner.task.picture_sizes import pixel_count
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from cog_adapt.runner.adaptation.length_groups import in_length_groups
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.task import Batch
+from cog_adapt.runner.task.task import Batch
 from gradient_check.tests.models import LABELS
 from tests.cog_adapt.models import Labelled
 

@@ -9,9 +9,9 @@ from torch import Tensor
 from cog_adapt.runner.adaptation.row_store import RowStore, first_row
 from cog_adapt.runner.adaptation.start import Rows, Start
 from cog_adapt.runner.adaptation.step_parts import cost_of, cut
-from cog_adapt.runner.decoding import encoded
-from cog_adapt.runner.input_sizes import fitting, portions
-from cog_adapt.runner.task import Batch, on_device
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.input_sizes import fitting, portions
+from cog_adapt.runner.task.task import Batch, on_device
 from gradient_check.phases.gradient_step import Part
 
 _MULTIPLE = 16  # lengths on a GPU are multiples of this

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.labelled import check_apart
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.labelled import check_apart
+from cog_adapt.runner.task.task import Task
 
 Fresh = Callable[[], Generator[None, None, dict[str, Tensor]]]
 

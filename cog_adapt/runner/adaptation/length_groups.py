@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.modules.batch_rows import batch_rows
-from cog_adapt.runner.task import Batch
+from cog_adapt.runner.task.task import Batch
 
 _MASK = "attention_mask"
 _LITTLE = 4 / 3  # tokens with padding, by those without

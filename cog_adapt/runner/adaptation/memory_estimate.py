@@ -16,7 +16,8 @@ from cog_adapt.runner.adaptation.start import Rows, Start, adamw, encode_example
 from cog_adapt.runner.adaptation.step_parts import cost_of, limit_for, mixes_rows
 from cog_adapt.runner.adaptation.trunk import MOST_BYTES, frozen_blocks
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import Decoded
+from cog_adapt.runner.devices.memory import in_words
+from cog_adapt.runner.task.decoding import Decoded
 from gradient_check.phases.checkpointing import blocks
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.replicas import modules_in_training, training_replica
@@ -27,7 +28,6 @@ _TRANSIENT = 1.25  # of what is kept for backward: what a layer makes besides, a
 _COPIES = 3  # of what is trained: at its first values, under way, and in the result
 _OPTIMIZER = 3  # the gradients, and AdamW's two moments
 _LEAST = 8 * 2**20  # what the frozen layers' outputs take, which are not kept
-_MEGABYTE, _GIGABYTE = 2**20, 2**30
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,6 @@ class Waiting:
     """Progress of work that waits for memory or for its turn; `words` say for which."""
 
     words: str
-
-
-def in_words(size: float) -> str:
-    """Say a number of bytes."""
-    if size >= _GIGABYTE:
-        return f"{size / _GIGABYTE:.3g} GB"
-    return f"{size / _MEGABYTE:.3g} MB"
 
 
 class _Row(NamedTuple):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.config import AUTO, MATCH_PREFIX, Recipe
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.lora import lora_tensors
 from gradient_check.phases.randomness import generator
 from gradient_check.phases.replicas import is_norm

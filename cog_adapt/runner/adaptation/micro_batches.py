@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.start import Start, encode_examples, example_loss
 from cog_adapt.runner.adaptation.step_parts import ALL_WEIGHTS, mixes_rows
-from cog_adapt.runner.input_sizes import fitting
 from cog_adapt.runner.modules.batch_rows import holding
+from cog_adapt.runner.task.input_sizes import fitting
 from gradient_check.phases.gradient_step import GradientStep, StepResult
 from gradient_check.phases.memory import free_cache, is_out_of_memory
 from gradient_check.phases.modes import run_inference

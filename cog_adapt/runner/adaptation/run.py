@@ -29,7 +29,7 @@ from cog_adapt.runner.adaptation.training_state import (
 )
 from cog_adapt.runner.adaptation.trunk import frozen_blocks, keep_trunk, relief_of, trunk_positions
 from cog_adapt.runner.modules.row_noise import drawing_by_row
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.checkpointing import recompute_blocks
 from gradient_check.phases.determinism import is_repeatable
 from gradient_check.phases.gradient_step import GradientStep, StepResult

@@ -13,11 +13,11 @@ from cog_adapt.runner.adaptation.step_parts import PartLimit
 from cog_adapt.runner.adaptation.training_state import TrainingState
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.modules.batch_rows import rows_now
 from cog_adapt.runner.modules.row_noise import drawing_by_row
-from cog_adapt.runner.task import Batch, Task, on_device
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.task import Batch, Task, on_device
 from gradient_check.instruments.sources import pass_over
 from gradient_check.phases.gradient_step import MakeOptimizer
 from gradient_check.phases.precision import Precision

@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from cog_adapt.runner.adaptation.report import Step
-from cog_adapt.runner.decoding import encoded
-from cog_adapt.runner.task import Batch, Task
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.task import Batch, Task
 from gradient_check.phases.replicas import weights_buffers
 
 _TOKENS = 192  # of a part on a CPU

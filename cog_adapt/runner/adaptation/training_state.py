@@ -16,8 +16,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.report import HeldOut, Step
+from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import WeightsError
-from cog_adapt.runner.files import write_whole
 from gradient_check.phases.gradient_step import GradientStep
 
 _KEY = "cog-adapt/state/1"

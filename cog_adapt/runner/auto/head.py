@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.step_parts import forward_groups, rows_of_group
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.inference.answers import Phase
-from cog_adapt.runner.input_sizes import portions
 from cog_adapt.runner.modules.row_noise import drawing_by_row
-from cog_adapt.runner.task import Batch, Task, on_device
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.input_sizes import portions
+from cog_adapt.runner.task.task import Batch, Task, on_device
 from gradient_check.phases.memory import free_cache, is_out_of_memory
 from gradient_check.phases.modes import run_inference
 from gradient_check.phases.randomness import seeded

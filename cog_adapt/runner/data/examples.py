@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.runner.data.files import ZIP_MARK, read_text_or_zip, utf8
+from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.data.row import (
     ACCEPTED,
     HALF_A_PAIR,
@@ -24,8 +26,6 @@ from cog_adapt.runner.data.row import (
 from cog_adapt.runner.data.rows import rows_of, rows_of_list
 from cog_adapt.runner.data.zip_rows import zip_rows
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.files import ZIP_MARK, read_text_or_zip, utf8
-from cog_adapt.runner.plain_values import characters_of
 
 _SHOWN = 5
 _AROUND_BYTES = 2  # of each item of a list in JSON: its comma and space, or a bracket

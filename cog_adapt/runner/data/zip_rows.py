@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from cog_adapt.runner.data.row import INPUT_NAMES, TARGET_NAMES, Fault, Row, Rows
+from cog_adapt.runner.data.zip_files import ZipBounds, ZipContent
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.zip_files import ZipBounds, ZipContent
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".wav")
 MOST_FILE_BYTES, MOST_BYTES = 16 * 2**20, 128 * 2**20

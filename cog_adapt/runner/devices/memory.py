@@ -9,6 +9,7 @@ import torch
 from cog_adapt.runner.errors import AdaptationError, PredictionError
 from gradient_check.phases.memory import first_line, free_cache, is_out_of_memory
 
+_MEGABYTE, _GIGABYTE = 2**20, 2**30
 _REMEDIES = {
     AdaptationError: (
         "during a step",
@@ -19,6 +20,13 @@ _REMEDIES = {
         "Send fewer or shorter inputs at once, or start the server with a smaller BATCH_SIZE.",
     ),
 }
+
+
+def in_words(size: float) -> str:
+    """Say a number of bytes."""
+    if size >= _GIGABYTE:
+        return f"{size / _GIGABYTE:.3g} GB"
+    return f"{size / _MEGABYTE:.3g} MB"
 
 
 def out_of_memory(

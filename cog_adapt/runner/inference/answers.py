@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import nn
 
-from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.served_adapters import Served
-from cog_adapt.runner.input_sizes import portions
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.task import Batch, Task, on_device
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.input_sizes import portions
+from cog_adapt.runner.task.task import Batch, Task, on_device
 from gradient_check.phases.modes import run_inference
 from gradient_check.phases.precision import Precision, ServeMode
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.inference.answers import Phase
-from cog_adapt.runner.plain_values import characters_of
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.modes import run_inference
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from cog_adapt.runner.task import Batch
+from cog_adapt.runner.task.task import Batch
 
 TICK_SECONDS = 0.075  # two such, the one that runs and one's own, are the longest short wait
 _FIRST_TOKENS = 512  # before any pace is known

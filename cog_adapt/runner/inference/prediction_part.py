@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference.answers import Phase, Query, options_of, predict_batch
@@ -20,8 +19,9 @@ from cog_adapt.runner.inference.ready_modules import ReadyModules
 from cog_adapt.runner.inference.served_adapters import Served
 from cog_adapt.runner.inference.stacked import Structure
 from cog_adapt.runner.inference.together import Piece, SharedForwards
-from cog_adapt.runner.input_sizes import fitting
-from cog_adapt.runner.task import Batch
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.input_sizes import fitting
+from cog_adapt.runner.task.task import Batch
 from gradient_check.phases.determinism import require_repeatable
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from cog_adapt.runner.inference.stacked import (
     structure_of,
 )
 from cog_adapt.runner.modules.batch_rows import holding
-from cog_adapt.runner.task import Batch, on_device
+from cog_adapt.runner.task.task import Batch, on_device
 from gradient_check.phases.memory import free_cache, is_out_of_memory
 from gradient_check.phases.modes import put_in_eval, run_inference
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import Decoded
-from cog_adapt.runner.task import Task
-from cog_adapt.runner.task_code import code_behind
+from cog_adapt.runner.task.code import code_behind
+from cog_adapt.runner.task.decoding import Decoded
+from cog_adapt.runner.task.task import Task
 
 _PLAIN = (str, int, float, bool, type(None))
 # Attributes of a task that follow from its source, or say only what is refused.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cog_adapt.runner.known.adaptation_key import input_digests
 from cog_adapt.runner.known.feature_cache import FeatureCache
-from cog_adapt.runner.task import Batch
+from cog_adapt.runner.task.task import Batch
 
 T = TypeVar("T")
 _ROW_SHARE = 8  # of all bytes: a row saves a tokenizer's time, features a forward's

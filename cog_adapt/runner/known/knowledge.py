@@ -10,7 +10,7 @@ from cog_adapt.runner.known.recent_requests import RecentRequests
 from cog_adapt.runner.scheduling.shared_runs import SharedRuns
 from cog_adapt.runner.storage.metadata import versions
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.memory import machine_memory
 
 _MEMORY_SHARE = 64

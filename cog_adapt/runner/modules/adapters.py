@@ -16,8 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from cog_adapt.runner.data.files import read_bytes, write_whole
 from cog_adapt.runner.errors import WeightsError
-from cog_adapt.runner.files import read_bytes, write_whole
 from gradient_check.phases.census import checksums
 from gradient_check.phases.lora import LORA_A
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.decoding import encoded
 from cog_adapt.runner.devices.device import choose_precision, failure_of, fit_weights
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.modules.adapters import base_digest
-from cog_adapt.runner.task import Task, load_module, on_device
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.task import Task, load_module, on_device
 from gradient_check.phases.census import Census, heal
 from gradient_check.phases.modes import run_inference, run_setup
 from gradient_check.phases.precision import Precision

@@ -16,7 +16,8 @@ from itertools import takewhile
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
-from cog_adapt.runner.adaptation.memory_estimate import Waiting, in_words
+from cog_adapt.runner.adaptation.memory_estimate import Waiting
+from cog_adapt.runner.devices.memory import in_words
 from cog_adapt.runner.errors import InputError, UnavailableError
 from cog_adapt.runner.scheduling.elsewhere import Elsewhere
 from cog_adapt.runner.scheduling.fair_queue import FairQueue, VirtualTime

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from cog_adapt.runner.adaptation.memory_estimate import in_words
+from cog_adapt.runner.devices.memory import in_words
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 
 _FEWEST_TO_SHARE = 8

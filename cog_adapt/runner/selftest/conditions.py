@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 import gradient_check
-from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.plain_values import not_plain
-from cog_adapt.runner.task import Task
-from cog_adapt.runner.task_code import code_behind
+from cog_adapt.runner.data.plain_values import not_plain
+from cog_adapt.runner.model.loaded_model import LoadedModel
+from cog_adapt.runner.task.code import code_behind
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.census import process_flags
 
 _PACKAGES = (Path(__file__).parents[2], Path(gradient_check.__file__).parent)

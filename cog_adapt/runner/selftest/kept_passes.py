@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.runner.data.files import read_text, write_whole
 from cog_adapt.runner.errors import InputError, StoreError
-from cog_adapt.runner.files import read_text, write_whole
 
 _FOLDER = "selftest"
 _FORMAT = 1

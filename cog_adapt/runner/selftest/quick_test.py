@@ -14,11 +14,11 @@ from torch import Tensor
 
 from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_layers
 from cog_adapt.runner.config import AUTO, Recipe
+from cog_adapt.runner.data.plain_values import alike
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.plain_values import alike
 from gradient_check import GradientReport
 from gradient_check.check import check_modes
 from gradient_check.findings.examination import Examination, Numbers

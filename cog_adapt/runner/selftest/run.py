@@ -28,7 +28,7 @@ from cog_adapt.runner.adaptation.methods import automatic_learning_rate, lora_la
 from cog_adapt.runner.adaptation.start import Start, adamw, example_loss
 from cog_adapt.runner.config import OFF, QUICK, Recipe, RunnerSettings
 from cog_adapt.runner.errors import RunnerError
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.calling_contexts import check_calling_contexts, probe_of
 from cog_adapt.runner.selftest.conditions import conditions_of
 from cog_adapt.runner.selftest.kept_passes import KeptPass, KeptPasses
@@ -36,7 +36,7 @@ from cog_adapt.runner.selftest.quick_test import check_quickly
 from cog_adapt.runner.selftest.report import IS_OFF, SelfTestReport, check_writable, write_json
 from cog_adapt.runner.selftest.task_file import load_model, load_task
 from cog_adapt.runner.selftest.task_promises import check_promises
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check import Finding, GradientReport, check_gradients
 from gradient_check.phases.float32 import exact_float32
 from gradient_check.phases.freed_memory import give_back, give_back_freed

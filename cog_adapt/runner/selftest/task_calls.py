@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.row_noise import drawing_by_row
-from cog_adapt.runner.task import Batch, Task
+from cog_adapt.runner.task.task import Batch, Task
 from gradient_check.findings.examination import Examination, describe
 from gradient_check.instruments.sources import module_names, raised_at
 from gradient_check.phases.modes import run_inference

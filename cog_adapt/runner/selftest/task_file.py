@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import ConfigError, RunnerError
-from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.model.loaded_model import LoadedModel
+from cog_adapt.runner.task.task import Task
 from gradient_check.findings.examination import describe
 from gradient_check.instruments.sources import raised_at
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.adaptation.methods import lora_layers
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import encoded
-from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.plain_values import alike, not_plain
+from cog_adapt.runner.data.plain_values import alike, not_plain
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.task_calls import SEED, TaskCalls
-from cog_adapt.runner.task import Task, on_device
+from cog_adapt.runner.task.decoding import encoded
+from cog_adapt.runner.task.task import Task, on_device
 from gradient_check import GradientReport
 from gradient_check.findings.examination import Numbers
 from gradient_check.phases.census import Census

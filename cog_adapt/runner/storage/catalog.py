@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import InputError, WeightsError
-from cog_adapt.runner.files import write_whole
 from cog_adapt.runner.modules.adapters import Adapter, read_adapter
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
 from cog_adapt.runner.storage.known import Watcher

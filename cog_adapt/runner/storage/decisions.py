@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import StoreError
-from cog_adapt.runner.files import write_whole
 from cog_adapt.runner.storage.index import place_of
 
 BASE = "base"

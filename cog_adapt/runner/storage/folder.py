@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from cog_adapt.runner.data.files import write_whole
 from cog_adapt.runner.errors import InputError, StoreError, WeightsError
-from cog_adapt.runner.files import write_whole
 from cog_adapt.runner.modules.adapters import Adapter, adapter_from_bytes, header_of
 from cog_adapt.runner.storage.index import Key, place_of
 from cog_adapt.runner.storage.metadata import Metadata

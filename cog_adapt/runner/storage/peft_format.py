@@ -16,6 +16,7 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from cog_adapt.runner.data.zip_files import ZipBounds, ZipContent
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.modules.adapters import (
     FORMAT,
@@ -25,7 +26,6 @@ from cog_adapt.runner.modules.adapters import (
     metadata_of,
 )
 from cog_adapt.runner.storage.peft_config import read_config, read_scales, written_config
-from cog_adapt.runner.zip_files import ZipBounds, ZipContent
 from gradient_check.phases.lora import LORA_A, LORA_B, SCALE
 
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"

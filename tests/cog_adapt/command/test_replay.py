@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from cog_adapt.command.app import app
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.few_shot import answer
 from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.few_shot import answer
 from tests.cog_adapt.models import Letters
 
 ROWS = [{"text": text, "label": label} for text, label in (("aa", "low"), ("ya", "high"))]

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cog_adapt.runner.few_shot import answer
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.few_shot import answer
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import FEW
 from tests.cog_adapt.waiting import until

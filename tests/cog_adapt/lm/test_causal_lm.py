@@ -15,10 +15,10 @@ from cog_adapt.lm.sampling import TextOptions
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.few_shot import answer, stream
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.few_shot import answer, stream
 from tests.cog_adapt.lm.tiny import FAMILIES, write_model
 
 PROMPTS = ["the quick fox", "what team?", "hello 東京", "x"]

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from cog_adapt.runner.config import Recipe
-from cog_adapt.runner.few_shot import answer
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.few_shot import answer
 from tests.cog_adapt.models import Letters
 
 FEW = Recipe(max_steps=3, learning_rate=0.02)

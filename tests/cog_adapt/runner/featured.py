@@ -14,7 +14,7 @@ from cog_adapt.runner.auto.start import given_of
 from cog_adapt.runner.config import AUTO, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.tests.models import LABELS, WIDTH
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Labelled, Regression

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from cog_adapt import Example, Recipe, row_generators
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check.tests.models import seeded_module
 
 WIDTH = 6

@@ -12,7 +12,7 @@ from cog_adapt.runner.auto.start import Given
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.heads.decision import BASE, GRADIENTS, decide
 from cog_adapt.runner.known.receipt import read_receipt
-from cog_adapt.runner.replay import replay
+from cog_adapt.runner.requests.replay import replay
 from tests.cog_adapt.runner.asking import Asker
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 

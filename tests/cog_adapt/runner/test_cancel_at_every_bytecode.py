@@ -23,11 +23,11 @@ from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.modules.adapters import Adapter, load_adapter
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.training import train
 from cog_adapt.runner.scheduling import scheduler
 from cog_adapt.runner.scheduling import tickets as ticket_module
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from cog_adapt.runner.storage.store import AdapterStore
-from cog_adapt.runner.training import train
 from gradient_check.tests.models import Cancelled
 from tests.cog_adapt.conftest import jobs_left, traces
 from tests.cog_adapt.models import Caching, Letters, examples, inputs, labels

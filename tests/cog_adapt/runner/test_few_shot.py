@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 import torch
 
-from cog_adapt.runner import few_shot
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError, WeightsError
-from cog_adapt.runner.few_shot import answer, stream
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.planning import learning
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests import few_shot, learning
+from cog_adapt.runner.requests.few_shot import answer, stream
 from cog_adapt.runner.storage import folder
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters, Regression, examples, inputs

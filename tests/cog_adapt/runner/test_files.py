@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cog_adapt.runner.data.files import read_text, utf8, write_whole
 from cog_adapt.runner.errors import InputError, StoreError
-from cog_adapt.runner.files import read_text, utf8, write_whole
 
 
 def test_what_is_written_is_read(tmp_path):

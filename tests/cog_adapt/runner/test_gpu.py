@@ -17,7 +17,7 @@ from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.together import TOLERANCE, TOLERANCE_16_BIT, Piece
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.phases.modes import casting
 from gradient_check.phases.precision import Precision
 from gradient_check.tests.models import Cancelled

@@ -17,12 +17,12 @@ from cog_adapt.runner.adaptation.training_state import load_state, save_state
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import TaskError
-from cog_adapt.runner.generation.memory import generation_memory
 from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.growing_memory import generation_memory
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.pace import Pace
 from cog_adapt.runner.known.kept_examples import KeptExamples
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_self_test
 from cog_adapt.server.worker.checks import read_gauges
 from gradient_check.phases.float32 import Float32

@@ -11,7 +11,7 @@ from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError, SetupError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.planning.run_facts import facts_of
+from cog_adapt.runner.requests.run_facts import facts_of
 from cog_adapt.runner.scheduling.scheduler import once
 from gradient_check.diagnosis.copies import Copies
 from gradient_check.phases.census import Census

@@ -10,7 +10,7 @@ from torch import nn
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import RunnerError
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from tests.cog_adapt.devices import FIRST, LAST, NEEDS_CUDA, NEEDS_TWO
 from tests.cog_adapt.models import Caching, Images, Labelled, examples, inputs, labels
 from tests.cog_adapt.runner.ticks import drained

@@ -18,7 +18,7 @@ from cog_adapt.runner.errors import AdaptationError, PredictionError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.served_adapters import ServedAdapters
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.tests.models import LABELS
 from tests.cog_adapt.mixed import Mixed, adapter
 from tests.cog_adapt.models import Caching, examples, inputs, labels

@@ -11,7 +11,7 @@ from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import read_examples
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import load_adapter, save_adapter
 from cog_adapt.runner.selftest.run import run_self_test
 from tests.cog_adapt.devices import COUNT, NEEDS_CUDA, PRECISIONS

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from cog_adapt import row_generators
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.check import check_gradients
 from gradient_check.tests.cases import rows
 from tests.cog_adapt.devices import COUNT, FIRST, LAST, NEEDS_CUDA, PRECISIONS

@@ -15,7 +15,7 @@ from cog_adapt.runner.adaptation.training_state import load_state, save_state
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import load_adapter, save_adapter
 from tests.cog_adapt.devices import COUNT, FIRST, LAST, NEEDS_CUDA, NEEDS_TWO, PRECISIONS
 from tests.cog_adapt.models import SHAPES, examples, inputs, labels

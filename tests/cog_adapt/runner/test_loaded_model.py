@@ -16,7 +16,7 @@ from cog_adapt.runner.errors import (
 )
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.phases.census import is_healthy
 from gradient_check.tests.models import seeded_module
 from gradient_check.tests.states import module_state

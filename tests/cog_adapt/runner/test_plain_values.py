@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cog_adapt.runner.plain_values import alike, not_plain
+from cog_adapt.runner.data.plain_values import alike, not_plain
 
 
 @pytest.mark.parametrize("value", ["a", 1, 1.5, True, None, [1, {"a": (2.0, "b")}], {}])

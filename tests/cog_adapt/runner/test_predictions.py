@@ -8,7 +8,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.pace import Pace
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Caching, Images, inputs, labels
 

@@ -10,11 +10,11 @@ import pytest
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdapterNotFound, InputError
-from cog_adapt.runner.few_shot import answer
 from cog_adapt.runner.known.receipt import read_receipt, sealed
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.replay import replay
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.few_shot import answer
+from cog_adapt.runner.requests.replay import replay
 from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Images, Letters

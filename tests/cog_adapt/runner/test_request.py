@@ -7,7 +7,8 @@ from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError, WeightsError
 from cog_adapt.runner.modules import adapters
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.request import Request, fetched, find_adapter, read_request_examples
+from cog_adapt.runner.request import Request, fetched, read_request_examples
+from cog_adapt.runner.requests.find_adapter import find_adapter
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.models import Letters
 

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 import cog_adapt
 from cog_adapt import Recipe, RunnerError, RunnerSettings, row_generators
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_self_test
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.runner.noisy import RECIPE, Denoising, examples

@@ -6,7 +6,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request
-from cog_adapt.runner.stream_sync import stream_sync
+from cog_adapt.runner.requests.stream_sync import stream_sync
 from tests.cog_adapt.growing import Length, Spelling
 from tests.cog_adapt.waiting import wait_until
 

@@ -7,7 +7,7 @@ import torch
 
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import ConfigError, InputError
-from cog_adapt.runner.task import Task, load_module, on_device
+from cog_adapt.runner.task.task import Task, load_module, on_device
 from gradient_check.tests.models import Curve, seeded_module
 from tests.cog_adapt.models import Labelled, Regression, examples
 

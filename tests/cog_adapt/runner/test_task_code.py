@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from cog_adapt.runner.known.adaptation_key import source_digest
-from cog_adapt.runner.task_code import code_behind
+from cog_adapt.runner.task.code import code_behind
 
 _TASK = """
 import own_code_helper

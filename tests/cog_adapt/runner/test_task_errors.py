@@ -20,7 +20,7 @@ from cog_adapt import (
     answer,
 )
 from cog_adapt.runner.errors import TaskError
-from cog_adapt.runner.task_errors import named, naming
+from cog_adapt.runner.task.errors import named, naming
 
 SEEDS = itertools.count()
 

@@ -10,7 +10,7 @@ import pytest
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.request import Request
-from cog_adapt.runner.training import train
+from cog_adapt.runner.requests.training import train
 from tests.cog_adapt.models import Letters
 
 EXAMPLES = json.dumps({"low": ["aa", "ab", "ac"], "high": ["ya", "yb", "yc"]})

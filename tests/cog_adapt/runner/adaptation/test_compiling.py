@@ -16,7 +16,7 @@ from cog_adapt.runner.adaptation.start import adamw
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import SetupError
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_at_start
 from gradient_check.phases.checkpointing import recompute_blocks
 from gradient_check.phases.gradient_step import GradientStep
@@ -128,7 +128,7 @@ def test_a_cpu_refuses_what_would_break_its_promise_of_the_same_bits():
 @pytest.fixture
 def compiling_model(monkeypatch, compiler):
     """A model whose steps are compiled, on a CPU."""
-    monkeypatch.setattr("cog_adapt.runner.loaded_model.may_compile", lambda wanted, _: wanted)
+    monkeypatch.setattr("cog_adapt.runner.model.loaded_model.may_compile", lambda wanted, _: wanted)
     return LoadedModel(Letters(), RunnerSettings(device="cpu", compile_blocks=True))
 
 

@@ -9,7 +9,7 @@ from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.start import encode_examples
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.phases.precision import Precision
 from gradient_check.tests.models import LABELS
 from tests.cog_adapt.devices import DEVICE

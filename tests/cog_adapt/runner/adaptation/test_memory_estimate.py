@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from cog_adapt.runner.adaptation.memory_estimate import MemoryEstimates, Needed
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.tests.models import LABELS
 from tests.cog_adapt.models import Caching, Labelled, examples
 from tests.cog_adapt.texts import Texts

@@ -16,7 +16,7 @@ from cog_adapt.runner.adaptation.methods import (
 )
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.modules.adapters import Adapter
 from gradient_check.phases.replicas import freeze, make_template
 from tests.cog_adapt.devices import DEVICE

@@ -26,7 +26,7 @@ from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.scheduling.scheduler import Scheduler, once
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.precision import Precision

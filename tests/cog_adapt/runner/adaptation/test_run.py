@@ -23,7 +23,7 @@ from cog_adapt.runner.adaptation.start import Checkpoints, adamw, encode_example
 from cog_adapt.runner.config import METHODS, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError, InputError, ModeError, StoreError
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.phases.checkpointing import recompute_blocks
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.replicas import modules_in_training, training_replica

@@ -18,7 +18,7 @@ from cog_adapt.runner.adaptation.training_state import (
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import StoreError, WeightsError
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.precision import Precision
 from gradient_check.tests.present import NOT_USED, present

@@ -19,7 +19,7 @@ from cog_adapt.runner.adaptation.trunk import (
 )
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.tests.models import LABELS, seeded_module
 from gradient_check.tests.present import present
 from tests.cog_adapt.devices import DEVICE

@@ -8,10 +8,10 @@ import pytest
 
 from cog_adapt.runner.data import zip_rows as module
 from cog_adapt.runner.data.examples import Example, ExampleLimits, parse_examples, read_examples
+from cog_adapt.runner.data.files import ZIP_MARK
 from cog_adapt.runner.data.row import Fault
 from cog_adapt.runner.data.zip_rows import zip_rows
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.files import ZIP_MARK
 
 MOST = 100
 CAT = b"a cat, by its bytes"

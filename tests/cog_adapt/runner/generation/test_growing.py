@@ -1,6 +1,6 @@
 """What a task of growing answers is asked by default."""
 
-from cog_adapt.runner.generation.growing import Made
+from cog_adapt.runner.inference.growing import Made
 from tests.cog_adapt.growing import Spelling
 
 

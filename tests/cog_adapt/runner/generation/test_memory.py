@@ -3,7 +3,7 @@
 import torch
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.generation.memory import CacheNeeded, generation_memory
+from cog_adapt.runner.inference.growing_memory import CacheNeeded, generation_memory
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 from gradient_check.phases.memory import device_memory
 

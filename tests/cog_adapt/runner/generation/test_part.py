@@ -5,9 +5,9 @@ import random
 import pytest
 
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.generation.growing import Made
-from cog_adapt.runner.generation.memory import CacheNeeded
 from cog_adapt.runner.inference.answers import Query
+from cog_adapt.runner.inference.growing import Made
+from cog_adapt.runner.inference.growing_memory import CacheNeeded
 from tests.cog_adapt.growing import Length, adapter, loaded
 
 

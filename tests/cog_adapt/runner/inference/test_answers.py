@@ -16,8 +16,8 @@ from cog_adapt.runner.inference.answers import (
     predict_batch,
 )
 from cog_adapt.runner.inference.served_adapters import Served, ServedAdapters
-from cog_adapt.runner.loaded_model import LoadedModel
-from cog_adapt.runner.task import on_device
+from cog_adapt.runner.model.loaded_model import LoadedModel
+from cog_adapt.runner.task.task import on_device
 from gradient_check.phases.precision import Precision
 from gradient_check.tests.models import LABELS
 from gradient_check.tests.present import present

@@ -6,7 +6,7 @@ import torch
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.inference.answers import Phase, Query
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters, inputs
 

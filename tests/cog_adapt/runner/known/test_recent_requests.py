@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.runner import few_shot
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.known import recent_requests
 from cog_adapt.runner.known.recent_requests import Recent, RecentRequests, request_digest
 from cog_adapt.runner.request import Request, read_request_examples
+from cog_adapt.runner.requests import few_shot
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import EXAMPLES, Asker
 

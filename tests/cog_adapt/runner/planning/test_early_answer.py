@@ -9,13 +9,13 @@ import torch
 
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.auto.run import Early
-from cog_adapt.runner.few_shot import answer
 from cog_adapt.runner.heads.decision import BASE, CLOSED, Candidate, Decision, decide
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.planning.early_answer import EarlyAnswer
-from cog_adapt.runner.planning.progress import Progress
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.early_answer import EarlyAnswer
+from cog_adapt.runner.requests.few_shot import answer
+from cog_adapt.runner.requests.progress import Progress
 from gradient_check.tests.models import LABELS, WIDTH
 from tests.cog_adapt.runner.featured import FEW_STEPS, Featured, separated
 from tests.cog_adapt.waiting import until

@@ -4,8 +4,8 @@ import pytest
 
 from cog_adapt.runner.data.examples import Example, ExampleSet
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.planning.labels import check_scores, settle_labels
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.labels import check_scores, settle_labels
 from tests.cog_adapt.models import Letters
 
 NOTHING = ExampleSet([])

@@ -14,7 +14,7 @@ from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, AdapterNotFound
 from cog_adapt.runner.known.adaptation_key import input_digests
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.storage.decisions import Decisions
 from tests.cog_adapt.conftest import jobs_left
 from tests.cog_adapt.models import Letters

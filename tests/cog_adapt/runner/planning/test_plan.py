@@ -10,9 +10,9 @@ from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError, StoreError
 from cog_adapt.runner.heads.decision import CLOSED, GRADIENTS, decide
-from cog_adapt.runner.planning.learning import learn
-from cog_adapt.runner.planning.plan import Wanted, decided_meanwhile, plan
-from cog_adapt.runner.replay import replay
+from cog_adapt.runner.requests.learning import learn
+from cog_adapt.runner.requests.plan import Wanted, decided_meanwhile, plan
+from cog_adapt.runner.requests.replay import replay
 from cog_adapt.runner.storage.decisions import Decision
 from gradient_check.tests.present import present
 from tests.cog_adapt.models import Letters

@@ -5,7 +5,7 @@ from typing import Any
 
 from cog_adapt.runner.adaptation.memory_estimate import Waiting
 from cog_adapt.runner.adaptation.report import Step
-from cog_adapt.runner.planning.progress import Progress
+from cog_adapt.runner.requests.progress import Progress
 
 STEP = Step(3, 40, 0.51234, 1.0, 0.001, 2.0)
 

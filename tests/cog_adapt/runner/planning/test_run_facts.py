@@ -3,7 +3,7 @@
 import torch
 
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.planning.run_facts import data_digest, differences, facts_of
+from cog_adapt.runner.requests.run_facts import data_digest, differences, facts_of
 from tests.cog_adapt.devices import DEVICE, PLACE
 from tests.cog_adapt.models import Letters
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cog_adapt.runner.adaptation.memory_estimate import Needed, Waiting
-from cog_adapt.runner.generation.memory import CacheNeeded
+from cog_adapt.runner.inference.growing_memory import CacheNeeded
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 
 

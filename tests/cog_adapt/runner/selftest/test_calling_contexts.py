@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest import calling_contexts
 from cog_adapt.runner.selftest.calling_contexts import check_calling_contexts, probe_of
 from gradient_check.instruments.portions import HeldGradients

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest import conditions
 from cog_adapt.runner.selftest.conditions import conditions_of
 from gradient_check.tests.models import seeded_module

@@ -12,7 +12,7 @@ from bench.live_bytes import LiveBytes
 from bench.selftest_cost import forget_peak, peak, resident
 from cog_adapt import check_gradients
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_self_test
 from gradient_check.phases.freed_memory import give_back
 from tests.cog_adapt.devices import DEVICE

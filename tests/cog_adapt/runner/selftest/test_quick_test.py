@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.quick_test import check_quickly
 from gradient_check.phases.modes import under_inference_mode
 from gradient_check.tests.states import module_state, process_state, thread_modes

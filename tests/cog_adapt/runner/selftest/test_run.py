@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.errors import GradientFlowError
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import _environment, main, run_at_start, run_self_test
 from gradient_check.phases.float32 import Float32
 from gradient_check.phases.modes import under_inference_mode

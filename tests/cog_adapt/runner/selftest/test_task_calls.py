@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.task_calls import TaskCalls
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Images

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.loaded_model import LoadedModel
+from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.task_promises import check_promises
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import SHAPES, Images, Letters

@@ -16,7 +16,7 @@ from cog_adapt.runner.errors import AdapterNotFound, InputError
 from cog_adapt.runner.known.receipt import Receipt
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.planning.run_facts import data_digest, differences, facts_of
+from cog_adapt.runner.requests.run_facts import data_digest, differences, facts_of
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cog_adapt.runner.decoding import check_decoding
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.few_shot import warnings_about
-from cog_adapt.runner.input_sizes import check_characters
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.planning.learning import learn
-from cog_adapt.runner.planning.plan import Wanted, plan
-from cog_adapt.runner.planning.progress import Progress, Scope
 from cog_adapt.runner.request import Request, is_large, read_request_examples
+from cog_adapt.runner.requests.few_shot import warnings_about
+from cog_adapt.runner.requests.learning import learn
+from cog_adapt.runner.requests.plan import Wanted, plan
+from cog_adapt.runner.requests.progress import Progress, Scope
+from cog_adapt.runner.task.decoding import check_decoding
+from cog_adapt.runner.task.input_sizes import check_characters
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any
 
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.plain_values import characters_of
-from cog_adapt.runner.task import Batch, Task, decodes
+from cog_adapt.runner.task.task import Batch, Task, decodes
 
 _SHORT = 2**16
 

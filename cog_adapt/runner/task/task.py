@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from cog_adapt.runner.data.examples import Example, usual_example
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import ConfigError, InputError, SetupError
-from cog_adapt.runner.picture_sizes import pixel_count
+from cog_adapt.runner.task.picture_sizes import pixel_count
 
 _SHOWN = 10
 _PATTERNS = {

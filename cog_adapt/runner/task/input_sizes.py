@@ -8,9 +8,9 @@ request, and those of a tick. This module knows no model and no thread.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.plain_values import characters_of
-from cog_adapt.runner.task import Task, decodes
+from cog_adapt.runner.task.task import Task, decodes
 
 MOST_CHARACTERS = 4 * 2**20  # of all inputs of a request: about 10 s of ticks
 # Of a tick. The tokenizer of MiniLM takes 0.5 to 1 microseconds for a character of English, and 2.7

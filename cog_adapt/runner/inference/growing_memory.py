@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import torch
 
-from cog_adapt.runner.adaptation.memory_estimate import in_words
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.devices.memory import in_words
 from gradient_check.phases.memory import device_memory
 
 _DEVICE_SHARE = 8  # an eighth of the device's memory holds what answers keep

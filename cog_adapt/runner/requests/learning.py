@@ -14,11 +14,11 @@ from typing import Any
 from cog_adapt.runner.adaptation.methods import resolve
 from cog_adapt.runner.errors import AdapterNotFound, StoreError
 from cog_adapt.runner.known.receipt import sealed
-from cog_adapt.runner.loaded_model import Adaptation
+from cog_adapt.runner.model.loaded_model import Adaptation
 from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner, submitted
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.planning.plan import Learned, Plan, Wanted, decided_meanwhile
-from cog_adapt.runner.planning.run_facts import data_digest, facts_of
+from cog_adapt.runner.requests.plan import Learned, Plan, Wanted, decided_meanwhile
+from cog_adapt.runner.requests.run_facts import data_digest, facts_of
 from cog_adapt.runner.scheduling.shared_runs import Begun
 from cog_adapt.runner.storage.decisions import Decision
 from cog_adapt.runner.storage.metadata import Made

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.generation.growing import GenerativeTask, Made
-from cog_adapt.runner.generation.memory import OWNER_SHARE, generation_memory
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.predictions import Predictions
+from cog_adapt.runner.inference.growing import GenerativeTask, Made
+from cog_adapt.runner.inference.growing_memory import OWNER_SHARE, generation_memory
+from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.scheduling.admission import Admission
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.scheduling.scheduler import Scheduler

@@ -10,7 +10,7 @@ from cog_adapt.runner.heads.decision import BASE
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.planning.progress import Progress
+from cog_adapt.runner.requests.progress import Progress
 
 T = TypeVar("T")
 

@@ -10,15 +10,15 @@ from typing import Any
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import PredictionError
-from cog_adapt.runner.generation.growing import GenerativeTask, Made
-from cog_adapt.runner.generation.part import GenerationPart
 from cog_adapt.runner.inference.answers import Phase, Query, generate_pieces, options_of
+from cog_adapt.runner.inference.growing import GenerativeTask, Made
+from cog_adapt.runner.inference.growing_part import GenerationPart
 from cog_adapt.runner.inference.pace import Pace
 from cog_adapt.runner.inference.prediction_part import PredictionPart, Ticks
 from cog_adapt.runner.inference.ready_modules import ReadyModules
 from cog_adapt.runner.inference.together import SharedForwards
 from cog_adapt.runner.modules.loaded_base import LoadedBase
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 from gradient_check.phases.determinism import require_repeatable
 
 

@@ -11,7 +11,7 @@ from types import CodeType
 import torch
 
 from cog_adapt.runner.errors import RunnerError, TaskError
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 
 _OTHERS = (RunnerError, torch.AcceleratorError, torch.OutOfMemoryError)
 

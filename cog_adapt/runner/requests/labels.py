@@ -9,10 +9,10 @@ from cog_adapt.runner.adaptation.first_tensors import labels_to_learn
 from cog_adapt.runner.data.examples import ExampleSet
 from cog_adapt.runner.data.row import brief
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.labelled import check_apart
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.labelled import check_apart
+from cog_adapt.runner.task.task import Task
 
 _SHOWN = 10
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cog_adapt.runner.decoding import opened
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
-from cog_adapt.runner.generation.growing import Generation, GenerativeTask, Made
-from cog_adapt.runner.generation.memory import CacheNeeded
 from cog_adapt.runner.inference.answers import Query, options_of
+from cog_adapt.runner.inference.growing import Generation, GenerativeTask, Made
+from cog_adapt.runner.inference.growing_memory import CacheNeeded
 from cog_adapt.runner.inference.prediction_part import Ticks
 from cog_adapt.runner.inference.served_adapters import Served
 from cog_adapt.runner.inference.stacked import Structure
+from cog_adapt.runner.task.decoding import opened
 from gradient_check.phases.determinism import require_repeatable
 from gradient_check.phases.modes import run_inference
 

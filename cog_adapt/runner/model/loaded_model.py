@@ -26,17 +26,17 @@ from cog_adapt.runner.auto.run import Early, adapt_automatically, adapt_without_
 from cog_adapt.runner.auto.start import Given, KeptInputs, gathered
 from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import decoding_examples
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import AdaptationError, InputError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
+from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
-from cog_adapt.runner.predictions import Predictions
 from cog_adapt.runner.scheduling.elsewhere import Elsewhere
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
-from cog_adapt.runner.task import Task, decodes
+from cog_adapt.runner.task.decoding import decoding_examples
+from cog_adapt.runner.task.task import Task, decodes
 from gradient_check.phases.memory import free_memory
 from gradient_check.phases.replicas import Tensors
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cog_adapt.runner.task import Task
+from cog_adapt.runner.task.task import Task
 
 
 class Generation(ABC):

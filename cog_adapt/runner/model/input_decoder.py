@@ -11,18 +11,13 @@ from functools import partial
 from typing import Any
 
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.decoding import (
-    Decoded,
-    check_decoding,
-    decoding_inputs,
-    opens_no_file,
-)
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.scheduling.scheduler import Scheduler
 from cog_adapt.runner.scheduling.tickets import Ticket
-from cog_adapt.runner.task import Task, decodes
-from cog_adapt.runner.task_errors import named
+from cog_adapt.runner.task.decoding import Decoded, check_decoding, decoding_inputs, opens_no_file
+from cog_adapt.runner.task.errors import named
+from cog_adapt.runner.task.task import Task, decodes
 
 AT_ONCE = 32  # inputs of a query that are decoded before the first is answered
 

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import AsyncIterator, Generator
 from typing import Any
 
-from cog_adapt.runner.few_shot import stream
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.planning.progress import Scope
 from cog_adapt.runner.request import Request
+from cog_adapt.runner.requests.few_shot import stream
+from cog_adapt.runner.requests.progress import Scope
 
 _END = object()
 

@@ -12,27 +12,22 @@ from typing import Any
 
 from cog_adapt.adapter_rule import Asker
 from cog_adapt.runner.data.examples import ExampleSet
-from cog_adapt.runner.decoding import check_decoding
 from cog_adapt.runner.errors import InputError
-from cog_adapt.runner.generation.growing import GenerativeTask
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.input_sizes import check_characters
+from cog_adapt.runner.inference.growing import GenerativeTask
 from cog_adapt.runner.known.recent_requests import Recent, request_digest
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.planning.early_answer import EarlyAnswer
-from cog_adapt.runner.planning.labels import check_scores, settle_labels
-from cog_adapt.runner.planning.learning import learn
-from cog_adapt.runner.planning.plan import Plan, Wanted, plan, plan_known
-from cog_adapt.runner.planning.progress import Progress, Scope
-from cog_adapt.runner.request import (
-    Request,
-    begin_of,
-    find_adapter,
-    is_large,
-    read_request_examples,
-)
-from cog_adapt.runner.task_errors import naming
+from cog_adapt.runner.request import Request, is_large, read_request_examples
+from cog_adapt.runner.requests.early_answer import EarlyAnswer
+from cog_adapt.runner.requests.find_adapter import begin_of, find_adapter
+from cog_adapt.runner.requests.labels import check_scores, settle_labels
+from cog_adapt.runner.requests.learning import learn
+from cog_adapt.runner.requests.plan import Plan, Wanted, plan, plan_known
+from cog_adapt.runner.requests.progress import Progress, Scope
+from cog_adapt.runner.task.decoding import check_decoding
+from cog_adapt.runner.task.errors import naming
+from cog_adapt.runner.task.input_sizes import check_characters
 from gradient_check.phases.determinism import require_repeatable
 
 _SHOWN = 5

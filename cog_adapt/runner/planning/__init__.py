@@ -1,1 +1,0 @@
-"""One adaptation from its plan to what is kept of it, and what its caller sees meanwhile."""

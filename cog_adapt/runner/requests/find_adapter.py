@@ -1,0 +1,71 @@
+"""Which adapter a request means, and what its adaptation goes on from."""
+
+from collections.abc import Hashable
+
+from cog_adapt.adapter_rule import Asker
+from cog_adapt.runner.adaptation.first_tensors import labels_to_learn, part_of
+from cog_adapt.runner.adaptation.methods import resolve
+from cog_adapt.runner.data.examples import ExampleSet
+from cog_adapt.runner.errors import InputError, WeightsError
+from cog_adapt.runner.modules.adapters import Adapter, read_adapter
+from cog_adapt.runner.request import URL, Request, fetched
+from cog_adapt.runner.storage.store import AdapterStore
+from cog_adapt.runner.task.task import Task
+
+_SHOWN = 80
+_SHOWN_LABELS = 5
+
+
+def find_adapter(request: Request, store: AdapterStore, asker: Asker) -> Adapter | None:
+    """Find the adapter that a request names or sends as a file; None where it has none.
+
+    A file is its sender's, for this request.
+
+    Raises:
+        InputError: no such one, or a file that nobody fetched.
+        WeightsError: the file is no adapter.
+    """
+    if request.adapter and request.weights:
+        raise InputError("`adapter` and `weights` are both set. Send one of them.")
+    if request.adapter.startswith(URL):
+        raise InputError(
+            f"`adapter` is the URL {request.adapter[:_SHOWN]!r}; it takes an id or a name. Send a "
+            "file or a URL as `weights`."
+        )
+    if request.weights:
+        return _sent_adapter(request.weights)
+    if not request.adapter:
+        return None
+    return store.get(request.adapter, asker.owner, sees_all=asker.sees_all)
+
+
+def begin_of(
+    task: Task, request: Request, examples: ExampleSet, adapter: Adapter | None
+) -> Adapter | None:
+    """Return what the adaptation goes on from; `labels` keeps a part of the adapter's.
+
+    Raises:
+        InputError: the recipe is another than the adapter's, or a label is nobody's.
+    """
+    resolve(request.recipe, task, adapter)
+    if adapter is None or not adapter.labels or not request.labels:
+        return adapter
+    targets = {e.target for e in examples.examples if isinstance(e.target, Hashable)}
+    all_labels = labels_to_learn(task, examples.examples, adapter)
+    found = {label for label in all_labels if label in targets}
+    asked = dict.fromkeys(request.labels)
+    wrong = [*(set(asked) - found - set(adapter.labels)), *(found - set(asked))]
+    if wrong:
+        raise InputError(
+            f"`labels` has {list(asked)!r}: {sorted(wrong)[:_SHOWN_LABELS]!r} must be among the "
+            f"labels of the adapter, {list(adapter.labels)!r}, or of the examples, and each of the "
+            "examples' among `labels`. Leave `labels` out to have all of both."
+        )
+    return part_of(adapter, [*asked], task.head)
+
+
+def _sent_adapter(weights: object) -> Adapter:
+    try:
+        return read_adapter(fetched(weights))
+    except (InputError, WeightsError) as error:
+        raise type(error)(f"`weights`: {error}") from error
