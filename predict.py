@@ -54,10 +54,28 @@ class Predictor(BaseRunner):
     ) -> Output:
         """Classify, after adapting to the examples where there are any."""
         inputs = [*([text] if text else []), *(texts or [])]
-        given = (method, rank, steps, 32, learning_rate, seed, budget_seconds, hold_out)
-        recipe = Recipe(*given, blocks=blocks)
-        sent = (inputs, labels or (), examples, examples_file, adapter, weights)
-        request = Request(*sent, recipe, strict, fresh, None, deterministic)
+        recipe = Recipe(
+            method=method,
+            rank=rank,
+            blocks=blocks,
+            max_steps=steps,
+            budget_seconds=budget_seconds,
+            learning_rate=learning_rate,
+            hold_out=hold_out,
+            seed=seed,
+        )
+        request = Request(
+            inputs=inputs,
+            labels=labels or (),
+            examples=examples,
+            examples_file=examples_file,
+            adapter=adapter,
+            weights=weights,
+            recipe=recipe,
+            strict=strict,
+            fresh=fresh,
+            deterministic=deterministic,
+        )
         return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:

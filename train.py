@@ -47,10 +47,22 @@ class Trainer(BaseRunner):
         fresh: bool = Input(description="Ignore adapters of fewer examples", default=False),
     ) -> TrainingOutput:
         """Train; a run that was killed goes on from its checkpoint when it is asked for again."""
-        given = (method, rank, steps, batch_size, learning_rate, seed)
-        recipe = Recipe(*given, hold_out=hold_out, blocks=blocks)
+        recipe = Recipe(
+            method=method,
+            rank=rank,
+            blocks=blocks,
+            max_steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            hold_out=hold_out,
+            seed=seed,
+        )
         request = Request(
-            (), (), examples, examples_file, recipe=recipe, strict=strict, fresh=fresh
+            examples=examples,
+            examples_file=examples_file,
+            recipe=recipe,
+            strict=strict,
+            fresh=fresh,
         )
         done = await train(self.runner, request, self.scope)
         return TrainingOutput(weights=Path(done.weights), report=done.report)

@@ -52,15 +52,15 @@ MUTANTS = (
     Mutant("a head starts from nothing", "task.py", "_SCALE = 10.0", "_SCALE = 0.0"),
     Mutant("padding counts as text", "encoder.py", "(hidden * weights).sum(1)", "hidden.sum(1)"),
     Mutant("long texts are not cut", "encoder.py", "truncation=True", "truncation=False"),
-    Mutant("predict drops the labels", "predict.py", "inputs, labels or (), ex", "inputs, (), ex"),
+    Mutant("predict drops the labels", "predict.py", "labels=labels or ()", "labels=()"),
     Mutant(
         "predict drops the file of weights",
         "predict.py",
         "adapter, weights)",
         "adapter, None)",
     ),
-    Mutant("predict drops strict", "predict.py", "recipe, strict, fresh", "recipe, False, fresh"),
-    Mutant("predict drops the seed", "predict.py", "learning_rate, seed,", "learning_rate, 0,"),
+    Mutant("predict drops strict", "predict.py", "strict=strict", "strict=False"),
+    Mutant("predict drops the seed", "predict.py", "seed=seed", "seed=0"),
     Mutant("train holds nothing out", "train.py", "hold_out=hold_out", "hold_out=0.0"),
     Mutant(
         "the app is not the mirror's",

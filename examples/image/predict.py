@@ -48,7 +48,14 @@ class Predictor(BaseRunner):
     ) -> Output:
         """Label pictures, after adapting to the examples where there are any."""
         recipe = Recipe(method=method, max_steps=steps, seed=seed)
-        request = Request(images, (), examples, examples_file, adapter, weights, recipe)
+        request = Request(
+            inputs=images,
+            examples=examples,
+            examples_file=examples_file,
+            adapter=adapter,
+            weights=weights,
+            recipe=recipe,
+        )
         return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:

@@ -37,14 +37,28 @@ class Predictor(BaseRunner):
         hold_out: float = Input(description="Share for perplexity", default=0.0, ge=0.0, le=0.5),
     ) -> AsyncConcatenateIterator[str]:
         """Answer, after adapting to the examples where there are any."""
-        drawn = (temperature, top_p, top_k, repetition_penalty)
-        options = TextOptions(max_tokens, *drawn, tuple(stop or ()), seed)
+        options = TextOptions(
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
+            repetition_penalty=repetition_penalty,
+            stop=tuple(stop or ()),
+            seed=seed,
+        )
         recipe = Recipe(
             max_steps=steps, batch_size=8, learning_rate=learning_rate, hold_out=hold_out
         )
         asked = {"text": prompt} if raw else (messages or prompt)
-        sent = (examples, examples_file, adapter, weights, recipe)
-        request = Request([asked], (), *sent, options=options)
+        request = Request(
+            inputs=[asked],
+            examples=examples,
+            examples_file=examples_file,
+            adapter=adapter,
+            weights=weights,
+            recipe=recipe,
+            options=options,
+        )
         async for piece in stream(self.runner, request, self.scope):
             yield piece
 

@@ -26,5 +26,7 @@ class Predictor(BaseRunner):
         adapter: str = Input(description="The id of an earlier adapter", default=""),
     ) -> ConcatenateIterator[str]:
         """Answer as the model writes."""
-        request = Request([prompt], adapter=adapter, options=TextOptions(max_tokens))
+        request = Request(
+            inputs=[prompt], adapter=adapter, options=TextOptions(max_tokens=max_tokens)
+        )
         yield from stream_sync(self.runner, request, self.scope)

@@ -42,7 +42,14 @@ class Predictor(BaseRunner):
     ) -> Output:
         """Write down speech, after adapting to the examples where there are any."""
         recipe = Recipe(max_steps=steps, batch_size=4, learning_rate=3e-3, seed=seed)
-        request = Request(sounds, (), examples, examples_file, adapter, weights, recipe)
+        request = Request(
+            inputs=sounds,
+            examples=examples,
+            examples_file=examples_file,
+            adapter=adapter,
+            weights=weights,
+            recipe=recipe,
+        )
         return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:

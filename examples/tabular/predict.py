@@ -45,7 +45,14 @@ class Predictor(BaseRunner):
     ) -> Output:
         """Answer rows, after adapting to the examples where there are any."""
         recipe = Recipe(method=method, max_steps=steps, seed=seed)
-        request = Request(rows, (), examples, examples_file, adapter, weights, recipe)
+        request = Request(
+            inputs=rows,
+            examples=examples,
+            examples_file=examples_file,
+            adapter=adapter,
+            weights=weights,
+            recipe=recipe,
+        )
         return Output(**vars(await answer(self.runner, request, self.scope)))
 
     def healthcheck(self) -> bool:
