@@ -56,8 +56,8 @@ MUTANTS = (
     Mutant(
         "predict drops the file of weights",
         "predict.py",
-        "adapter, weights)",
-        "adapter, None)",
+        "weights=weights",
+        "weights=None",
     ),
     Mutant("predict drops strict", "predict.py", "strict=strict", "strict=False"),
     Mutant("predict drops the seed", "predict.py", "seed=seed", "seed=0"),
