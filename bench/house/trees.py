@@ -8,8 +8,9 @@ from pathlib import Path, PurePosixPath
 PACKAGE = "cog_adapt"
 _IGNORED = {".venv", ".git", ".data", "__pycache__", "build", "dist"}
 _DOORS = ("predict.py", "train.py", "task.py", "encoder.py")
-AREAS = ("server", "command", "runner", "package", "template", "tests", "bench", "examples")
-SOURCES = AREAS[:5]
+KERNEL = "gradient_check"
+SOURCES = ("server", "command", "runner", "package", "template", KERNEL)
+AREAS = (*SOURCES, "tests", "bench", "examples")
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def area_of(path: PurePosixPath, *, is_package: bool) -> str | None:
     parts = path.parts
     if is_package and parts[0] == PACKAGE:
         return parts[1] if parts[1] in AREAS[:3] else "package"
+    if parts[0] == KERNEL:
+        return "tests" if "tests" in parts else KERNEL
     if parts[0] in ("tests", "bench", "examples"):
         return parts[0]
     if parts[0] in _DOORS or (is_package and parts[0] == "server"):

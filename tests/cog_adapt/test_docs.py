@@ -108,3 +108,20 @@ def test_the_example_of_the_predictor_protocol_offers_what_it_says():
     assert predictor.self_test_report.to_json() == {"passed": True}
     assert read_extra_gauges(predictor) == {"table_rows": 2.0}
     assert predictor.run("two") == 2
+
+
+def test_the_page_of_rooms_names_every_room_and_no_file_that_is_not_there():
+    page = (DOCS / "rooms.md").read_text()
+    for package in (ROOT / "cog_adapt" / "runner", ROOT / "gradient_check"):
+        rooms = {path.parent.name for path in package.glob("*/__init__.py")} - {
+            "gradients",
+            "tests",
+        }
+        assert {room for room in rooms if f"{room}/" not in page} == set()
+    folders = {"runner": "cog_adapt/runner", "server": "cog_adapt/server"}
+    named = re.findall(r"`((?:runner|server|gradient_check)/[\w/]+(?:\.py)?)`", page)
+    assert len(named) >= 10
+    for name in named:
+        top, _, rest = name.partition("/")
+        assert (ROOT / folders.get(top, top) / rest).exists(), name
+    assert len(page.splitlines()) <= 60
