@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from cog_adapt.shared_settings import share_of
+
 Entry = Tensor | Mapping[str, Tensor]
 """One example's features, or its encoded batch of one row."""
 
-_OWNER_SHARE = 2  # one owner has half of it at most
 _OF_AN_ENTRY, _OF_A_TENSOR = 600, 512  # bytes of memory besides its values
 _Key = tuple[str, str]
 
@@ -30,11 +31,12 @@ class FeatureCache:
     """What was computed of examples, on any thread.
 
     Args:
-        most_bytes: of all; one owner's have half of it at most.
+        most_bytes: of all owners' entries.
+        owner_share: of these bytes, for the entries of one owner.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
+    def __init__(self, most_bytes: int, owner_share: float = 0.5) -> None:
+        self._most, self._owner_share = most_bytes, owner_share
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._keys_of: dict[str, OrderedDict[_Key, None]] = {}  # in the same order
         self._bytes_of: dict[str, int] = {}
@@ -109,14 +111,15 @@ class FeatureCache:
     def _put(self, key: _Key, entry: Entry) -> None:
         size = _size_of(entry)
         before = self._kept.get(key)
-        if size > self._most // _OWNER_SHARE or not key[1]:
+        most_of_owner = share_of(self._most, self._owner_share)
+        if size > most_of_owner or not key[1]:
             return
         if before is not None:
             self._drop(key)
         self._kept[key] = _Kept(entry, size, before.brought_by if before else set())
         self._keys_of.setdefault(key[0], OrderedDict())[key] = None
         self._count(key[0], size)
-        while self._bytes_of[key[0]] > self._most // _OWNER_SHARE:
+        while self._bytes_of[key[0]] > most_of_owner:
             self._drop(next(iter(self._keys_of[key[0]])))
         while self.bytes > self._most:
             self._drop(next(iter(self._kept)))

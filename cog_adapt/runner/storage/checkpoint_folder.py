@@ -18,10 +18,10 @@ from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.storage.index import place_of
+from cog_adapt.shared_settings import share_of
 
 _SECONDS_A_DAY = 86_400
-_SHARE_OF_DISK = 10
-_OWNER_SHARE = 2
+_PART_OF_DISK = 10
 _MOST_REMOVED = 256
 _log = logging.getLogger(__name__)
 
@@ -32,8 +32,8 @@ class CheckpointFolder:
     Args:
         folder: made when the first state is written.
         days: after which a file is removed.
-        most_bytes: of all files; None: a tenth of the disk's free space.
-        most_of_owner: bytes of one owner's files; None: half of all; who has no name may use all.
+        most_bytes: of all files.
+        most_of_owner: bytes of one owner's files; None: all. Files without an owner may have all.
 
     Attributes:
         writer: writes states beside the model's thread, which a disk must not hold up.
@@ -43,15 +43,15 @@ class CheckpointFolder:
         self,
         folder: Path,
         days: float,
-        most_bytes: int | None = None,
+        most_bytes: int,
         most_of_owner: int | None = None,
     ) -> None:
         self._folder, self._seconds = folder, days * _SECONDS_A_DAY
         # One: a state of all of a model's weights takes as much memory as it is written from.
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._removed: OrderedDict[Path, None] = OrderedDict()
-        self._most_bytes = most_bytes or _free_bytes(folder) // _SHARE_OF_DISK
-        self._most_of_owner = most_of_owner or self._most_bytes // _OWNER_SHARE
+        self._most_bytes = most_bytes
+        self._most_of_owner = most_of_owner or most_bytes
 
     def close(self) -> None:
         """Wait until what is being written is written."""
@@ -132,12 +132,11 @@ def _free_bytes(folder: Path) -> int:
 
 def folder_of(settings: RunnerSettings) -> CheckpointFolder:
     """Make the folder of a runner's checkpoints, tidied."""
-    folder = CheckpointFolder(
-        settings.weights_dir / "checkpoints",
-        settings.checkpoint_days,
-        settings.checkpoint_bytes or None,
-        settings.checkpoint_owner_bytes or None,
-    )
+    place = settings.weights_dir / "checkpoints"
+    disk = settings.disk_bytes or _free_bytes(place)
+    most = settings.checkpoint_bytes or disk // _PART_OF_DISK
+    most_of_owner = settings.checkpoint_owner_bytes or share_of(most, settings.owner_share)
+    folder = CheckpointFolder(place, settings.checkpoint_days, most, most_of_owner)
     folder.tidy()
     return folder
 
