@@ -45,7 +45,7 @@ def _of_the_three(folder: Path) -> Iterator[str]:
     usual = _numbers(RunnerSettings(weights_dir=folder))
     given = {"WEIGHTS_DIR": str(folder), **_THREE}
     new = _numbers(RunnerSettings.from_environment(given)) - usual
-    yield f"{said}: model {' '.join(map(str, sorted(new.elements())))}"
+    yield f"{said}: model {' '.join(map(str, sorted(new)))}"
     with patch.dict(os.environ, _THREE):
         yield from (f"{said}: {line}" for line in _of_server(folder))
 

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 import shutil
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +17,7 @@ from cog_adapt.deletion_clock import deletion_time
 from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.storage.index import place_of
 from cog_adapt.shared_settings import share_of
 
@@ -89,20 +90,19 @@ class CheckpointFolder:
             written: the file that was just written, which stays unless its training has ended, or
                 it alone is too much: then no state of this training is kept.
         """
-        used: Counter[str] = Counter()
+        most, most_of_owner = self._most_bytes, self._most_of_owner
+        kept: OwnerBytes[str] = OwnerBytes(most, most_of_owner, most_of_nobody=most)
         oldest, removed = deletion_time() - self._seconds, frozenset(self._removed)
         files = [
             (path != written, -status.st_mtime, path, status) for path, status in self._files()
         ]
         for is_other, _, path, status in sorted(files):
             place, size = path.name.rpartition("-")[0], status.st_size
-            fits = used.total() + size <= self._most_bytes
-            if place:
-                fits = fits and used[place] + size <= self._most_of_owner
+            fits = kept.fits(place, size)
             if path in removed or not fits or (is_other and status.st_mtime < oldest):
                 path.unlink(missing_ok=True)
             else:
-                used[place] += size
+                kept.add((place, path.name), size)
             if path == written and not fits and path not in removed:
                 self._give_up(path, size)
 
