@@ -5,7 +5,6 @@ and the adapter with the best score on them is returned.
 """
 
 import asyncio
-import dataclasses
 import json
 import tempfile
 from collections.abc import Sequence
@@ -112,7 +111,9 @@ def main() -> None:
     chosen = arguments(main.__doc__)
     sizes, seeds = (QUICK, 1) if chosen.quick else (Sizes(), SEEDS)
     with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run must be reused
-        settings = dataclasses.replace(RunnerSettings.from_environment(), weights_dir=Path(folder))
+        settings = RunnerSettings.from_environment().model_copy(
+            update={"weights_dir": Path(folder)}
+        )
         report = measure(settings, sizes, seeds)
     report.publish(choose_precision(settings), chosen.output)
 

@@ -99,7 +99,9 @@ def main() -> None:
     chosen = arguments(main.__doc__)
     names, splits, steps = (MEASURED[:1], 1, 2) if chosen.quick else (MEASURED, SPLITS, 40)
     with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run must be reused
-        settings = dataclasses.replace(RunnerSettings.from_environment(), weights_dir=Path(folder))
+        settings = RunnerSettings.from_environment().model_copy(
+            update={"weights_dir": Path(folder)}
+        )
         measure(settings, names, splits, steps).publish(choose_precision(settings), chosen.output)
 
 

@@ -120,7 +120,7 @@ def report(plan: Plan, results: Results, facts: Mapping[str, Any]) -> Report:
 @contextmanager
 def _all_contestants(settings: RunnerSettings) -> Iterator[dict[str, Contestant]]:
     with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run must be reused
-        apart = dataclasses.replace(settings, weights_dir=Path(folder))
+        apart = settings.model_copy(update={"weights_dir": Path(folder)})
         with ModelRunner(TextClassification(), apart) as runner:
             base = Base.load(TextClassification(), runner.precision)
             yield contestants(runner, base)

@@ -158,7 +158,7 @@ def _run(plan: Plan, settings: RunnerSettings, records: Records) -> dict[str, st
             continue
         with contextlib.ExitStack() as stack:  # no adapter of an earlier run must be reused
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            apart = dataclasses.replace(settings, weights_dir=folder, feature_bytes=1)
+            apart = settings.model_copy(update={"weights_dir": folder, "feature_bytes": 1})
             runner = stack.enter_context(ModelRunner(SUBJECTS[name].task(), apart))
             measure(plan, name, Model.of(SUBJECTS[name], runner).contestants, records)
     return skipped

@@ -53,7 +53,8 @@ def cost_of(
 
     On the stand-in there are no seconds: its kernels are the CPU's.
     """
-    model = LoadedModel(task, RunnerSettings(device=device, precision=precision))
+    settings = RunnerSettings.from_environment({"DEVICE": device, "PRECISION": precision})
+    model = LoadedModel(task, settings)
     rows = read_examples(ROWS).examples
     torch.cuda.reset_peak_memory_stats(model.precision.device)
     ticks = adapt(model.start(rows, Recipe("lora", max_steps=2 * (_WARM_UP + steps))))

@@ -3,18 +3,15 @@
 python -m cog_adapt.command.settings > docs/settings.md
 """
 
-import dataclasses
-import re
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from types import NoneType
-from typing import Literal, NamedTuple, get_args, get_origin
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
-from annotated_types import Ge, Gt, Le
-from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
 
+from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.server.settings import Settings
+from cog_adapt.shared_settings import SharedSettings, allowed_by
 
 _HEAD = """\
 # Settings
@@ -24,9 +21,31 @@ date. A setting is a variable of the environment, read once at the start; an emp
 unset, and a wrong value is refused by name. `environment` in `cog.yaml` sets what the environment
 does not. Traces have OpenTelemetry's own variables (`OTEL_*`), and Cog's (`COG_TRACE_*`).
 """
+_BUDGETS = """\
+How much of a machine this installation may use. The server and the model read all three settings,
+and every budget in bytes follows from them. With `MEMORY_SHARE=0.5` each budget in memory is half
+as large. With `DISK_BYTES` the budgets on disk are those of a disk of so many bytes, all free.
+"""
+_LIMITS = "A request that is larger or slower is refused (`docs/operations.md` has the answers).\n"
+_EXPERTS = """\
+The defaults suit most installations. A budget that is set here no longer follows from the three
+settings of bytes. *Memory* is `MEMORY_SHARE` of the machine's, *device memory* of the device's.
+"""
 _COLUMNS = "| variable | default | allowed | meaning |\n|---|---|---|---|\n"
-_ATTRIBUTE = re.compile(r"^ {8}(\w+): (.*?)(?=^ {8}\w|\Z)", re.DOTALL | re.MULTILINE)
-_WORDS = {int: "whole number", float: "number", Path: "path", str: "text", bool: "0, 1"}
+LIMITS = (
+    "MAX_BODY_BYTES",
+    "MAX_FILE_BYTES",
+    "MAX_STRING_LENGTH",
+    "BODY_SECONDS",
+    "DOWNLOAD_SECONDS",
+)
+USUAL = (
+    *("PORT", "DATA_DIR", "DATABASE_URL", "API_KEYS_FILE", "RATE_LIMIT", "CORS_ORIGINS"),
+    *("EGRESS_ALLOW", "WEBHOOK_SECRET", "COG_MAX_CONCURRENCY", "MAX_QUEUE", "COG_SETUP_TIMEOUT"),
+    *("DRAIN_SECONDS", "RETENTION_DAYS", "LOG_FORMAT", "COG_LOG_LEVEL"),
+    *("MODEL", "COG_WEIGHTS", "DEVICE", "PRECISION", "BATCH_SIZE", "WEIGHTS_DIR"),
+    *("ADAPTER_DAYS", "ADAPTER_STORE", "RECEIPT_KEY", "SELF_TEST"),
+)
 
 
 class Row(NamedTuple):
@@ -38,76 +57,64 @@ class Row(NamedTuple):
     meaning: str
 
 
+def shared_rows() -> Iterator[Row]:
+    """Yield what both sides read."""
+    yield from _rows(SharedSettings, ())
+
+
 def server_rows() -> Iterator[Row]:
-    """Yield what the server reads."""
-    for name, field in Settings.model_fields.items():
-        yield Row(name.upper(), _shown(field.default), _allowed(field), field.description or "")
+    """Yield what the server alone reads."""
+    yield from _rows(Settings, SharedSettings.model_fields)
 
 
 def model_rows() -> Iterator[Row]:
-    """Yield what the model's side reads."""
-    from cog_adapt.runner.config import RunnerSettings
-
-    meanings = dict(_ATTRIBUTE.findall(RunnerSettings.__doc__ or ""))
-    for field in dataclasses.fields(RunnerSettings):
-        meaning = " ".join(meanings[field.name].split()).removesuffix(".")
-        allowed = _allowed_by_runner(field.name, field.default)
-        yield Row(field.name.upper(), _shown(field.default), allowed, meaning)
+    """Yield what the model's side alone reads."""
+    yield from _rows(RunnerSettings, SharedSettings.model_fields)
     models = "folder of `task.py`'s encoder, folder or id of a `CausalLM`; unset: the packaged one"
     yield Row("MODEL", "–", "path or id", models)
     yield Row("COG_WEIGHTS", "–", "path or URL", "an adapter that `predict.py` starts with")
 
 
 def page() -> str:
-    """Return the whole text."""
-    tables = (("The server", server_rows()), ("The model", model_rows()))
-    return _HEAD + "".join(f"\n## {title}\n\n{_table(rows)}" for title, rows in tables)
-
-
-def _table(rows: Iterator[Row]) -> str:
-    return _COLUMNS + "".join(
-        f"| `{row.name}` | {row.default} | {row.allowed} | {row.meaning} |\n" for row in rows
+    """Return the whole text: what most operators need comes first."""
+    server, model = [*server_rows()], [*model_rows()]
+    groups = (
+        ("Budgets of bytes", _BUDGETS, [*shared_rows()]),
+        ("Limits of one request", _LIMITS, _chosen(server, LIMITS)),
+        ("What most set: the server", "", _chosen(server, USUAL)),
+        ("What most set: the model", "", _chosen(model, USUAL)),
+        ("For experts: the server", _EXPERTS, _left(server)),
+        ("For experts: the model", "", _left(model)),
     )
+    return _HEAD + "".join(f"\n## {title}\n\n{_table(text, rows)}" for title, text, rows in groups)
+
+
+def _rows(settings: type[BaseSettings], without: Collection[str]) -> Iterator[Row]:
+    for name, field in settings.model_fields.items():
+        if name not in without:
+            meaning = field.description or ""
+            yield Row(name.upper(), _shown(field.default), allowed_by(field), meaning)
+
+
+def _chosen(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
+    """Return the rows of these names, in the order of the names."""
+    by_name = {row.name: row for row in rows}
+    return [by_name[name] for name in names if name in by_name]
+
+
+def _left(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.name not in {*LIMITS, *USUAL}]
+
+
+def _table(text: str, rows: Iterable[Row]) -> str:
+    lines = [f"| `{row.name}` | {row.default} | {row.allowed} | {row.meaning} |\n" for row in rows]
+    return "".join((text and f"{text}\n", _COLUMNS, *lines))
 
 
 def _shown(default: object) -> str:
     if default is None or default in ((), ""):
         return "–"
     return f"`{int(default) if isinstance(default, bool) else default}`"
-
-
-def _allowed(field: FieldInfo) -> str:
-    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
-    if get_origin(field.annotation) is Literal:
-        return ", ".join(f"`{value}`" for value in kinds)
-    if get_origin(field.annotation) is tuple:
-        return "names with commas between"
-    kind = kinds[0] if kinds else field.annotation
-    words = _WORDS[kind]  # type: ignore[index] # a kind without a word is a fault of this table
-    for bound in field.metadata:
-        match bound:
-            case Ge(ge=least):
-                words += f" from {least}"
-            case Gt(gt=below):
-                words += f" above {below}"
-            case Le(le=most):
-                words += f" to {most}"
-    return words
-
-
-def _allowed_by_runner(name: str, default: object) -> str:
-    """Return what the runner's own refusal of a wrong value names."""
-    from cog_adapt.runner.config import RunnerSettings
-    from cog_adapt.runner.errors import ConfigError
-
-    if isinstance(default, Path):
-        return _WORDS[Path]
-    wrong = -1 if isinstance(default, int) else "?"
-    try:
-        RunnerSettings(**{name: wrong})  # type: ignore[arg-type]
-    except ConfigError as error:
-        return str(error).partition("allowed: ")[2].partition(". ")[0].removeprefix("a ")
-    raise AssertionError(f"{name} may be anything: {wrong!r} was not refused")
 
 
 if __name__ == "__main__":

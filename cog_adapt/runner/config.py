@@ -5,100 +5,165 @@ model.
 """
 
 import os
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import EnvSettingsSource, SettingsConfigDict
 
 from cog_adapt.runner.allowed_values import check_globs, check_range
 from cog_adapt.runner.errors import ConfigError, InputError
-from gradient_check.phases.precision import PRECISIONS, ServeMode
+from cog_adapt.shared_settings import (
+    Allowed,
+    ExistingFile,
+    Flag,
+    SharedSettings,
+    WholeNumber,
+    refusals,
+)
+from gradient_check.phases.precision import ServeMode
 
-_FROM_ONE = ("batch_size", "served_adapters", "adaptations_at_once", "checkpoint_days")
 AUTO, HEAD = "auto", "head"
-QUICK, FULL, OFF = SELF_TESTS = ("quick", "full", "off")
+QUICK: Final = "quick"
+FULL: Final = "full"
+OFF: Final = "off"
 METHODS = (AUTO, "lora", HEAD, "norms", "bias", "all")
 MATCH_PREFIX = "match:"
-_TEXTS = {
-    "device": (r"auto|cpu|cuda(:\d+)?", "auto, cpu, cuda or cuda:N"),
-    "precision": ("auto|" + "|".join(PRECISIONS), f"auto, {', '.join(PRECISIONS)}"),
-    "serve_mode": ("inference_mode|no_grad", "inference_mode or no_grad"),
-    "self_test": ("|".join(SELF_TESTS), "quick, full or off"),
-    "adapter_store": (r"(\w+://.*)?", "a URL, such as s3://bucket/folder"),
-}
-_FLAGS = ("deterministic", "compile_blocks", "self_test_strict")
 _SHOWN = 80
 
 
-@dataclass(frozen=True)
-class RunnerSettings:
-    """What a process decides once, at its door.
+class RunnerSettings(SharedSettings):
+    """What a process decides once, at its door; `docs/settings.md` has a row for each field.
 
-    Attributes:
-        device: `auto` (CUDA where there is one, else CPU), `cpu`, `cuda` or `cuda:N`.
-        precision: `auto` (bf16 on a CUDA device that has it, else fp32), `fp32`, `bf16`, `fp16`.
-        serve_mode: how inference runs; `no_grad` for models that keep tensors between calls.
-        batch_size: inputs per inference tick.
-        served_adapters: adapters kept ready on the device; the longest unused goes first.
-        served_adapter_bytes: bytes of adapters kept ready on the device; 0: an eighth of it.
-        weights_dir: where adapters and checkpoints are stored.
-        checkpoint_days: days for which the state of a killed training is kept.
-        checkpoint_bytes: of all such states, the newest; 0: a tenth of what is free on the disk.
-        checkpoint_owner_bytes: of one owner's states; 0: half of all.
-        adapter_memory_bytes: bytes of adapters in memory; 0: an eighth of the machine's.
-        adapter_owner_memory_bytes: bytes of one owner's adapters in memory; 0: half of all.
-        adapter_disk_bytes: bytes of adapters on disk; 0: a quarter of the disk.
-        adapter_owner_disk_bytes: bytes of one owner's adapters on disk; 0: half of all.
-        adapter_days: days after which an unused adapter without pin or name goes; 0: never.
-        adapter_store: URL for fsspec, where what the disk lets go stays; empty: nowhere.
-        feature_bytes: features and encoded inputs of recent examples; 0: a 64th of the memory.
-        adaptation_memory_bytes: that adaptations under way may need; 0: 7/8 of what is free before.
-        adaptations_at_once: under way, tick by tick in turn; further ones wait. Predictions do not.
-        generation_bytes: keys and values of growing answers; 0: 1/8 of the device. An owner: half.
-        deterministic: 1: on CUDA too the same seed gives the same bits, and what cannot is refused.
-        compile_blocks: 1: on CUDA, blocks of a step run by torch.compile; unproven on a card.
-        receipt_key: PEM file of the Ed25519 key that signs receipts; empty: they are not signed.
-        self_test: at the start: `quick` where `full` has passed before under the same conditions
-            (beside the weights), else `full`; `full` always; `off`: nothing is proved.
-        self_test_strict: 1: checks that the whole self-test leaves out, and unverified parameters,
-            are failures.
+    What is not passed has its default: the environment counts in `from_environment` alone.
+
+    Raises:
+        ConfigError: a value is not allowed.
     """
 
-    device: str = "auto"
-    precision: str = "auto"
-    serve_mode: ServeMode = "inference_mode"
-    batch_size: int = 32
-    served_adapters: int = 16
-    weights_dir: Path = Path("weights")
-    checkpoint_days: int = 7
-    checkpoint_bytes: int = 0
-    adapter_memory_bytes: int = 0
-    adapter_owner_memory_bytes: int = 0
-    adapter_disk_bytes: int = 0
-    adapter_owner_disk_bytes: int = 0
-    adapter_days: int = 90
-    adapter_store: str = ""
-    served_adapter_bytes: int = 0
-    feature_bytes: int = 0
-    receipt_key: str = ""
-    checkpoint_owner_bytes: int = 0
-    adaptation_memory_bytes: int = 0
-    adaptations_at_once: int = 8
-    generation_bytes: int = 0
-    deterministic: bool = False
-    compile_blocks: bool = False
-    self_test: str = QUICK
-    self_test_strict: bool = False
+    model_config = SettingsConfigDict(extra="forbid")
 
-    def __post_init__(self) -> None:
-        for name, (pattern, allowed) in _TEXTS.items():
-            if not re.fullmatch(pattern, getattr(self, name)):
-                _refuse(name.upper(), getattr(self, name), allowed)
-        if not isinstance(self.weights_dir, Path):
-            _refuse("WEIGHTS_DIR", self.weights_dir, "a pathlib.Path")
-        if self.receipt_key and not Path(self.receipt_key).is_file():
-            _refuse("RECEIPT_KEY", self.receipt_key, "a PEM file of an Ed25519 private key")
-        _check_numbers(self)
+    device: Annotated[str, Allowed("auto, cpu, cuda or cuda:N")] = Field(
+        default="auto",
+        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
+        description="`auto` (CUDA where there is one, else CPU), `cpu`, `cuda` or `cuda:N`",
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
+        default="auto",
+        description="`auto` (bf16 on a CUDA device that has it, else fp32), `fp32`, `bf16`, `fp16`",
+    )
+    serve_mode: ServeMode = Field(
+        default="inference_mode",
+        description="how inference runs; `no_grad` for models that keep tensors between calls",
+    )
+    batch_size: WholeNumber = Field(default=32, ge=1, description="inputs per inference tick")
+    served_adapters: WholeNumber = Field(
+        default=16,
+        ge=1,
+        description="adapters kept ready on the device; the longest unused goes first",
+    )
+    weights_dir: Path = Field(
+        default=Path("weights"), description="where adapters and checkpoints are stored"
+    )
+    checkpoint_days: WholeNumber = Field(
+        default=7, ge=1, description="days for which the state of a killed training is kept"
+    )
+    checkpoint_bytes: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="bytes of states of killed trainings; the oldest go; 0: a tenth of DISK_BYTES, "
+        "or of the free disk",
+    )
+    adapter_memory_bytes: WholeNumber = Field(
+        default=0, ge=0, description="bytes of adapters in memory; 0: memory / 8"
+    )
+    adapter_owner_memory_bytes: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="bytes of one owner's adapters in memory; 0: OWNER_SHARE of all",
+    )
+    adapter_disk_bytes: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="bytes of adapters on disk; 0: a quarter of DISK_BYTES, or of the disk",
+    )
+    adapter_owner_disk_bytes: WholeNumber = Field(
+        default=0, ge=0, description="bytes of one owner's adapters on disk; 0: OWNER_SHARE of all"
+    )
+    adapter_days: WholeNumber = Field(
+        default=90,
+        ge=0,
+        description="days after which an unused adapter without pin or name goes; 0: never",
+    )
+    adapter_store: Annotated[str, Allowed("URL, such as s3://bucket/folder")] = Field(
+        default="",
+        pattern=r"^(\w+://.*)?$",
+        description="URL for fsspec, where what the disk lets go stays; empty: nowhere",
+    )
+    served_adapter_bytes: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="bytes of adapters kept ready on the device; 0: device memory / 8",
+    )
+    feature_bytes: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="bytes of features and encoded inputs of recent examples; 0: memory / 64",
+    )
+    receipt_key: Annotated[ExistingFile, Allowed("PEM file of an Ed25519 private key")] = Field(
+        default="",
+        description="PEM file of the Ed25519 key that signs receipts; empty: they are not signed",
+    )
+    checkpoint_owner_bytes: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="bytes of one owner's states of killed trainings; 0: OWNER_SHARE of all",
+    )
+    adaptation_memory_bytes: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="bytes that adaptations under way may need; 0: MEMORY_SHARE of seven eighths "
+        "of what is free before them",
+    )
+    adaptations_at_once: WholeNumber = Field(
+        default=8,
+        ge=1,
+        description="adaptations under way, tick by tick in turn; further ones wait, predictions "
+        "do not",
+    )
+    generation_bytes: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="bytes of keys and values of growing answers; 0: device memory / 8",
+    )
+    deterministic: Flag = Field(
+        default=False,
+        description="1: on CUDA too the same seed gives the same bits, and what cannot is refused",
+    )
+    compile_blocks: Flag = Field(
+        default=False,
+        description="1: on CUDA, blocks of a step run by torch.compile; unproven on a card",
+    )
+    self_test: Literal["quick", "full", "off"] = Field(
+        default=QUICK,
+        description="at the start: `quick` where `full` has passed before under the same "
+        "conditions (beside the weights), else `full`; `full` always; `off`: nothing is proved",
+    )
+    self_test_strict: Flag = Field(
+        default=False,
+        description="1: checks that the whole self-test leaves out, and unverified parameters, "
+        "are failures",
+    )
+
+    if not TYPE_CHECKING:  # a checker of types knows the fields from the class
+
+        def __init__(self, **values: object) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise ConfigError("\n".join(refusals(type(self).model_fields, error))) from error
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "RunnerSettings":
@@ -107,43 +172,13 @@ class RunnerSettings:
         Raises:
             ConfigError: a value is not allowed.
         """
-        readers: dict[str, Callable[[str], object]] = {
-            **dict.fromkeys((*_TEXTS, "receipt_key"), str),
-            "weights_dir": Path,
-            **dict.fromkeys(_FLAGS, lambda text: {"0": False, "1": True}.get(text, text)),
-            **dict.fromkeys(_lowest(), _whole_number),
-        }
-        values = {
-            name: read(environment[name.upper()])
-            for name, read in readers.items()
+        source = EnvSettingsSource(cls)
+        source.env_vars = {
+            name: environment[name.upper()]
+            for name in cls.model_fields
             if environment.get(name.upper())
         }
-        return cls(**values)  # type: ignore[arg-type]
-
-
-def _check_numbers(settings: RunnerSettings) -> None:
-    for name in _FLAGS:
-        if getattr(settings, name) not in (False, True):
-            _refuse(name.upper(), getattr(settings, name), "0 or 1")
-    for name, lowest in _lowest().items():
-        value = getattr(settings, name)
-        if not isinstance(value, int) or value < lowest:
-            _refuse(name.upper(), value, f"a whole number from {lowest}")
-
-
-def _lowest() -> dict[str, int]:
-    """Return the least value of each setting that is a whole number."""
-    names = [each.name for each in fields(RunnerSettings) if each.name.endswith("_bytes")]
-    return dict.fromkeys(_FROM_ONE, 1) | dict.fromkeys((*names, "adapter_days"), 0)
-
-
-def _whole_number(text: str) -> object:
-    is_number = re.fullmatch(r"[-+]?\d{1,30}", text.strip())
-    return int(text) if is_number else text  # refused with its name by __post_init__
-
-
-def _refuse(name: str, value: object, allowed: str) -> None:
-    raise ConfigError(f"{name} is {value!r}; allowed: {allowed}. Set it in the environment.")
+        return cls(**source())
 
 
 @dataclass(frozen=True)

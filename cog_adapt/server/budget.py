@@ -15,6 +15,7 @@ from typing import Final
 
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.settings import Settings
+from cog_adapt.shared_settings import share_of
 
 _RETRY_AFTER: Final = 1
 _CGROUP = Path("/sys/fs/cgroup")
@@ -156,7 +157,8 @@ def body_budget(settings: Settings) -> Budget:
 def _in_memory(name: str, setting: str, most: int | None, part: int, settings: Settings) -> Budget:
     if settings.strict_cog:
         return Budget(name, setting, math.inf)
-    return Budget(name, setting, most or memory_bytes() // part, settings.owner_share)
+    memory = share_of(memory_bytes(), settings.memory_share)
+    return Budget(name, setting, most or memory // part, settings.owner_share)
 
 
 @functools.cache

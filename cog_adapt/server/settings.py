@@ -18,6 +18,7 @@ from pydantic_settings import (
 
 from cog_adapt.server.cogfile import read_cogfile
 from cog_adapt.server.errors import ConfigError
+from cog_adapt.shared_settings import SharedSettings, refusals
 
 COGFILE = Path("cog.yaml")
 
@@ -49,16 +50,10 @@ class _CogfileSource(PydanticBaseSettingsSource):
         return {name: value for name, value in values.items() if value not in (None, "")}
 
 
-class Settings(BaseSettings):
+class Settings(SharedSettings):
     """Every setting of the server; a field is the variable of its name in capitals."""
 
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="ignore",
-        env_ignore_empty=True,
-        case_sensitive=False,
-        allow_inf_nan=False,
-    )
+    model_config = SettingsConfigDict(extra="ignore")
 
     port: int = Field(default=5000, ge=0, le=65535, description="port to listen on")
     cog_predict_type_stub: str | None = Field(
@@ -106,7 +101,10 @@ class Settings(BaseSettings):
         default=100_000, ge=1, description="finished records of each kind that are kept at most"
     )
     record_bytes: int | None = Field(
-        default=None, ge=1, description="bytes of records; the oldest go; unset: half the free disk"
+        default=None,
+        ge=1,
+        description="bytes of records; the oldest go; unset: half of DISK_BYTES, or of the free "
+        "disk",
     )
     temp_file_days: float = Field(
         default=7, gt=0, le=100_000, description="days for which temporary files may stay"
@@ -169,9 +167,6 @@ class Settings(BaseSettings):
     webhook_bytes: int | None = Field(
         default=None, ge=1, description="bytes of webhooks that wait; unset: memory / 64"
     )
-    owner_share: float = Field(
-        default=0.5, gt=0, le=1, description="share of each budget of bytes that an owner may use"
-    )
     max_file_bytes: int = Field(
         default=2**30, ge=1, description="bytes of one input file, decompressed too"
     )
@@ -214,8 +209,5 @@ def read_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        lines = [
-            f"{str(detail['loc'][0]).upper()} is {detail['input']!r}: {detail['msg']}"
-            for detail in error.errors()
-        ]
+        lines = refusals(Settings.model_fields, error)
         raise ConfigError("\n".join(["settings are not allowed; correct:", *lines])) from error

@@ -74,7 +74,7 @@ def test_temporary_files_and_states_of_trainings_stay(set_forward, tmp_path, mon
     folder.mkdir()
     put(folder / "young.safetensors", DAY)
     put(folder / "old.safetensors", 4 * DAY)
-    CheckpointFolder(folder, 3).tidy()
+    CheckpointFolder(folder, 3, most_bytes=2**20).tidy()
     assert os.listdir(folder) == ["young.safetensors"]
 
 

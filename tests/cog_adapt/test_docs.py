@@ -1,6 +1,5 @@
 """What the package's documents show is true."""
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ def diagram(title):
 def test_the_variables_of_the_documents_are_settings():
     """A word in capitals with an underscore is a variable somewhere."""
     known = {name.upper() for name in Settings.model_fields} | {"SSL_CERT_FILE", "COG_WEIGHTS"}
-    known |= {field.name.upper() for field in dataclasses.fields(RunnerSettings)}
+    known |= {name.upper() for name in RunnerSettings.model_fields}
     for path in ("docs/operations.md", "docs/ARCHITECTURE.md", "docs/adapters.md", "CHANGELOG.md"):
         named = re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", (ROOT / path).read_text())
         assert {name for name in named if not name.startswith(("OTEL_", "COG_TRACE"))} <= known

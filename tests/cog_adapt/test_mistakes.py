@@ -342,7 +342,9 @@ def test_a_url_in_a_row_is_refused_and_nothing_is_opened(module, remedy, monkeyp
     assert not opened
 
 
-def test_a_folder_for_weights_is_a_path(tmp_path):
+def test_a_folder_for_weights_is_a_path_and_text_is_taken_for_one(tmp_path):
     folder: Any = str(tmp_path)
-    with pytest.raises(RunnerError, match=r"WEIGHTS_DIR.*a pathlib\.Path"):
-        RunnerSettings(weights_dir=folder)
+    assert RunnerSettings(weights_dir=folder).weights_dir == tmp_path
+    number: Any = 3
+    with pytest.raises(RunnerError, match="WEIGHTS_DIR is 3; allowed: path. Set it"):
+        RunnerSettings(weights_dir=number)

@@ -1,4 +1,4 @@
-"""The budgets in bytes of an installation that sets nothing, on a made-up machine.
+"""The budgets in bytes on a made-up machine: nothing is set, or the three settings of bytes are.
 
 Which setting rules a budget of the model is found from outside: the setting is set, and the
 numbers that are gone were its own.
@@ -10,7 +10,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -26,6 +25,7 @@ _AVAILABLE_KIB = 1_200_007
 _DISK = shutil._ntuple_diskusage(900_000_000_003, 500_000_000_002, 400_000_000_001)
 _LEAST, _MOST = 2**20, 2**42  # smaller numbers are counts, larger ones addresses
 _OWN = 7_654_321
+_THREE = {"MEMORY_SHARE": "0.5", "DISK_BYTES": "80000000000", "OWNER_SHARE": "0.25"}
 _SYSTEM = ("/sys/fs/cgroup", "/proc/self/cgroup")
 
 
@@ -36,6 +36,18 @@ def budgets() -> Iterator[str]:
         yield f"machine disk {_DISK.total} free {_DISK.free}"
         yield from _of_server(Path(name))
         yield from _of_model(Path(name))
+        yield from _of_the_three(Path(name))
+
+
+def _of_the_three(folder: Path) -> Iterator[str]:
+    """Yield what follows where all three are set: of the model, the numbers that are new."""
+    said = " ".join(f"{name}={value}" for name, value in _THREE.items())
+    usual = _numbers(RunnerSettings(weights_dir=folder))
+    given = {"WEIGHTS_DIR": str(folder), **_THREE}
+    new = _numbers(RunnerSettings.from_environment(given)) - usual
+    yield f"{said}: model {' '.join(map(str, sorted(new)))}"
+    with patch.dict(os.environ, _THREE):
+        yield from (f"{said}: {line}" for line in _of_server(folder))
 
 
 def _of_server(folder: Path) -> Iterator[str]:
@@ -48,7 +60,7 @@ def _of_server(folder: Path) -> Iterator[str]:
 
 def _of_model(folder: Path) -> Iterator[str]:
     usual = _numbers(RunnerSettings(weights_dir=folder))
-    for name in (field.name for field in fields(RunnerSettings) if field.name.endswith("_bytes")):
+    for name in (each for each in RunnerSettings.model_fields if each.endswith("_bytes")):
         given = {"WEIGHTS_DIR": str(folder), name.upper(): str(_OWN)}
         left = _numbers(RunnerSettings.from_environment(given))
         yield f"model {name.upper()}: {' '.join(map(str, sorted(usual - left)))}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cog_adapt.command.settings import model_rows, server_rows
+from cog_adapt.command.settings import model_rows, server_rows, shared_rows
 
 
 def settings() -> Iterator[str]:
@@ -10,7 +10,8 @@ def settings() -> Iterator[str]:
 
     The text itself is for readers and may be improved; the unit is part of the contract.
     """
-    for side, rows in (("server", server_rows()), ("model", model_rows())):
+    sides = {"both": shared_rows(), "server": server_rows(), "model": model_rows()}
+    for side, rows in sides.items():
         for row in rows:
             line = f"{side} {row.name} default {row.default} allowed {row.allowed}"
             yield f"{line} unit {_unit(row.name, row.meaning)}"

@@ -7,10 +7,10 @@ import torch
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.memory import in_words
+from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import device_memory
 
-_DEVICE_SHARE = 8  # an eighth of the device's memory holds what answers keep
-OWNER_SHARE = 0.5  # of one owner, where there are owners
+_PART_OF_DEVICE = 8  # an eighth of the device's memory holds what answers keep
 
 
 @dataclass(frozen=True)
@@ -29,4 +29,5 @@ class CacheNeeded:
 
 def generation_memory(settings: RunnerSettings, device: torch.device) -> int:
     """Return the bytes that all answers under way may keep."""
-    return settings.generation_bytes or device_memory(device) // _DEVICE_SHARE
+    own_memory = share_of(device_memory(device), settings.memory_share)
+    return settings.generation_bytes or own_memory // _PART_OF_DEVICE

@@ -11,9 +11,10 @@ from cog_adapt.runner.inference.served_adapters import Served, ServedAdapters
 from cog_adapt.runner.modules.adapter_fit import check_fits
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
+from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import device_memory
 
-_DEVICE_SHARE = 8  # an eighth of the device's memory holds adapters that are ready
+_PART_OF_DEVICE = 8  # an eighth of the device's memory holds adapters that are ready
 _CPU = torch.device("cpu")
 
 
@@ -60,5 +61,6 @@ def _key(query: Query) -> str:
 
 def _served(base: LoadedBase, settings: RunnerSettings) -> ServedAdapters:
     device = base.precision.device
-    most_bytes = settings.served_adapter_bytes or device_memory(device) // _DEVICE_SHARE
+    own_memory = share_of(device_memory(device), settings.memory_share)
+    most_bytes = settings.served_adapter_bytes or own_memory // _PART_OF_DEVICE
     return ServedAdapters(base.template, base.precision, settings.served_adapters, most_bytes)

@@ -5,16 +5,18 @@ of them. This module knows no model and no store.
 """
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from cog_adapt.runner.owner_bytes import OwnerBytes
+from cog_adapt.shared_settings import share_of
+
 Entry = Tensor | Mapping[str, Tensor]
 """One example's features, or its encoded batch of one row."""
 
-_OWNER_SHARE = 2  # one owner has half of it at most
 _OF_AN_ENTRY, _OF_A_TENSOR = 600, 512  # bytes of memory besides its values
 _Key = tuple[str, str]
 
@@ -22,7 +24,6 @@ _Key = tuple[str, str]
 @dataclass
 class _Kept:
     entry: Entry
-    size: int
     brought_by: set[str] = field(default_factory=set)
 
 
@@ -30,17 +31,21 @@ class FeatureCache:
     """What was computed of examples, on any thread.
 
     Args:
-        most_bytes: of all; one owner's have half of it at most.
+        most_bytes: of all owners' entries.
+        owner_share: of these bytes, for the entries of one owner.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
-        self._keys_of: dict[str, OrderedDict[_Key, None]] = {}  # in the same order
-        self._bytes_of: dict[str, int] = {}
+    def __init__(self, most_bytes: int, owner_share: float = 0.5) -> None:
+        self._by_owner: OwnerBytes[str] = OwnerBytes(most_bytes, share_of(most_bytes, owner_share))
+        self._kept: dict[_Key, _Kept] = {}
         self._lock = threading.Lock()
         self._left: deque[_Key] = deque()
-        self.bytes = self.hits = self.misses = 0
+        self.hits = self.misses = 0
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all entries."""
+        return self._by_owner.bytes
 
     def __len__(self) -> int:
         """Count the entries."""
@@ -83,7 +88,7 @@ class FeatureCache:
     def forget(self, owner: str, name: str | None = None) -> None:
         """Drop what this brought, and nothing else did; None: all of the owner's."""
         with self._lock:
-            own = [*self._keys_of.get(owner, ())]
+            own = self._by_owner.keys_of(owner)
             for key in [key for key in own if name is None or self._is_last(key, name)]:
                 self._drop(key)
 
@@ -102,24 +107,19 @@ class FeatureCache:
             self.misses += 1
             return None
         self.hits += 1
-        self._kept.move_to_end(key)
-        self._keys_of[key[0]].move_to_end(key)
+        self._by_owner.use(key)
         return kept.entry
 
     def _put(self, key: _Key, entry: Entry) -> None:
+        owner, digest = key
         size = _size_of(entry)
-        before = self._kept.get(key)
-        if size > self._most // _OWNER_SHARE or not key[1]:
+        if size > self._by_owner.most_of(owner) or not digest:
             return
-        if before is not None:
-            self._drop(key)
-        self._kept[key] = _Kept(entry, size, before.brought_by if before else set())
-        self._keys_of.setdefault(key[0], OrderedDict())[key] = None
-        self._count(key[0], size)
-        while self._bytes_of[key[0]] > self._most // _OWNER_SHARE:
-            self._drop(next(iter(self._keys_of[key[0]])))
-        while self.bytes > self._most:
-            self._drop(next(iter(self._kept)))
+        before = self._kept.get(key)
+        self._kept[key] = _Kept(entry, before.brought_by if before else set())
+        self._by_owner.add(key, size)
+        for gone in self._by_owner.drop_excess(owner):
+            del self._kept[gone]
 
     def _is_last(self, key: _Key, name: str) -> bool:
         brought_by = self._kept[key].brought_by
@@ -135,16 +135,8 @@ class FeatureCache:
                 self._drop(key)
 
     def _drop(self, key: _Key) -> None:
-        self._count(key[0], -self._kept.pop(key).size)
-        del self._keys_of[key[0]][key]
-        if not self._keys_of[key[0]]:
-            del self._keys_of[key[0]]
-
-    def _count(self, owner: str, size: int) -> None:
-        self.bytes += size
-        self._bytes_of[owner] = self._bytes_of.get(owner, 0) + size
-        if not self._bytes_of[owner] and size < 0:
-            del self._bytes_of[owner]
+        del self._kept[key]
+        self._by_owner.discard(key)
 
 
 def _size_of(entry: Entry) -> int:

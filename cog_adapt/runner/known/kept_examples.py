@@ -22,15 +22,16 @@ class KeptExamples:
 
     Args:
         most_bytes: of all; encoded inputs have an eighth of it.
+        owner_share: of either part, for the examples of one owner.
 
     Attributes:
         features: by the digest of an input.
         rows: encoded inputs, likewise.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self.rows = FeatureCache(most_bytes // _ROW_SHARE)
-        self.features = FeatureCache(most_bytes - most_bytes // _ROW_SHARE)
+    def __init__(self, most_bytes: int, owner_share: float = 0.5) -> None:
+        self.rows = FeatureCache(most_bytes // _ROW_SHARE, owner_share)
+        self.features = FeatureCache(most_bytes - most_bytes // _ROW_SHARE, owner_share)
         self._both = (self.features, self.rows)
 
     def of(self, owner: str) -> "OwnExamples":

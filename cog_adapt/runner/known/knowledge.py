@@ -11,9 +11,10 @@ from cog_adapt.runner.scheduling.shared_runs import SharedRuns
 from cog_adapt.runner.storage.metadata import versions
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.runner.task.task import Task
+from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import machine_memory
 
-_MEMORY_SHARE = 64
+_PART_OF_MEMORY = 64
 
 
 class Knowledge:
@@ -43,7 +44,9 @@ class Knowledge:
         self.origin = origin_of(task, model, str(sorted(versions().items())))
         self.recent = RecentRequests()
         self.signer = Signer(Path(settings.receipt_key)) if settings.receipt_key else None
-        self.kept = KeptExamples(settings.feature_bytes or machine_memory() // _MEMORY_SHARE)
+        own_memory = share_of(machine_memory(), settings.memory_share)
+        most_bytes = settings.feature_bytes or own_memory // _PART_OF_MEMORY
+        self.kept = KeptExamples(most_bytes, settings.owner_share)
         self.counts = {"adaptations_run": 0, "adaptations_known": 0}
         self._decisions = store.decisions
         store.watch(self._on_change)

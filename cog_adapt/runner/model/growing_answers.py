@@ -9,7 +9,7 @@ from typing import Any
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.growing import GenerativeTask, Made
-from cog_adapt.runner.inference.growing_memory import OWNER_SHARE, generation_memory
+from cog_adapt.runner.inference.growing_memory import generation_memory
 from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.scheduling.admission import Admission
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
@@ -34,7 +34,7 @@ class GrowingAnswers:
         self._predictions = predictions
         self._scheduler = scheduler
         limit = partial(generation_memory, settings, predictions.phase.precision.device)
-        self._admission = Admission(scheduler, HeldMemory(limit, OWNER_SHARE))
+        self._admission = Admission(scheduler, HeldMemory(limit, settings.owner_share))
 
     def whole(self, query: Query) -> list[Any]:
         """Answer each input; all of them grow together."""

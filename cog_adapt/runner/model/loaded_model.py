@@ -37,6 +37,7 @@ from cog_adapt.runner.scheduling.elsewhere import Elsewhere
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.task.decoding import decoding_examples
 from cog_adapt.runner.task.task import Task, decodes
+from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import free_memory
 from gradient_check.phases.replicas import Tensors
 
@@ -262,6 +263,8 @@ def held_adaptations(model: LoadedModel, settings: RunnerSettings) -> HeldMemory
 
     def limit() -> int:
         free = free_memory(model.precision.device)
-        return settings.adaptation_memory_bytes or int(_SHARE_OF_FREE * free)
+        return settings.adaptation_memory_bytes or int(
+            _SHARE_OF_FREE * share_of(free, settings.memory_share)
+        )
 
     return HeldMemory(limit, 1.0, settings.adaptations_at_once, "ADAPTATIONS_AT_ONCE")

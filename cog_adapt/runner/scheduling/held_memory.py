@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from cog_adapt.runner.devices.memory import in_words
+from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 
 _FEWEST_TO_SHARE = 8
@@ -43,56 +44,57 @@ class HeldMemory(Generic[H]):
     ) -> None:
         self._limit, self._owner_share = limit, owner_share
         self._most_at_once, self._setting = most_at_once, setting
-        self._most = 0
-        self._held: dict[H, int] = {}
+        self._by_owner: OwnerBytes[H] = OwnerBytes(0, 0)
 
     @property
     def bytes(self) -> int:
         """The sum; any thread may ask."""
-        return sum([*self._held.values()])
+        return self._by_owner.bytes
 
     def __len__(self) -> int:
         """Count the pieces of work."""
-        return len(self._held)
+        return len(self._by_owner)
 
     def ask_limit(self) -> None:
         """Ask for the limit again, where nothing is held that would lessen it."""
-        if not self._held:
-            self._most = self._limit()
+        if not self._by_owner:
+            most = self._limit()
+            self._by_owner = OwnerBytes(most, int(most * self._owner_share), most_of_nobody=most)
 
     def add(self, work: H) -> None:
         """Let work have what it asks for."""
-        self._held[work] = work.bytes
+        self._by_owner.add((work.owner, work), work.bytes)
 
     def free(self, work: H) -> None:
         """Take back what work has, if anything."""
-        self._held.pop(work, None)
+        self._by_owner.discard((work.owner, work))
 
     def fits(self, work: H) -> bool:
         """Return whether work may go on beside what is under way."""
-        taken = self.bytes + work.bytes
-        return taken <= self._most and not self.is_share_over(work) and not self._is_full
+        has_room = self._by_owner.fits(work.owner, work.bytes)
+        return has_room and not self._has_its_turns(work) and not self._is_full
 
     def most_of(self, owner: str) -> int:
         """Return the bytes that one owner may have."""
-        return int(self._most * self._owner_share) if owner else self._most
+        return self._by_owner.most_of(owner)
 
     def is_share_over(self, work: H) -> bool:
         """Return whether its owner's other work has to end first."""
-        most, own = self.most_of(work.owner), self._held_by(work.owner)
-        return self._has_its_turns(work) or most < self._most and sum(own) + work.bytes > most
+        is_shared = self.most_of(work.owner) < self._by_owner.most
+        lacks_share = is_shared and self._by_owner.lacking(work.owner, work.bytes) > 0
+        return self._has_its_turns(work) or lacks_share
 
     def words_of_wait(self, work: H, needed: MemoryDemand) -> str:
         """Say what work waits for."""
         if self._has_its_turns(work):
-            own = _counted(len(self._held_by(work.owner)), needed.work)
+            own = _counted(self._by_owner.count_of(work.owner), needed.work)
             return f"its turn: {own} of this owner under way, as many as may be ({self._setting})"
         others = _counted(len(self), needed.work)
         if self._is_full:
             return f"its turn: {others} under way, as many as may be ({self._setting})"
         if self.fits(work):
             return "its turn: what waits before it needs more memory"
-        taken = f"{in_words(self.bytes)} of {in_words(self._most)}"
+        taken = f"{in_words(self.bytes)} of {in_words(self._by_owner.most)}"
         return f"memory: it needs about {needed}; {taken} are taken, with {others} under way"
 
     @property
@@ -104,10 +106,7 @@ class HeldMemory(Generic[H]):
         if most is None or not work.owner:
             return False
         leaves = most // 4 if most >= _FEWEST_TO_SHARE else 0
-        return len(self._held_by(work.owner)) >= most - leaves
-
-    def _held_by(self, owner: str) -> list[int]:
-        return [held for other, held in self._held.items() if other.owner == owner]
+        return self._by_owner.count_of(work.owner) >= most - leaves
 
 
 def _counted(count: int, work: str) -> str:

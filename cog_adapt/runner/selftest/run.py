@@ -222,7 +222,8 @@ def main(
             check_writable(chosen.json)
         task = load_task(chosen.task)
         settings = RunnerSettings.from_environment()
-        settings = replace(settings, self_test_strict=chosen.strict or settings.self_test_strict)
+        if chosen.strict:
+            settings = settings.model_copy(update={"self_test_strict": True})
         model = load_model(task, settings)
         report = run_again(model, settings)
         console.print(report)

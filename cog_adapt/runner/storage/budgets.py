@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.shared_settings import share_of
 from gradient_check.phases.memory import machine_memory
 
-_MEMORY_SHARE = 8  # an eighth of the machine's memory
-_DISK_SHARE = 4
-_OWNER_SHARE = 2  # one owner has half of it at most
+_PART_OF_MEMORY, _PART_OF_DISK = 8, 4  # an eighth, a quarter
 
 
 @dataclass(frozen=True)
@@ -33,13 +32,15 @@ class Budgets:
 
 def budgets_of(settings: RunnerSettings) -> Budgets:
     """Fill in what the settings leave to the machine."""
-    memory = settings.adapter_memory_bytes or machine_memory() // _MEMORY_SHARE
-    disk = settings.adapter_disk_bytes or _disk_size(settings.weights_dir) // _DISK_SHARE
+    own_memory = share_of(machine_memory(), settings.memory_share)
+    memory = settings.adapter_memory_bytes or own_memory // _PART_OF_MEMORY
+    whole_disk = settings.disk_bytes or _disk_size(settings.weights_dir)
+    disk = settings.adapter_disk_bytes or whole_disk // _PART_OF_DISK
     return Budgets(
         memory,
-        settings.adapter_owner_memory_bytes or memory // _OWNER_SHARE,
+        settings.adapter_owner_memory_bytes or share_of(memory, settings.owner_share),
         disk,
-        settings.adapter_owner_disk_bytes or disk // _OWNER_SHARE,
+        settings.adapter_owner_disk_bytes or share_of(disk, settings.owner_share),
         settings.adapter_days,
     )
 

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 import shutil
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,11 +17,12 @@ from cog_adapt.deletion_clock import deletion_time
 from cog_adapt.runner.adaptation.start import Checkpoints
 from cog_adapt.runner.adaptation.training_state import TrainingState, load_state, save_state
 from cog_adapt.runner.config import RunnerSettings
+from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.storage.index import place_of
+from cog_adapt.shared_settings import share_of
 
 _SECONDS_A_DAY = 86_400
-_SHARE_OF_DISK = 10
-_OWNER_SHARE = 2
+_PART_OF_DISK = 10
 _MOST_REMOVED = 256
 _log = logging.getLogger(__name__)
 
@@ -32,8 +33,8 @@ class CheckpointFolder:
     Args:
         folder: made when the first state is written.
         days: after which a file is removed.
-        most_bytes: of all files; None: a tenth of the disk's free space.
-        most_of_owner: bytes of one owner's files; None: half of all; who has no name may use all.
+        most_bytes: of all files.
+        most_of_owner: bytes of one owner's files; None: all. Files without an owner may have all.
 
     Attributes:
         writer: writes states beside the model's thread, which a disk must not hold up.
@@ -43,15 +44,15 @@ class CheckpointFolder:
         self,
         folder: Path,
         days: float,
-        most_bytes: int | None = None,
+        most_bytes: int,
         most_of_owner: int | None = None,
     ) -> None:
         self._folder, self._seconds = folder, days * _SECONDS_A_DAY
         # One: a state of all of a model's weights takes as much memory as it is written from.
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._removed: OrderedDict[Path, None] = OrderedDict()
-        self._most_bytes = most_bytes or _free_bytes(folder) // _SHARE_OF_DISK
-        self._most_of_owner = most_of_owner or self._most_bytes // _OWNER_SHARE
+        self._most_bytes = most_bytes
+        self._most_of_owner = most_of_owner or most_bytes
 
     def close(self) -> None:
         """Wait until what is being written is written."""
@@ -89,20 +90,19 @@ class CheckpointFolder:
             written: the file that was just written, which stays unless its training has ended, or
                 it alone is too much: then no state of this training is kept.
         """
-        used: Counter[str] = Counter()
+        most, most_of_owner = self._most_bytes, self._most_of_owner
+        kept: OwnerBytes[str] = OwnerBytes(most, most_of_owner, most_of_nobody=most)
         oldest, removed = deletion_time() - self._seconds, frozenset(self._removed)
         files = [
             (path != written, -status.st_mtime, path, status) for path, status in self._files()
         ]
         for is_other, _, path, status in sorted(files):
             place, size = path.name.rpartition("-")[0], status.st_size
-            fits = used.total() + size <= self._most_bytes
-            if place:
-                fits = fits and used[place] + size <= self._most_of_owner
+            fits = kept.fits(place, size)
             if path in removed or not fits or (is_other and status.st_mtime < oldest):
                 path.unlink(missing_ok=True)
             else:
-                used[place] += size
+                kept.add((place, path.name), size)
             if path == written and not fits and path not in removed:
                 self._give_up(path, size)
 
@@ -132,12 +132,11 @@ def _free_bytes(folder: Path) -> int:
 
 def folder_of(settings: RunnerSettings) -> CheckpointFolder:
     """Make the folder of a runner's checkpoints, tidied."""
-    folder = CheckpointFolder(
-        settings.weights_dir / "checkpoints",
-        settings.checkpoint_days,
-        settings.checkpoint_bytes or None,
-        settings.checkpoint_owner_bytes or None,
-    )
+    place = settings.weights_dir / "checkpoints"
+    disk = settings.disk_bytes or _free_bytes(place)
+    most = settings.checkpoint_bytes or disk // _PART_OF_DISK
+    most_of_owner = settings.checkpoint_owner_bytes or share_of(most, settings.owner_share)
+    folder = CheckpointFolder(place, settings.checkpoint_days, most, most_of_owner)
     folder.tidy()
     return folder
 

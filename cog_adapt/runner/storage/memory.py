@@ -3,10 +3,10 @@
 This module reads no files and takes no lock.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from cog_adapt.runner.modules.adapters import Adapter
+from cog_adapt.runner.owner_bytes import OwnerBytes
 from cog_adapt.runner.storage.index import Key
 
 
@@ -27,53 +27,40 @@ class Memory:
     """
 
     def __init__(self, most: int, most_of_owner: int) -> None:
-        self._most = most
-        self._most_of_owner = min(most, most_of_owner)
-        self._places: dict[str, OrderedDict[str, Adapter]] = {}
-        self._order: OrderedDict[Key, int] = OrderedDict()
-        self._bytes_of: dict[str, int] = {}
-        self.bytes = 0
+        self._by_owner: OwnerBytes[str] = OwnerBytes(most, most_of_owner)
+        self._adapters: dict[Key, Adapter] = {}
         self.counts = Counts()
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all adapters in memory."""
+        return self._by_owner.bytes
 
     def __len__(self) -> int:
         """Count the adapters."""
-        return len(self._order)
+        return len(self._adapters)
 
     def get(self, key: Key) -> Adapter | None:
         """Return an adapter; None where it is not in memory."""
-        if key not in self._order:
+        if key not in self._adapters:
             self.counts.misses += 1
             return None
         self.counts.hits += 1
-        self._order.move_to_end(key)
-        self._places[key[0]].move_to_end(key[1])
-        return self._places[key[0]][key[1]]
+        self._by_owner.use(key)
+        return self._adapters[key]
 
     def put(self, key: Key, adapter: Adapter) -> bool:
         """Keep an adapter, and let others go; False where it is too big to be kept at all."""
-        size = adapter.nbytes
-        if size > self._most_of_owner:
+        place = key[0]
+        if adapter.nbytes > self._by_owner.most_of(place):
             return False
-        self.drop(key)
-        place = self._places.setdefault(key[0], OrderedDict())
-        place[key[1]] = adapter
-        self._order[key] = size
-        self._bytes_of[key[0]] = self._bytes_of.get(key[0], 0) + size
-        self.bytes += size
-        while self._bytes_of[key[0]] > self._most_of_owner:
-            self.drop((key[0], next(iter(place))))
-        while self.bytes > self._most:
-            self.drop(next(iter(self._order)))
+        self._adapters[key] = adapter
+        self._by_owner.add(key, adapter.nbytes)
+        for gone in self._by_owner.drop_excess(place):
+            del self._adapters[gone]
         return True
 
     def drop(self, key: Key) -> None:
         """Let an adapter go."""
-        size = self._order.pop(key, None)
-        if size is None:
-            return
-        place = key[0]
-        del self._places[place][key[1]]
-        self.bytes -= size
-        self._bytes_of[place] -= size
-        if not self._places[place]:
-            del self._places[place], self._bytes_of[place]
+        self._adapters.pop(key, None)
+        self._by_owner.discard(key)

@@ -59,8 +59,10 @@ class RecordSpace:
         """Make it by the settings; Cog has no limit."""
         if settings.strict_cog:
             return cls()
-        free = free_disk_bytes(settings.data_dir)
-        return cls(settings.record_bytes, free, settings.owner_share)
+        most = settings.record_bytes
+        if most is None and settings.disk_bytes is not None:
+            most = settings.disk_bytes // 2
+        return cls(most, free_disk_bytes(settings.data_dir), settings.owner_share)
 
     @property
     def excess(self) -> float:

@@ -19,8 +19,8 @@ from gradient_check.modes import run
 
 
 def answer():
-    from cog_adapt.runner.task import task
-    from cog_adapt.runner.task.bounds import Error
+    from cog_adapt.runner.task.task import task
+    from cog_adapt.runner.task.task.bounds import Error
 
     return task, Error, run
 """,

@@ -32,18 +32,22 @@ def test_settings_are_read_from_the_environment():
         "DETERMINISTIC": "1",
         "COMPILE_BLOCKS": "1",
     }
-    settings = RunnerSettings.from_environment(environment)
-    adapters = (10, 11, 12, 13, 14, "s3://bucket/folder", 15)
-    assert settings == RunnerSettings(
-        "cpu",
-        "bf16",
-        "no_grad",
-        7,
-        3,
-        Path("/tmp/w"),
-        2,
-        9,
-        *adapters,
+    assert RunnerSettings.from_environment(environment) == RunnerSettings(
+        device="cpu",
+        precision="bf16",
+        serve_mode="no_grad",
+        batch_size=7,
+        served_adapters=3,
+        weights_dir=Path("/tmp/w"),
+        adapter_memory_bytes=10,
+        adapter_owner_memory_bytes=11,
+        adapter_disk_bytes=12,
+        adapter_owner_disk_bytes=13,
+        adapter_days=14,
+        adapter_store="s3://bucket/folder",
+        served_adapter_bytes=15,
+        checkpoint_days=2,
+        checkpoint_bytes=9,
         checkpoint_owner_bytes=4,
         adaptation_memory_bytes=5,
         deterministic=True,
@@ -56,10 +60,28 @@ def test_what_is_absent_or_empty_keeps_its_default():
     assert RunnerSettings.from_environment({"DEVICE": ""}) == RunnerSettings()
 
 
+def test_settings_that_a_program_makes_take_nothing_from_the_environment(monkeypatch):
+    monkeypatch.setenv("BATCH_SIZE", "7")
+    assert RunnerSettings().batch_size == 32
+    assert RunnerSettings.from_environment().batch_size == 7
+
+
+def test_every_wrong_setting_is_named_at_once_and_an_unknown_one_too():
+    with pytest.raises(ConfigError, match=r"DEVICE is 'gpu'.*\n.*BATCH_SIZE is 0"):
+        RunnerSettings(device="gpu", batch_size=0)
+    unknown: dict[str, Any] = {"devise": "cpu"}
+    with pytest.raises(ConfigError, match=r"DEVISE is no setting; docs/settings\.md lists"):
+        RunnerSettings(**unknown)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("COMPILE_BLOCKS", "yes"),
+        ("COMPILE_BLOCKS", "true"),
+        ("RECEIPT_KEY", "/no/such/file"),
+        ("BATCH_SIZE", "1_000"),
+        ("BATCH_SIZE", "1.0"),
         ("DEVICE", "gpu"),
         ("DEVICE", "cuda:x"),
         ("DEVICE", "CPU"),
@@ -87,7 +109,7 @@ def test_a_wrong_setting_is_refused_by_its_name(name, value):
 
 @pytest.mark.parametrize("value", ["many", "1.5", "1e3", "9" * 5_000])
 def test_what_is_no_whole_number_is_named_as_it_was_set(value):
-    with pytest.raises(ConfigError, match=f"BATCH_SIZE is '{value}'; allowed: a whole number"):
+    with pytest.raises(ConfigError, match=f"BATCH_SIZE is '{value}'; allowed: whole number"):
         RunnerSettings.from_environment({"BATCH_SIZE": value})
 
 
@@ -148,10 +170,11 @@ def test_a_number_at_its_bounds_is_taken_and_beyond_them_refused(name):
 
 
 def test_values_are_frozen():
-    values: tuple[Any, ...] = (Recipe(), RunnerSettings())
-    for value in values:
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            value.rank = value.device = 2
+    recipe, settings = Recipe(), RunnerSettings()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.rank = 2  # type: ignore[misc]
+    with pytest.raises(ValueError, match="frozen"):
+        settings.device = "cpu"
 
 
 @pytest.mark.parametrize("name", ["BATCH_SIZE", "SERVED_ADAPTERS", "CHECKPOINT_DAYS"])

@@ -53,8 +53,8 @@ def test_every_mistake_is_named_with_its_value_and_what_is_allowed(monkeypatch):
     monkeypatch.setenv("MAX_QUEUE", "many")
     with pytest.raises(ConfigError) as caught:
         read_settings()
-    assert "PORT is '99999': Input should be less than or equal to 65535" in str(caught.value)
-    assert "MAX_QUEUE is 'many': Input should be a valid integer" in str(caught.value)
+    assert "PORT is '99999'; allowed: whole number from 0 to 65535. Set it in" in str(caught.value)
+    assert "MAX_QUEUE is 'many'; allowed: whole number from 0. Set it in the" in str(caught.value)
 
 
 def test_a_mistake_in_cog_yaml_is_named_with_its_key(folder):
@@ -79,6 +79,8 @@ def test_seconds_and_days_are_numbers_that_clocks_can_take(monkeypatch, name, va
 
 
 DEFAULTS = {
+    "memory_share": 1,
+    "disk_bytes": None,
     "port": 5000,
     "cog_predict_type_stub": None,
     "cog_train_type_stub": None,

@@ -1,15 +1,16 @@
 """The folder of unfinished trainings' states."""
 
 import os
+import shutil
 import time
 
 import pytest
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.storage import checkpoint_folder as module
 from cog_adapt.runner.storage.checkpoint_folder import CheckpointFolder, folder_of
 
 DAY = 86_400
+ENOUGH = 2**20
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_what_is_too_old_goes_with_its_draft_and_nothing_else(put, tmp_path):
     put("old.safetensors.1.2.part", age=3 * DAY + 60)
     put("young.safetensors", age=3 * DAY - 60)
     put("old.txt", age=9 * DAY)
-    CheckpointFolder(tmp_path, 3).tidy()
+    CheckpointFolder(tmp_path, 3, most_bytes=ENOUGH).tidy()
     assert names(tmp_path) == ["old.txt", "young.safetensors"]
 
 
@@ -51,7 +52,7 @@ def test_what_is_in_use_stays(put, tmp_path):
 
 
 def test_what_alone_is_too_much_is_not_kept_and_the_log_says_so_once(put, tmp_path, caplog):
-    folder = CheckpointFolder(tmp_path, 3, most_bytes=60)
+    folder = CheckpointFolder(tmp_path, 3, most_bytes=60, most_of_owner=30)
     other = put("other.safetensors", size=25)
     for owner, size in (("ann", 31), ("", 61)):
         caplog.clear()
@@ -77,22 +78,27 @@ def test_the_oldest_of_who_has_too_much_go_and_nobody_elses(put, tmp_path):
     assert names(tmp_path) == sorted(each.name for each in (anns[0], anns[2], bobs, *nobodys))
 
 
-def test_a_tenth_of_the_disk_is_the_limit_where_none_is_set(put, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_free_bytes", lambda folder: 200)
+@pytest.mark.parametrize("disk_bytes", [None, 2 * 2**20])
+def test_a_tenth_of_the_disk_is_the_limit_where_none_is_set(put, tmp_path, monkeypatch, disk_bytes):
+    free = 2 * 2**20 if disk_bytes is None else 2**40
+    disk = shutil.disk_usage(tmp_path)._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: disk)
+    states = tmp_path / "checkpoints"
+    states.mkdir()
     for age, name in enumerate("abc"):
-        put(f"{name}.safetensors", size=10, age=age * 60)
-    CheckpointFolder(tmp_path, 3).tidy()
-    assert names(tmp_path) == ["a.safetensors", "b.safetensors"]
+        put(f"checkpoints/{name}.safetensors", size=2**20 // 10, age=age * 60)
+    folder_of(RunnerSettings(weights_dir=tmp_path, disk_bytes=disk_bytes))
+    assert names(states) == ["a.safetensors", "b.safetensors"]
 
 
 def test_a_folder_that_is_not_there_yet_is_tidy(tmp_path):
-    folder = CheckpointFolder(tmp_path / "a" / "b", 3)
+    folder = CheckpointFolder(tmp_path / "a" / "b", 3, most_bytes=ENOUGH)
     folder.tidy()
     assert folder.begin("key") == tmp_path / "a" / "b" / "key.safetensors"
 
 
 def test_what_is_written_after_its_training_has_ended_goes_too(put, tmp_path):
-    folder = CheckpointFolder(tmp_path, 3)
+    folder = CheckpointFolder(tmp_path, 3, most_bytes=ENOUGH)
     mine = folder.begin("mine")
     folder.remove(mine)
     put("mine.safetensors")
@@ -118,7 +124,7 @@ def test_a_runners_folder_lies_beside_its_adapters(tmp_path):
 
 
 def test_a_state_of_another_name_is_taken_over_where_there_is_none(tmp_path):
-    folder = CheckpointFolder(tmp_path, 7)
+    folder = CheckpointFolder(tmp_path, 7, most_bytes=ENOUGH)
     (tmp_path / "earlier.safetensors").write_bytes(b"1")
     own = folder.begin("own", "ann")
     folder.take_over("earlier", own)
