@@ -273,10 +273,9 @@ def test_a_key_for_predictions_reaches_no_training_by_their_paths(play):
 
 def test_a_request_starts_the_worker_where_it_has_not_been(play):
     async def scene(site):
-        process = site.harness.trainings.lead.process
-        process.may_start = True
+        process, site.harness.trainings.lead.state = site.harness.played["train"], "idle"
         await site.ask("POST", "/trainings", BODY, prefer="respond-async")
-        assert process.starts == 1
+        assert process.starts == 2
 
     play(scene)
 
