@@ -38,11 +38,12 @@ class PredictionRoutes:
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
-        path = f"/{NOUNS[self._kind]}s"
+        noun = NOUNS[self._kind]
+        path, one = f"/{noun}s", f"/{noun}s/{{{noun}_id}}"
         routes: tuple[tuple[str, str, Handler], ...] = (
             ("POST", path, self.create),
-            ("POST", f"{path}/{{prediction_id}}/cancel", cancel),
-            ("PUT", f"{path}/{{prediction_id}}", self.create_once),
+            ("POST", f"{one}/cancel", cancel),
+            ("PUT", one, self.create_once),
         )
         for method, at, handle in routes:
             app.router.routes.append(Route(at, handle, methods=[method]))

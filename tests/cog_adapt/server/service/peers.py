@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import termios
+from pathlib import Path
 
 from cog_adapt.server.protocol import Finished, Frames, Log, Output, Report, Run, to_frame
 
@@ -19,6 +20,7 @@ def enter(channel, config):
     {
         "say": say,
         "say and stay": say_and_stay,
+        "last words": say_last_words,
         "repeat": repeat,
         "exit": leave,
         "babble": babble,
@@ -47,6 +49,16 @@ def say_and_stay(channel, ids):
     """Say reports, and live on."""
     say(channel, ids)
     signal.pause()
+
+
+def say_last_words(channel, place):
+    """Say the end of a large report with others when asked, and exit before they are read."""
+    large, page = to_frame(Output("large", LARGE)), to_frame(Log("page", "stdout", "x" * 50_000))
+    channel.sendall(large[:-_TAIL])
+    _wait_until_read(channel)
+    Path(place).touch()
+    channel.recv(1)
+    channel.sendall(large[-_TAIL:] + page + page)
 
 
 def _wait_until_read(channel):

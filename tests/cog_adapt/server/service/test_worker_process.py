@@ -223,10 +223,17 @@ def test_one_report_that_cannot_be_taken_loses_no_other(meet):
     assert exit_cause == "exited with code 0"
 
 
-def test_what_was_said_before_the_end_is_heard_before_it(meet):
-    *heard, exit_cause = meet("say:log log log a large b large")
-    assert [each.id for each in heard] == ["log", "log", "log", "a", "large", "b", "large"]
-    assert heard[4].chunk == peers.LARGE
+def test_what_was_said_before_the_end_is_heard_before_it(meet, tmp_path):
+    async def scene(process, _):
+        waits, pid = tmp_path / "waits", pid_of_process()
+        await until(waits.exists)
+        process.send(Run("go on", b"{}", {}))
+        while is_alive(pid):  # and the loop has no turn
+            os.sched_yield()
+
+    *heard, exit_cause = meet(f"last words:{tmp_path / 'waits'}", scene)
+    assert [each.id for each in heard] == ["large", "page", "page"]
+    assert heard[0].chunk == peers.LARGE
     assert exit_cause == "exited with code 0"
 
 
