@@ -23,7 +23,7 @@ from cog_adapt.server.api.shapes import (
     Status,
     refusals,
 )
-from cog_adapt.server.api.sse import EventStream, follow, translated
+from cog_adapt.server.api.sse import EventStream, Write, follow, write_numbered, write_translated
 from cog_adapt.server.errors import InputError, InvalidRequest, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
@@ -154,21 +154,21 @@ class HistoryRoutes:
 
     async def events(self, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream what happens, live; and what happened, from `Last-Event-ID` on."""
-        return EventStream(await self._portions(after, look))
+        return EventStream(await self._portions(after, look, write_numbered))
 
     async def stream(self, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream the same for Replicate's clients, in the words of its platform."""
-        return EventStream(translated(await self._portions(after, look)))
+        return EventStream(await self._portions(after, look, write_translated))
 
-    async def _portions(self, after: int, look: Look) -> AsyncGenerator[bytes]:
+    async def _portions(self, after: int, look: Look, write: Write) -> AsyncGenerator[bytes]:
         owner = await look.owner(self._kind)
         prediction = look.service.find(look.id, self._kind, owner)
         if prediction is not None:
-            return follow(prediction, after, numbered=True)
+            return follow(prediction, after, write)
         cached = look.service.find_cached(look.id, self._kind, owner)
         if cached is not None and not cached.events.missed(after):
-            return follow(cached, after, numbered=True)
-        return past_events(await self._find(look), after)
+            return follow(cached, after, write)
+        return past_events(await self._find(look), after, write)
 
     async def deliveries(self, look: LookDep) -> Response:
         """Return the webhooks that were owed for it, and what became of them."""

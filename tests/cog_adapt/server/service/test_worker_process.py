@@ -189,9 +189,12 @@ def meet(monkeypatch, tmp_path):
 
             config = replace(WorkerConfig(reference), prefix=new_prefix())
             process = WorkerProcess(config, on_report, heard.append)
-            if scene is not None:
-                await scene(process, heard)
-            await asyncio.wait_for(process.exited.wait(), 30)
+            try:
+                if scene is not None:
+                    await scene(process, heard)
+                await asyncio.wait_for(process.exited.wait(), 30)
+            finally:
+                process.kill()
             assert process.send(Run("late", b"{}", {})) is False
             return heard
 
