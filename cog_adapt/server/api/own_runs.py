@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import Request
 
 from cog_adapt.server.api.dependencies import parts_of
+from cog_adapt.server.api.leaving import watched
 from cog_adapt.server.api.requests import PASSED_ON, RequestParser, with_owner
 from cog_adapt.server.errors import JsonError, NotFound
 from cog_adapt.server.service.dispatcher import Dispatcher
@@ -35,12 +36,11 @@ class OwnRun:
 
         It is cancelled if the client leaves, before the first piece too, or the reading stops.
         """
-        watch = asyncio.create_task(self._cancel_when_left())
         try:
-            async for chunk in self._chunks():
-                yield chunk
+            async with watched(self._request.receive, self.cancel):
+                async for chunk in self._chunks():
+                    yield chunk
         finally:
-            watch.cancel()
             await self._reader.aclose()
             self.cancel()
 
@@ -49,11 +49,8 @@ class OwnRun:
 
         Its `status` is succeeded, failed or canceled; `output`, `error` and `metrics` are Cog's.
         """
-        watch = asyncio.create_task(self._cancel_when_left())
-        try:
+        async with watched(self._request.receive, self.cancel):
             await asyncio.wait({self._prediction.done})
-        finally:
-            watch.cancel()
         body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self._prediction.answer()))
         return body
 
@@ -66,11 +63,6 @@ class OwnRun:
         """Cancel it; nothing happens where it has ended."""
         if not self._prediction.is_final:
             self._dispatcher.cancel(self.id, self._prediction.request.owner)
-
-    async def _cancel_when_left(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
-        self.cancel()
 
 
 async def start_prediction(request: Request, inputs: Mapping[str, Any]) -> OwnRun:

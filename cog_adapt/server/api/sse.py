@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from cog_adapt.server.api.leaving import wait_until_left
 from cog_adapt.server.api.replicate_events import translate
 from cog_adapt.server.service.events import Event, EventLog, MissedError
 from cog_adapt.server.service.prediction import encode
@@ -145,7 +146,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        gone = asyncio.ensure_future(_wait_until_gone(receive))
+        gone = asyncio.ensure_future(wait_until_left(receive))
         paced, is_whole = _PacedPortions(self._portions, gone), False
         try:
             while portion := await paced.next():
@@ -158,11 +159,6 @@ class EventStream(Response):
             await paced.close()
             if not is_whole and self._on_leave is not None:
                 self._on_leave()
-
-
-async def _wait_until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class _PacedPortions:
