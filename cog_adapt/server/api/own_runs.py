@@ -6,6 +6,7 @@ queued, run and recorded as those of the server's own routes are, for the owner 
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -36,13 +37,9 @@ class OwnRun:
 
         It is cancelled if the client leaves, before the first piece too, or the reading stops.
         """
-        try:
-            async with watched(self._request.receive, self.cancel):
-                async for chunk in self._chunks():
-                    yield chunk
-        finally:
-            await self._reader.aclose()
-            self.cancel()
+        async with self._reading(), watched(self._request.receive, self.cancel):
+            async for chunk in self._chunks():
+                yield chunk
 
     async def ended(self) -> dict[str, Any]:
         """Wait for the end, cancelled if the client leaves; return the body of POST /predictions.
@@ -53,6 +50,15 @@ class OwnRun:
             await asyncio.wait({self._prediction.done})
         body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self._prediction.answer()))
         return body
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
+        """Cancel the prediction where its outputs are read no further."""
+        try:
+            yield
+        finally:
+            await self._reader.aclose()
+            self.cancel()
 
     async def _chunks(self) -> AsyncIterator[Any]:
         async for portion in self._reader:
