@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import unquote
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, params
 from starlette.requests import Request
 from starlette.types import Scope
 
@@ -19,6 +19,7 @@ from cog_adapt.server.api.shapes import PathId
 from cog_adapt.server.errors import InvalidPath, NotFound
 from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.middleware.keys import Key
+from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.adapters import Adapters
 from cog_adapt.server.service.health import HealthMonitor
@@ -158,15 +159,26 @@ async def read_prediction_id(request: Request) -> str:
     Raises:
         InvalidPath: the path is not UTF-8.
     """
-    raw: str = request.path_params["prediction_id"]
+    name = "training_id" if "training_id" in request.path_params else "prediction_id"
+    raw: str = request.path_params[name]
     try:
         return unquote(raw, errors="strict")
     except UnicodeDecodeError as error:
         raise InvalidPath("Invalid URL: Invalid UTF-8 in `id`") from error
 
 
-async def _prediction_id(request: Request, prediction_id: PathId) -> str:  # for the document
-    return await read_prediction_id(request)
+async def _show_prediction_id(prediction_id: PathId) -> None:
+    """Have the parameter in the document; it is read where it is needed."""
+
+
+async def _show_training_id(training_id: PathId) -> None:
+    """Have the parameter in the document; it is read where it is needed."""
+
+
+ID_IN_PATH: dict[Kind, params.Depends] = {
+    "predict": Depends(_show_prediction_id),
+    "train": Depends(_show_training_id),
+}
 
 
 ServiceDep = Annotated[PredictionService, Depends(_service)]
@@ -175,4 +187,4 @@ WebhooksDep = Annotated[Webhooks, Depends(_webhooks)]
 MetricsDep = Annotated[Metrics, Depends(_metrics)]
 AdaptersDep = Annotated[Adapters, Depends(_adapters)]
 ShutDownDep = Annotated[Callable[[], None], Depends(_shut_down)]
-PredictionIdDep = Annotated[str, Depends(_prediction_id)]
+PredictionIdDep = Annotated[str, Depends(read_prediction_id)]

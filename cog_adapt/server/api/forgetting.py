@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cog_adapt.server.api.dependencies import Parts, asker_of, key_of, parts_of
+from cog_adapt.server.api.dependencies import ID_IN_PATH, Parts, asker_of, key_of, parts_of
 from cog_adapt.server.api.ownership import LookDep
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import refusals
@@ -57,9 +57,9 @@ class ForgettingRoutes:
 
     def router(self) -> APIRouter:
         """Return the route."""
-        router, path = APIRouter(), f"/{NOUNS[self._kind]}s/{{prediction_id}}"
-        shown = self._kind == "predict"
-        router.add_api_route(path, self.forget, include_in_schema=shown, **_DESCRIBED)
+        router, noun = APIRouter(), NOUNS[self._kind]
+        ids = [ID_IN_PATH[self._kind]]
+        router.add_api_route(f"/{noun}s/{{{noun}_id}}", self.forget, dependencies=ids, **_DESCRIBED)
         return router
 
     async def forget(self, look: LookDep, forgetting: ForgettingDep) -> Response:

@@ -105,7 +105,7 @@ async def self_test(monitor: MonitorDep) -> Response:
 @router.post("/selftest", response_model=Report, responses=refusals(404, 500, 504) | _FAILED)
 async def run_self_test(service: ServiceDep, monitor: MonitorDep, metrics: MetricsDep) -> Response:
     """Run the gradient self-test again, between two steps of whatever runs."""
-    if service.worker.process.state != "ready":
+    if service.worker.state != "ready":
         raise NotReady("the model is not ready; see GET /health-check.")
     try:
         answer: SelfTested = await service.worker.pending.ask(
@@ -131,7 +131,7 @@ def _latest(monitor: HealthMonitor) -> Response:
 @router.api_route("/metrics", methods=_READ, response_class=PlainTextResponse)
 async def metrics(request: Request, service: ServiceDep, numbers: MetricsDep) -> Response:
     """Return numbers for Prometheus."""
-    if service.worker.process.state == "ready":
+    if service.worker.state == "ready":
         numbers.gauges(await read_gauges(service.worker))
     dispatchers = service.dispatchers.values()
     numbers.queued(sum(len(each.waiting) for each in dispatchers))

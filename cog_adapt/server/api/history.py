@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BeforeValidator
 from starlette.responses import Response
 
-from cog_adapt.server.api.dependencies import ServiceDep, WebhooksDep
+from cog_adapt.server.api.dependencies import ID_IN_PATH, ServiceDep, WebhooksDep
 from cog_adapt.server.api.ownership import AskerDep, Look, LookDep
 from cog_adapt.server.api.paging import NUMBER, Cursor, Limit
 from cog_adapt.server.api.past_events import past_events
@@ -23,7 +23,7 @@ from cog_adapt.server.api.shapes import (
     Status,
     refusals,
 )
-from cog_adapt.server.api.sse import EventStream, follow, translated
+from cog_adapt.server.api.sse import EventStream, Write, follow, write_numbered, write_translated
 from cog_adapt.server.errors import InputError, InvalidRequest, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
@@ -87,9 +87,12 @@ async def _last_event_id(last_event_id: _LastEventId = 0) -> int:
 _LastEventIdDep = Annotated[int, Depends(_last_event_id)]  # before the id in the path is read
 _LOOKS = refusals(400, 404, 409, 503)
 _FOLLOWS: dict[str, Any] = {"response_class": Response, "responses": STREAM | _LOOKS}
-_KNOWN_ID = {"prediction_id": "$response.body#/id"}
-_CANCEL = {"operationId": "cancel_predictions__prediction_id__cancel_post", "parameters": _KNOWN_ID}
-_SHOWN: Responses = {200: {"links": {"cancel": _CANCEL}}}
+
+
+def _link_to_cancel(noun: str) -> Responses:
+    operation = f"cancel_{noun}s__{noun}_id__cancel_post"
+    parameters = {f"{noun}_id": "$response.body#/id"}
+    return {200: {"links": {"cancel": {"operationId": operation, "parameters": parameters}}}}
 
 
 class HistoryRoutes:
@@ -104,10 +107,10 @@ class HistoryRoutes:
 
     def router(self) -> APIRouter:
         """Return the routes."""
-        router, path = APIRouter(), f"/{NOUNS[self._kind]}s"
-        one = f"{path}/{{prediction_id}}"
+        router, noun = APIRouter(), NOUNS[self._kind]
+        path, one = f"/{noun}s", f"/{noun}s/{{{noun}_id}}"
         of_page: dict[str, Any] = {"response_model": Page, "responses": refusals(404, 503)}
-        of_one = {"response_model": Run, "responses": _SHOWN | _LOOKS}
+        of_one = {"response_model": Run, "responses": _link_to_cancel(noun) | _LOOKS}
         of_webhooks = {"response_model": Deliveries, "responses": _LOOKS}
         of_webhook = {"response_model": Delivery, "responses": _LOOKS, "methods": ["POST"]}
         routes: tuple[tuple[str, Callable[..., Awaitable[Response]], dict[str, Any]], ...] = (
@@ -118,12 +121,10 @@ class HistoryRoutes:
             (f"{one}/deliveries", self.deliveries, of_webhooks),
             (f"{one}/deliveries/{{delivery_id}}/redeliver", self.redeliver, of_webhook),
         )
-        read: dict[str, Any] = {
-            "methods": ["GET", "HEAD"],
-            "include_in_schema": self._kind == "predict",
-        }
+        read: dict[str, Any] = {"methods": ["GET", "HEAD"]}
         for at, endpoint, described in routes:
-            router.add_api_route(at, endpoint, **(read | described))
+            ids = [] if at == path else [ID_IN_PATH[self._kind]]
+            router.add_api_route(at, endpoint, dependencies=ids, **(read | described))
         return router
 
     async def page(
@@ -153,21 +154,21 @@ class HistoryRoutes:
 
     async def events(self, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream what happens, live; and what happened, from `Last-Event-ID` on."""
-        return EventStream(await self._portions(after, look))
+        return EventStream(await self._portions(after, look, write_numbered))
 
     async def stream(self, after: _LastEventIdDep, look: LookDep) -> Response:
         """Stream the same for Replicate's clients, in the words of its platform."""
-        return EventStream(translated(await self._portions(after, look)))
+        return EventStream(await self._portions(after, look, write_translated))
 
-    async def _portions(self, after: int, look: Look) -> AsyncGenerator[bytes]:
+    async def _portions(self, after: int, look: Look, write: Write) -> AsyncGenerator[bytes]:
         owner = await look.owner(self._kind)
         prediction = look.service.find(look.id, self._kind, owner)
         if prediction is not None:
-            return follow(prediction, after, numbered=True)
+            return follow(prediction, after, write)
         cached = look.service.find_cached(look.id, self._kind, owner)
         if cached is not None and not cached.events.missed(after):
-            return follow(cached, after, numbered=True)
-        return past_events(await self._find(look), after)
+            return follow(cached, after, write)
+        return past_events(await self._find(look), after, write)
 
     async def deliveries(self, look: LookDep) -> Response:
         """Return the webhooks that were owed for it, and what became of them."""

@@ -8,6 +8,7 @@ Cog's with the bounds that are checked.
 import copy
 import json
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Header
@@ -27,6 +28,8 @@ from cog_adapt.server.api.shapes import (
     Responses,
     Run,
     RunHeaders,
+    TrainingOfId,
+    TrainingRequest,
     refusals,
 )
 from cog_adapt.server.schema.document import (
@@ -39,57 +42,86 @@ from cog_adapt.server.schema.document import (
 from cog_adapt.server.schema.types import Schema
 
 _PREFIX = "Mirror."  # a dot: an input with choices is a component too, and has none in its name
-_BODIES = (PredictionRequest.__name__, PredictionOfId.__name__)
 _STREAM = {"text/event-stream": {"schema": reference(f"{_PREFIX}{Event.__name__}")}}
-_KNOWN_ID = {"prediction_id": "$response.body#/id"}
-_LINKS = {
-    "links": {
-        name: {"operationId": f"{name}_predictions__prediction_id__{end}", "parameters": _KNOWN_ID}
-        for name, end in (
-            *(("show", "get"), ("events", "events_get")),
-            *(("deliveries", "deliveries_get"), ("once", "put")),
-        )
-    }
-}
-_ACCEPTED: Responses = {202: {"model": Run, "description": "Accepted: not finished yet"} | _LINKS}
-_REFUSED = refusals(400, 404, 406, 408, 409, 413, 415, 429, 503, 507)
-_DONE: Responses = {200: _LINKS}
-_NOT_THERE: Responses = {404: {"model": Nothing, "description": "There is none"}}
-_REPLAYED: Responses = {
-    200: {
-        "headers": {
-            "Idempotent-Replayed": {
-                "description": "`true`: it had run before, and has not run again.",
-                "schema": {"type": "string", "enum": ["true"]},
-            }
+_LINKED = {"show": "get", "events": "events_get", "deliveries": "deliveries_get", "once": "put"}
+_REPLAYED = {
+    "headers": {
+        "Idempotent-Replayed": {
+            "description": "`true`: it had run before, and has not run again.",
+            "schema": {"type": "string", "enum": ["true"]},
         }
     }
-    | _LINKS
+}
+_CANCELLED: Responses = refusals(400, 409) | {
+    404: {"model": Nothing, "description": "There is none"}
 }
 _Headers = Annotated[RunHeaders, Header()]
 _described = APIRouter()  # what `predictions.py` answers, which reads its requests itself
 
 
-@_described.post("/predictions", response_class=Response, responses=_DONE | _ACCEPTED | _REFUSED)
-async def create(headers: _Headers, body: PredictionRequest) -> None:
+def _answers(noun: str, done: dict[str, Any] | None = None) -> Responses:
+    """Return what a POST or PUT answers, with links to what can be done next."""
+    parameters = {f"{noun}_id": "$response.body#/id"}
+    links = {
+        name: {"operationId": f"{name}_{noun}s__{noun}_id__{end}", "parameters": parameters}
+        for name, end in _LINKED.items()
+    }
+    accepted = {"model": Run, "description": "Accepted: not finished yet", "links": links}
+    refused = refusals(400, 404, 406, 408, 409, 413, 415, 429, 503, 507)
+    return {200: (done or {}) | {"links": links}, 202: accepted} | refused
+
+
+@_described.post(
+    "/predictions", name="create", response_class=Response, responses=_answers("prediction")
+)
+async def create_prediction(headers: _Headers, body: PredictionRequest) -> None:
+    """Run, under an id of the client's or a new one."""
+
+
+@_described.post(
+    "/trainings", name="create", response_class=Response, responses=_answers("training")
+)
+async def create_training(headers: _Headers, body: TrainingRequest) -> None:
     """Run, under an id of the client's or a new one."""
 
 
 @_described.put(
     "/predictions/{prediction_id}",
+    name="once",
     response_model=Run,
-    responses=_REPLAYED | _ACCEPTED | _REFUSED,
+    responses=_answers("prediction", _REPLAYED),
 )
-async def once(prediction_id: PathId, headers: _Headers, body: PredictionOfId) -> None:
+async def predict_once(prediction_id: PathId, headers: _Headers, body: PredictionOfId) -> None:
+    """Run once: the same id again gives what is known of it."""
+
+
+@_described.put(
+    "/trainings/{training_id}",
+    name="once",
+    response_model=Run,
+    responses=_answers("training", _REPLAYED),
+)
+async def train_once(training_id: PathId, headers: _Headers, body: TrainingOfId) -> None:
     """Run once: the same id again gives what is known of it."""
 
 
 @_described.post(
     "/predictions/{prediction_id}/cancel",
+    name="cancel",
     response_class=Response,
-    responses=refusals(400, 409) | _NOT_THERE,
+    responses=_CANCELLED,
 )
-async def cancel(prediction_id: PathId) -> None:
+async def cancel_prediction(prediction_id: PathId) -> None:
+    """Cancel it; what has ended cannot be cancelled."""
+
+
+@_described.post(
+    "/trainings/{training_id}/cancel",
+    name="cancel",
+    response_class=Response,
+    responses=_CANCELLED,
+)
+async def cancel_training(training_id: PathId) -> None:
     """Cancel it; what has ended cannot be cancelled."""
 
 
@@ -106,15 +138,12 @@ def whole_document(app: FastAPI, cogs: Schema) -> dict[str, Any]:
     for endpoint in (PREDICTIONS, TRAININGS):
         if f"/{endpoint.noun}s" in cogs["paths"]:
             whole = _with_runs(endpoint, whole, own)
-    paths = {path: item for path, item in own["paths"].items() if not _is_of_runs(path)}
-    bodies = {f"{_PREFIX}{name}" for name in _BODIES}
-    schemas = own["components"]["schemas"]
-    others = {name: schema for name, schema in schemas.items() if name not in bodies}
-    return _joined(whole, {"paths": paths, "components": {"schemas": others}})
+    runs = [_runs_of(endpoint, own) for endpoint in (PREDICTIONS, TRAININGS)]
+    return _joined(whole, _without(own, runs))
 
 
 def _describe(routes: list[BaseRoute]) -> dict[str, Any]:
-    """Return FastAPI's document; of both kinds of runs it has predictions."""
+    """Return FastAPI's document, whose components have names that no input has."""
     shown = [_without_head(route) for route in [*routes, *_described.routes]]
     found = get_openapi(title="Cog", version="", routes=shown)
     schemas = found["components"]["schemas"] | {
@@ -139,13 +168,9 @@ def _without_head(route: BaseRoute) -> BaseRoute:
     return shown
 
 
-def _is_of_runs(path: str) -> bool:
-    return path.split("/")[1] == f"{PREDICTIONS.noun}s"
-
-
 def _with_runs(endpoint: Endpoint, cogs: Schema, own: Schema) -> dict[str, Any]:
     """Return Cog's document with all operations on predictions, or on trainings."""
-    part = _runs_of(endpoint, own)
+    part = copy.deepcopy(_runs_of(endpoint, own))
     path, one = f"/{endpoint.noun}s", f"/{endpoint.noun}s/{{{endpoint.noun}_id}}"
     post, put = part["paths"][path]["post"], part["paths"][one]["put"]
     streams = cogs["paths"][path]["post"].get("x-cog-streaming")
@@ -170,17 +195,25 @@ def _with_runs(endpoint: Endpoint, cogs: Schema, own: Schema) -> dict[str, Any]:
 
 
 def _runs_of(endpoint: Endpoint, own: Schema) -> dict[str, Any]:
-    """Return a copy of what is said of predictions, in the words of the endpoint."""
-    schemas = {
-        f"{_PREFIX}{name}": own["components"]["schemas"][f"{_PREFIX}{name}"] for name in _BODIES
+    """Return the part of the document that is about predictions alone, or about trainings."""
+    bodies = tuple(f"{_PREFIX}{endpoint.noun.title()}{end}" for end in ("Request", "OfId"))
+    schemas = own["components"]["schemas"]
+    paths = own["paths"]
+    return {
+        "paths": {at: paths[at] for at in paths if at.split("/")[1] == f"{endpoint.noun}s"},
+        "components": {"schemas": {name: schemas[name] for name in bodies}},
     }
-    paths = {path: item for path, item in own["paths"].items() if _is_of_runs(path)}
-    text = json.dumps({"paths": paths, "components": {"schemas": schemas}})
-    noun, ours = PREDICTIONS.noun, endpoint.noun
-    copied: dict[str, Any] = json.loads(
-        text.replace(noun, ours).replace(noun.title(), ours.title())
-    )
-    return copied
+
+
+def _without(own: Schema, parts: Sequence[Schema]) -> dict[str, Any]:
+    """Return paths and components that are in none of the parts."""
+    paths = {path for part in parts for path in part["paths"]}
+    names = {name for part in parts for name in part["components"]["schemas"]}
+    schemas = own["components"]["schemas"]
+    return {
+        "paths": {path: item for path, item in own["paths"].items() if path not in paths},
+        "components": {"schemas": {name: schemas[name] for name in schemas if name not in names}},
+    }
 
 
 def _joined(first: Schema, second: Schema) -> dict[str, Any]:

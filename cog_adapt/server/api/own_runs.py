@@ -6,12 +6,14 @@ queued, run and recorded as those of the server's own routes are, for the owner 
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 
 from cog_adapt.server.api.dependencies import parts_of
+from cog_adapt.server.api.leaving import watched
 from cog_adapt.server.api.requests import PASSED_ON, RequestParser, with_owner
 from cog_adapt.server.errors import JsonError, NotFound
 from cog_adapt.server.service.dispatcher import Dispatcher
@@ -35,27 +37,28 @@ class OwnRun:
 
         It is cancelled if the client leaves, before the first piece too, or the reading stops.
         """
-        watch = asyncio.create_task(self._cancel_when_left())
-        try:
+        async with self._reading(), watched(self._request.receive, self.cancel):
             async for chunk in self._chunks():
                 yield chunk
-        finally:
-            watch.cancel()
-            await self._reader.aclose()
-            self.cancel()
 
     async def ended(self) -> dict[str, Any]:
         """Wait for the end, cancelled if the client leaves; return the body of POST /predictions.
 
         Its `status` is succeeded, failed or canceled; `output`, `error` and `metrics` are Cog's.
         """
-        watch = asyncio.create_task(self._cancel_when_left())
-        try:
+        async with watched(self._request.receive, self.cancel):
             await asyncio.wait({self._prediction.done})
-        finally:
-            watch.cancel()
         body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self._prediction.answer()))
         return body
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
+        """Cancel the prediction where its outputs are read no further."""
+        try:
+            yield
+        finally:
+            await self._reader.aclose()
+            self.cancel()
 
     async def _chunks(self) -> AsyncIterator[Any]:
         async for portion in self._reader:
@@ -66,11 +69,6 @@ class OwnRun:
         """Cancel it; nothing happens where it has ended."""
         if not self._prediction.is_final:
             self._dispatcher.cancel(self.id, self._prediction.request.owner)
-
-    async def _cancel_when_left(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
-        self.cancel()
 
 
 async def start_prediction(request: Request, inputs: Mapping[str, Any]) -> OwnRun:

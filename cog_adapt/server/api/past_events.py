@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from cog_adapt.server.api.responses import record_body
-from cog_adapt.server.api.sse import to_bytes
+from cog_adapt.server.api.sse import Write
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.events import Event
 from cog_adapt.server.service.prediction import encode
 
 
-async def past_events(record: Record, after: int) -> AsyncGenerator[bytes]:
+async def past_events(record: Record, after: int, write: Write) -> AsyncGenerator[bytes]:
     """Yield the events of a record, as far as the record keeps them: logs in one piece."""
     account = record_body(record) | {"output": msgspec.Raw((record.output or "null").encode())}
     past: list[tuple[str, bytes]] = [("start", encode({"id": record.id, "status": "processing"}))]
@@ -27,7 +27,7 @@ async def past_events(record: Record, after: int) -> AsyncGenerator[bytes]:
     if after >= len(events):  # the live stream had more numbers than the record can tell
         events = [Event(after + 1, *past[-1])]
         after = 0
-    yield b"".join(to_bytes(event, numbered=True) for event in events if event.number > after)
+    yield b"".join(write(event) for event in events if event.number > after)
 
 
 def _metrics_of(record: Record) -> Iterator[dict[str, Any]]:

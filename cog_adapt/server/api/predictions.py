@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cog_adapt.server.api.dependencies import asker_of, key_of, parts_of, read_prediction_id
+from cog_adapt.server.api.leaving import watched
 from cog_adapt.server.api.ownership import Look
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response, record_body
@@ -38,11 +39,12 @@ class PredictionRoutes:
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
-        path = f"/{NOUNS[self._kind]}s"
+        noun = NOUNS[self._kind]
+        path, one = f"/{noun}s", f"/{noun}s/{{{noun}_id}}"
         routes: tuple[tuple[str, str, Handler], ...] = (
             ("POST", path, self.create),
-            ("POST", f"{path}/{{prediction_id}}/cancel", cancel),
-            ("PUT", f"{path}/{{prediction_id}}", self.create_once),
+            ("POST", f"{one}/cancel", cancel),
+            ("PUT", one, self.create_once),
         )
         for method, at, handle in routes:
             app.router.routes.append(Route(at, handle, methods=[method]))
@@ -112,11 +114,9 @@ class PredictionRoutes:
         await asyncio.wait({prediction.done}, timeout=_UNWATCHED_SECONDS)
         if prediction.done.done():
             return
-        watch = asyncio.create_task(_cancel_when_left(call, prediction))
-        try:
+        leave = partial(call.dispatcher.cancel, prediction.id, call.asker.owner)
+        async with watched(call.request.receive, leave):
             await asyncio.wait({prediction.done})
-        finally:
-            watch.cancel()
 
 
 class _Call:
@@ -159,12 +159,6 @@ def _check_scope(request: Request, kind: Kind) -> None:
     if key is not None and not key.opens(kind):
         note_refusal(request.scope, f"lacks the scope {kind}")
         raise Forbidden(f"The API key {key.name!r} lacks the scope {kind!r}.")
-
-
-async def _cancel_when_left(call: _Call, prediction: Prediction) -> None:
-    while (await call.request.receive())["type"] != "http.disconnect":
-        pass
-    call.dispatcher.cancel(prediction.id, call.asker.owner)
 
 
 def _join(call: _Call, asked: PredictionRequest, running: Prediction) -> Response:

@@ -221,6 +221,14 @@ class PredictionRequest(PredictionOfId):
     id: Annotated[_Left[str], WithJsonSchema(_ID | {"nullable": True})] = None
 
 
+class TrainingOfId(PredictionOfId):
+    """What a PUT brings: its id is in the path."""
+
+
+class TrainingRequest(PredictionRequest):
+    """What a POST brings."""
+
+
 _REASONS = {
     400: "The body is not JSON, or the id not UTF-8",
     404: "There is none",

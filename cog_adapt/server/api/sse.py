@@ -3,12 +3,12 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from typing import Any, Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from cog_adapt.server.api.leaving import wait_until_left
 from cog_adapt.server.api.replicate_events import translate
 from cog_adapt.server.service.events import Event, EventLog, MissedError
 from cog_adapt.server.service.prediction import encode
@@ -24,10 +24,27 @@ _HEADERS = [
 ]
 
 
-def to_bytes(event: Event, *, numbered: bool) -> bytes:
-    """Write an event in the format of a stream."""
-    head = b"id: %d\n" % event.number if numbered else b""
-    return b"%bevent: %b\ndata: %b\n\n" % (head, event.name.encode(), _in_one_line(event.data))
+Write = Callable[[Event], bytes]
+
+
+def write_event(event: Event) -> bytes:
+    """Write an event as Cog does, without its number."""
+    return b"event: %b\ndata: %b\n\n" % (event.name.encode(), _in_one_line(event.data))
+
+
+def write_numbered(event: Event) -> bytes:
+    """Write an event with its number; 0 is none."""
+    head = b"id: %d\n" % event.number if event.number else b""
+    return head + write_event(event)
+
+
+def write_translated(event: Event) -> bytes:
+    """Write an event for Replicate's clients: in lines of text, or not at all."""
+    renamed = translate(event)
+    if renamed is None:
+        return b""
+    lines = _LINE_BREAK.sub(b"\ndata: ", renamed.data)
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (renamed.number, renamed.name.encode(), lines)
 
 
 def _in_one_line(data: bytes) -> bytes:
@@ -35,29 +52,6 @@ def _in_one_line(data: bytes) -> bytes:
     for character, escape in _LINE_ENDS:
         data = data.replace(character, escape)
     return data
-
-
-async def translated(portions: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield a numbered stream of events, renamed for Replicate's clients."""
-    async with aclosing(portions):
-        async for portion in portions:
-            yield _translated(portion)
-
-
-def _translated(portion: bytes) -> bytes:
-    events = [translate(_read(block)) for block in portion.split(b"\n\n") if block]
-    return b"".join(_as_text(event) for event in events if event)
-
-
-def _as_text(event: Event) -> bytes:
-    """Write an event whose data is not JSON, with as many lines as the data has."""
-    lines = _LINE_BREAK.sub(b"\ndata: ", event.data)
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.name.encode(), lines)
-
-
-def _read(block: bytes) -> Event:
-    fields = dict(line.split(b": ", 1) for line in block.split(b"\n"))
-    return Event(int(fields.get(b"id", b"0")), fields[b"event"].decode(), fields[b"data"])
 
 
 class Followed(Protocol):
@@ -72,17 +66,17 @@ class Followed(Protocol):
 
 
 def follow(
-    prediction: Followed, after: int | None = 0, *, numbered: bool = False
+    prediction: Followed, after: int | None = 0, write: Write = write_event
 ) -> AsyncGenerator[bytes]:
     """Yield a prediction's events until its end, in portions, without missing any from now on.
 
     Args:
         prediction: the prediction to follow.
         after: the number of the last event that the reader has seen; None: no replay.
-        numbered: whether events carry their number, for `Last-Event-ID`. A numbered stream goes on
-            after events that are no longer kept; Cog's stream ends there.
+        write: writes an event. Cog's stream, which is the default, ends after events that are no
+            longer kept; others go on, so that their readers can come back by `Last-Event-ID`.
     """
-    return _written(_Reading(prediction, after), numbered=numbered)
+    return _written(_Reading(prediction, after), write)
 
 
 class _Reading:
@@ -106,34 +100,32 @@ class _Reading:
         await self._reader.aclose()
 
 
-async def _written(reading: _Reading, *, numbered: bool) -> AsyncGenerator[bytes]:
+async def _written(reading: _Reading, write: Write) -> AsyncGenerator[bytes]:
     prediction = reading.prediction
     try:
-        while part := await _next_part(reading, numbered=numbered):
-            yield part
+        while portion := await _next_portion(reading, goes_on=write is not write_event):
+            yield b"".join(map(write, portion))
         if not reading.is_broken:
-            last = Event(prediction.events.next_number, "completed", prediction.completed())
-            yield to_bytes(last, numbered=numbered)
+            yield write(Event(prediction.events.next_number, "completed", prediction.completed()))
     finally:
         await reading.close()
 
 
-async def _next_part(reading: _Reading, *, numbered: bool) -> bytes:
+async def _next_portion(reading: _Reading, *, goes_on: bool) -> list[Event]:
     """Return the next events, or a note that some are missing; nothing at the end."""
     if reading.is_broken:
-        return b""
+        return []
     try:
-        portion = await reading.next()
+        return await reading.next()
     except MissedError as missed:
         reason = {
             "error": "SSE stream replay truncated; events were dropped",
             "skipped": missed.count,
         }
-        reading.is_broken = not numbered
-        if numbered:
+        reading.is_broken = not goes_on
+        if goes_on:
             reading.skip(missed.count)
-        return to_bytes(Event(0, "error", encode(reason)), numbered=False)
-    return b"".join([to_bytes(event, numbered=numbered) for event in portion])
+        return [Event(0, "error", encode(reason))]
 
 
 class EventStream(Response):
@@ -154,7 +146,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        gone = asyncio.ensure_future(_wait_until_gone(receive))
+        gone = asyncio.ensure_future(wait_until_left(receive))
         paced, is_whole = _PacedPortions(self._portions, gone), False
         try:
             while portion := await paced.next():
@@ -167,11 +159,6 @@ class EventStream(Response):
             await paced.close()
             if not is_whole and self._on_leave is not None:
                 self._on_leave()
-
-
-async def _wait_until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class _PacedPortions:

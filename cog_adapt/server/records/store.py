@@ -181,8 +181,7 @@ class Records(RecordQueries):
         counted = Counted(self._blobs)
         rows = (to_row(item, self.server, self._blobs) for item in changes.records.values())
         foreign: set[Key] = set()
-        paced, pause = counted.pass_on(rows), self._writer.pause
-        if upsert(connection, records, paced, pause) < len(changes.records):
+        if upsert(connection, records, counted.pass_on(rows)) < len(changes.records):
             foreign = find_foreign(connection, changes.records, self.server)
         forgotten = find_forgotten(connection, changes.deliveries.values())
         owed = (

@@ -14,14 +14,9 @@ from sqlalchemy import Connection
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.records.batch import Batch, Call, Key, Waiter
 from cog_adapt.server.records.record import Delivery, Record
-from cog_adapt.server.records.rows import ROWS_AT_ONCE
 from cog_adapt.server.records.transactions import Transactions
 
 PAUSE: Final = 0.1  # seconds in which newer states may replace older ones, if no caller waits
-# seconds over which they are written then: in one go they would hold up whoever asks meanwhile, and
-# the p99 of a lone POST be 2.0 ms; so it is 1.1 ms, while plain FastAPI has 0.5 ms
-SPREAD: Final = 0.1
-LONGEST_STEP: Final = 0.005
 RETRY_PAUSE: Final = 0.5  # seconds after a failure
 MAX_KEPT: Final = 50_000  # changes kept in memory while the database cannot be written
 _log = logging.getLogger(__name__)
@@ -41,7 +36,6 @@ class Writer:
         self._waken = threading.Event()
         self._urgent = threading.Event()
         self._closing = False
-        self._step = 0.0  # seconds between the rows that are being written
         self._thread = threading.Thread(target=self._run, name="records", daemon=True)
         self._thread.start()
 
@@ -100,11 +94,6 @@ class Writer:
         with self._lock:
             return self._open.find(key) or self._writing.find(key)
 
-    def pause(self) -> None:
-        """Rest before some rows, unless a caller waits for a commit."""
-        if self._step:
-            self._urgent.wait(self._step)
-
     def start_beating(self, beat: Callable[[Connection], None], seconds: float) -> None:
         """Run the function every `seconds` from now on."""
         self._beat_seconds, self._next_beat = seconds, time.monotonic() + seconds
@@ -157,11 +146,10 @@ class Writer:
             self._open = Batch()
         answers = self._commit(batch)
         answers += [(call.future, *self._transactions.run(call.function)) for call in batch.calls]
-        _publish(answers)
+        _answer(answers)
 
     def _commit(self, batch: Batch) -> list[_Answer]:
         changes = batch.merge()
-        self._step = 0.0 if batch.waiters or batch.calls else _step_of(len(changes))
         refused, error = self._transactions.store(changes) if changes else ({}, None)
         with self._lock:
             self._writing = Batch()
@@ -181,15 +169,12 @@ class Writer:
             self._waken.set()
 
 
-def _step_of(rows: int) -> float:
-    return min(LONGEST_STEP, SPREAD * ROWS_AT_ONCE / max(1, rows))
-
-
 def _closed() -> StorageError:
     return StorageError("the records are closed; nothing more can be saved")
 
 
-def _publish(answers: Iterable[_Answer]) -> None:
+def _answer(answers: Iterable[_Answer]) -> None:
+    """Answer the callers that wait, each on its own event loop."""
     by_loop = defaultdict(list)
     for answer in answers:
         by_loop[answer[0].get_loop()].append(answer)

@@ -76,7 +76,7 @@ class _Sayings:
 
 def _may_keep(worker: Worker) -> bool:
     """Return whether it may know adapters; to one that does not run nothing can be said."""
-    if worker.process.state != "ready":
+    if worker.state != "ready":
         return True
     return worker.ready is not None and worker.ready.has_adapters
 
@@ -93,6 +93,4 @@ async def _insist(worker: Worker, asking: Coroutine[Any, Any, object]) -> None:
         return  # it is gone, and what comes reads the files
     except RequestError as error:
         log.warning("a worker has not taken note of an adapter", error=str(error))
-        worker.process.replace(
-            "was ended, because it did not take note that an adapter had changed"
-        )
+        worker.replace("was ended, because it did not take note that an adapter had changed")

@@ -74,7 +74,7 @@ class Adapters:
         worker = self._service.worker
         if worker.ready is not None and not worker.ready.has_adapters:
             raise NoAdapters(_NONE)
-        if by_worker and (worker.process.state != "ready" or self._service.is_closing):
+        if by_worker and (worker.state != "ready" or self._service.is_closing):
             raise NotReady(self._why_not())
 
     def _why_not(self) -> str:
@@ -123,7 +123,7 @@ class Adapters:
     async def _prepare(self, asker: Asker) -> None:
         """Let the index have all that the worker knows of an asker's adapters."""
         self.check_offered()
-        if asker.owner and self._service.worker.process.state == "ready":
+        if asker.owner and self._service.worker.state == "ready":
             await asyncio.shield(self._meet(asker.owner))
         await self._writer.write_changes()
 
@@ -180,7 +180,7 @@ class Adapters:
         Raises:
             DiskFull: the disk is full.
         """
-        prefix = folder_prefix(self._service.worker.process.prefix)
+        prefix = folder_prefix(self._service.worker.prefix)
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix))
         except OSError as error:

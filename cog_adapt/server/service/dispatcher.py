@@ -7,6 +7,8 @@ it. A slot is free before its answer goes out.
 import asyncio
 from collections.abc import Callable, Sequence
 
+import structlog
+
 from cog_adapt.server.budget import Budgets
 from cog_adapt.server.errors import BudgetSpent, DiskFull, IdInUse, NotReady, TooLarge
 from cog_adapt.server.protocol import Finished
@@ -21,6 +23,7 @@ from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
 
 _CACHE_BYTES = 2**26
+log = structlog.get_logger()
 
 
 class Dispatcher:
@@ -34,7 +37,6 @@ class Dispatcher:
         budgets: bytes of memory.
 
     Attributes:
-        workers: today one.
         predictions: that have not ended, by kind, id and owner.
         event_cache: events of those that ended last.
     """
@@ -53,7 +55,7 @@ class Dispatcher:
         most_waiting = 0 if settings.strict_cog else settings.max_queue
         self.slots = Slots(most_waiting, recorder, observer, self.end)
         events = RunEvents(self.slots, recorder, observer, self.end, budgets.answers)
-        self.workers = self.slots.workers = [Worker(config, events, settings)]
+        self.slots.workers.append(Worker(config, events, settings))
         self.predictions: dict[tuple[str, str, str], Prediction] = {}
         most_cached = 0 if settings.strict_cog else min(_CACHE_BYTES, budgets.events.most)
         self.event_cache = EventCache(most_cached, budgets.events)
@@ -62,6 +64,11 @@ class Dispatcher:
     def waiting(self) -> Queue:
         """The predictions without a slot."""
         return self.slots.waiting
+
+    @property
+    def workers(self) -> Sequence[Worker]:
+        """The workers, of which there is one."""
+        return self.slots.workers
 
     @property
     def lead(self) -> Worker:
@@ -173,7 +180,12 @@ def insist_later(prediction: Prediction, workers: Sequence[Worker], seconds: flo
 
     def insist() -> None:
         for worker in workers:
-            worker.end_cancelled(prediction.run_id, seconds)
+            if prediction.run_id in worker.running:
+                log.error("cancel had no effect", prediction_id=prediction.run_id, seconds=seconds)
+                worker.replace(
+                    "was killed, because a cancelled prediction in it did not end within "
+                    f"{seconds:g} s (CANCEL_GRACE_SECONDS)"
+                )
 
     timer = asyncio.get_running_loop().call_later(seconds, insist)
     prediction.done.add_done_callback(lambda _: timer.cancel())

@@ -8,7 +8,6 @@ from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.service.worker import Worker
 
 GAUGE_SECONDS = 0.5
-_IDLE = "idle"  # it starts with the first request of its kind
 
 
 def figures_of(service: PredictionService) -> dict[str, Any]:
@@ -23,27 +22,25 @@ def figures_of(service: PredictionService) -> dict[str, Any]:
 
 
 def _of_worker(worker: Worker, dispatcher: Dispatcher) -> dict[str, Any]:
-    process, setup = worker.process, worker.process.setup
-    is_idle = process.state == "starting" and process.may_start
     return {
         "kind": dispatcher.kind,
-        "state": _IDLE if is_idle else process.state,
+        "state": worker.state,
         "slots": worker.slots,
         "running": len(worker.running),
         "waiting": len(dispatcher.waiting),
-        "crashes": process.crashes.count,
-        "last_crash": process.crashes.last,
+        "crashes": worker.crashes,
+        "last_crash": worker.last_crash,
         "setup": {
-            "started_at": None if is_idle else setup.started_at,
-            "completed_at": setup.completed_at,
-            "error": setup.error,
+            "started_at": None if worker.state == "idle" else worker.setup.started_at,
+            "completed_at": worker.setup.completed_at,
+            "error": worker.setup.error,
         },
     }
 
 
 async def read_gauges(worker: Worker) -> dict[str, float]:
     """Return a worker's own numbers; none where it does not answer at once."""
-    if worker.process.state != "ready":
+    if worker.state != "ready":
         return {}
     try:
         answer: Gauges = await worker.pending.ask(AskGauges(), Gauges, GAUGE_SECONDS)

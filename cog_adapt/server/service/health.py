@@ -17,7 +17,7 @@ from cog_adapt.server.service.service import PredictionService
 
 log = structlog.get_logger()
 USABLE = ("READY", "BUSY")
-_SETUP = {"starting": "starting", "setup failed": "failed"}
+_SETUP = {"idle": "starting", "starting": "starting", "setup failed": "failed"}
 _SHOWN = ("level", "detail")
 _READY_FILE = Path("/var/run/cog/ready")
 _HEALTHCHECK_SECONDS = 5.0
@@ -34,14 +34,14 @@ class HealthMonitor:
     async def report(self) -> dict[str, Any]:
         """Return the body of /health-check."""
         complaint = await self._complaint() if self.status() in USABLE else None
-        process, status = self._service.worker.process, self.status()
+        worker, status = self._service.worker, self.status()
         setup: dict[str, Any] = {
-            "started_at": _nanoseconds(process.setup.started_at),
-            "status": _SETUP.get(process.state, "succeeded"),
+            "started_at": _nanoseconds(worker.setup.started_at),
+            "status": _SETUP.get(worker.state, "succeeded"),
         }
-        if process.setup.completed_at is not None:
-            setup["completed_at"] = _nanoseconds(process.setup.completed_at)
-            setup["logs"] = process.setup.logs
+        if worker.setup.completed_at is not None:
+            setup["completed_at"] = _nanoseconds(worker.setup.completed_at)
+            setup["logs"] = worker.setup.logs
         body = {"status": status, "setup": setup, "version": versions()} | self._further()
         if status in USABLE and complaint is not None:
             body |= {"status": "UNHEALTHY", "user_healthcheck_error": complaint}
@@ -51,7 +51,7 @@ class HealthMonitor:
     def status(self) -> str:
         """Return Cog's word for the state, before the user's own health check is asked."""
         service = self._service
-        state = service.worker.process.state
+        state = service.worker.state
         if state == "ready":
             return "READY" if service.worker.free_slots else "BUSY"
         if state == "setup failed":
@@ -78,7 +78,7 @@ class HealthMonitor:
 
     def last_self_test(self) -> dict[str, Any] | None:
         """Return the latest report of the gradient self-test, or None."""
-        failed = self._service.worker.process.setup.self_test
+        failed = self._service.worker.setup.self_test
         if failed is not None:
             report: dict[str, Any] = msgspec.json.decode(failed)
             return report
@@ -90,10 +90,10 @@ class HealthMonitor:
 
     def _further(self) -> dict[str, Any]:
         """Return the fields that Cog's answer lacks."""
-        process = self._service.worker.process
+        worker = self._service.worker
         further: dict[str, Any] = {}
-        if process.crashes.count:
-            further = {"crashes": process.crashes.count, "last_crash": process.crashes.last}
+        if worker.crashes:
+            further = {"crashes": worker.crashes, "last_crash": worker.last_crash}
         report = self.last_self_test()
         if report is not None:
             shown = {name: report[name] for name in _SHOWN if name in report}

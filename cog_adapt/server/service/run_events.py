@@ -55,7 +55,7 @@ class RunEvents:
         if prediction is None:
             return
         if isinstance(report, Finished):
-            worker.process.crashes.forgive()
+            worker.forgive_crashes()
             if prediction.overflow is not None:
                 report = msgspec.structs.replace(report, status="failed", error=prediction.overflow)
             self._end(prediction, report)
@@ -91,7 +91,7 @@ class RunEvents:
 
     def on_exit(self, worker: Worker, cause: str) -> None:
         """Fail the predictions of a worker that is gone, unless they may run again."""
-        if worker.process.state in ("crashed", "defunct"):
+        if worker.state in ("crashed", "defunct"):
             self._observer.crashed()
         for prediction in reversed(list(worker.running.values())):
             self._end_or_requeue(worker, prediction, cause)
@@ -100,7 +100,7 @@ class RunEvents:
             worker.start()  # they came between its failure and its end
 
     def _end_or_requeue(self, worker: Worker, prediction: Prediction, cause: str) -> None:
-        prediction.crashes += not worker.process.was_replaced
+        prediction.crashes += not worker.was_replaced
         if prediction.is_cancelled:
             self._end(prediction, Finished(prediction.id, "canceled"))
         elif prediction.overflow is not None:

@@ -63,9 +63,9 @@ class PredictionService:
     @property
     def is_ready(self) -> bool:
         """Whether setup has succeeded, now or before a crash that the worker recovers from."""
-        process = self.worker.process
-        return process.state in ("ready", "crashed") or (
-            process.state == "starting" and process.has_been_ready
+        worker = self.worker
+        return worker.state in ("ready", "crashed") or (
+            worker.state == "starting" and worker.ready is not None
         )
 
     @property
@@ -73,7 +73,7 @@ class PredictionService:
         """The reason to refuse a request while no run can start."""
         if self.is_closing:
             return "The server is shutting down. Send the request again when it has restarted."
-        return _WHY_NOT_READY.get(self.worker.process.state, NOT_SET_UP)
+        return _WHY_NOT_READY.get(self.worker.state, NOT_SET_UP)
 
     @property
     def is_closing(self) -> bool:
@@ -81,7 +81,7 @@ class PredictionService:
         return self._draining is not None
 
     def _may_run(self) -> bool:
-        return self.worker.process.state not in ("setup failed", "defunct")
+        return self.worker.state not in ("setup failed", "defunct")
 
     def open(self) -> None:
         """Start the worker, and take over the predictions of dead servers."""
@@ -174,5 +174,5 @@ class PredictionService:
         if self._draining is not None:
             await asyncio.wait({self._draining})
         workers = [worker for each in self.dispatchers.values() for worker in each.workers]
-        await asyncio.gather(*(worker.process.stop() for worker in workers))
+        await asyncio.gather(*(worker.stop() for worker in workers))
         await self.recorder.flush()

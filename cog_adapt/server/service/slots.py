@@ -136,8 +136,9 @@ class Slots:
     @property
     def given_up(self) -> str | None:
         """Why no worker will be started again soon; None while one may be."""
-        reasons = [worker.given_up for worker in self.workers]
-        return reasons[0] if all(reasons) else None
+        if any(worker.state != "defunct" for worker in self.workers):
+            return None
+        return f"the model process has given up: {self.workers[0].last_crash}"
 
     def advance(self) -> None:
         """Start predictions until all slots are taken or nothing waits.

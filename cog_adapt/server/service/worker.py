@@ -1,6 +1,12 @@
-"""A worker as the dispatcher sees it: its process, its slots and its running predictions."""
+"""A worker as the dispatcher sees it: its slots, what runs in them, and its process.
 
-from typing import Protocol
+A process that has died is started again by its worker.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, Protocol
 
 import structlog
 
@@ -14,19 +20,30 @@ from cog_adapt.server.protocol import (
     Output,
     Ready,
     Report,
+    Request,
     Run,
     RunReport,
     SetupFailed,
+    SetupLog,
 )
 from cog_adapt.server.service.adapter_link import AdapterLink
+from cog_adapt.server.service.crashes import pause_before_start
 from cog_adapt.server.service.pending import ANSWERS, PendingRequests
 from cog_adapt.server.service.prediction import Prediction
-from cog_adapt.server.service.supervisor import WorkerSupervisor
+from cog_adapt.server.service.setup_progress import SetupProgress
+from cog_adapt.server.service.worker_process import WorkerProcess
 from cog_adapt.server.settings import Settings
+from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.config import WorkerConfig
 
-log = structlog.get_logger()
+State = Literal["idle", "starting", "ready", "setup failed", "crashed", "defunct", "stopped"]
+OpenProcess = Callable[
+    [WorkerConfig, Callable[[Report], None], Callable[[str], None]], WorkerProcess
+]
+_STEADY_SECONDS = 60.0
+_SETTING_UP: tuple[State, ...] = ("starting", "defunct")  # a defunct one is tried now and then
 _OF_A_RUN = (Log, Output, Metric, Finished)
+log = structlog.get_logger()
 
 
 class WorkerEvents(Protocol):
@@ -46,7 +63,7 @@ class WorkerEvents(Protocol):
 
 
 class Worker:
-    """A worker process with its slots.
+    """A worker with its slots, kept alive.
 
     Args:
         config: what the worker loads.
@@ -54,32 +71,43 @@ class Worker:
         settings: limits.
 
     Attributes:
-        process: keeps the worker alive.
+        state: of the process; `idle` before its first start.
+        setup: the latest.
+        ready: the report of the latest setup that succeeded; None before the first.
+        description: facts from the predictor's code; None before the worker has sent them.
+        crashes: how often the process has died since the server started.
+        last_crash: how the process died last; None if it has never died.
+        was_replaced: whether the process was ended for the sake of one prediction.
         slots: how many predictions run at once.
         running: the predictions in the worker, by the id of the run.
         beginning: predictions with a slot whose start is being recorded.
         pending: questions that the worker has not answered yet.
         adapters: questions about adapters, and their answers.
-        description: facts from the predictor's code; None before the worker has sent them.
-        ready: the report of the latest setup that succeeded; None before the first.
+        prefix: how the names of its temporary files begin.
+        open_process: starts a process.
     """
 
     def __init__(self, config: WorkerConfig, events: WorkerEvents, settings: Settings) -> None:
+        self.prefix = new_prefix()
+        self._config = replace(config, prefix=self.prefix)
         self._events = events
-        self.process = WorkerSupervisor(
-            config,
-            self,
-            setup_timeout=settings.cog_setup_timeout,
-            max_crashes=settings.max_crashes,
-        )
+        self._settings = settings
+        self.state: State = "idle"
+        self.setup = SetupProgress()
+        self.ready: Ready | None = None
+        self.description: Described | None = None
+        self.crashes = 0
+        self.last_crash: str | None = None
+        self._crashes_in_a_row = 0
+        self.was_replaced = False
         self.slots = config.concurrency or 1
-        self._slots_are_given = config.concurrency is not None
         self.running: dict[str, Prediction] = {}
         self.beginning: dict[str, Prediction] = {}
-        self.pending = PendingRequests(self.process.send)
-        self.adapters = AdapterLink(self.process.send)
-        self.description: Described | None = None
-        self.ready: Ready | None = None
+        self.pending = PendingRequests(self.send)
+        self.adapters = AdapterLink(self.send)
+        self.open_process: OpenProcess = WorkerProcess
+        self._process: WorkerProcess | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def free_slots(self) -> int:
@@ -89,37 +117,24 @@ class Worker:
     @property
     def takes_work(self) -> bool:
         """Whether the worker could take a prediction now."""
-        return self.process.takes_work and self.free_slots > 0
-
-    @property
-    def given_up(self) -> str | None:
-        """Why it is not started again soon; None while it may be."""
-        if self.process.state != "defunct":
-            return None
-        return f"the model process has given up: {self.process.crashes.last}"
-
-    def start(self) -> None:
-        """Start the process, once; again if its setup has failed."""
-        if self.process.may_start:
-            self.process.start()
+        is_over = self._process is None or self._process.is_over
+        return self.state == "ready" and not is_over and self.free_slots > 0
 
     def takes(self, prediction: Prediction) -> bool:
-        """Return whether it could run this now.
+        """Return whether the worker could run a prediction now.
 
         What ran in a crash runs alone the next time, so that another crash tells whose fault it is.
         """
         if not self.takes_work:
             return False
-        if not self.running and not self.beginning:
-            return True
         beside = (*self.running.values(), *self.beginning.values())
-        return not (prediction.crashes or any(each.crashes for each in beside))
+        return not beside or not any(each.crashes for each in (prediction, *beside))
 
     def run(self, prediction: Prediction) -> bool:
         """Start a prediction. Return False if the process is gone and cannot have read it."""
         request = prediction.request
         run = Run(request.run_id, request.input, request.context, request.id)
-        if not self.process.send(run):
+        if not self.send(run):
             return False
         self.running[prediction.run_id] = prediction
         return True
@@ -127,20 +142,36 @@ class Worker:
     def cancel(self, run_id: str) -> None:
         """Cancel a run, if it is here."""
         if run_id in self.running:
-            self.process.send(Cancel(run_id))
+            self.send(Cancel(run_id))
 
-    def end_cancelled(self, prediction_id: str, seconds: float) -> None:
-        """End the process where a cancelled prediction still runs in it."""
-        if prediction_id in self.running:
-            log.error("cancel had no effect", prediction_id=prediction_id, seconds=seconds)
-            self.process.replace(
-                "was killed, because a cancelled prediction in it did not end within "
-                f"{seconds:g} s (CANCEL_GRACE_SECONDS)"
-            )
+    def send(self, request: Request) -> bool:
+        """Send a request. Return False if the process is gone and cannot have read it."""
+        return self._process is not None and self._process.send(request)
 
-    def explains_crash(self) -> bool:
-        """Return whether something runs here that was in a crash before: then it runs alone."""
-        return any(each.crashes for each in self.running.values())
+    def start(self) -> None:
+        """Start the process, once; again if its setup has failed and it has ended."""
+        has_exited = self._process is not None and self._process.exited.is_set()
+        if self.state == "idle" or (self.state == "setup failed" and has_exited):
+            self._start()
+
+    def replace(self, cause: str) -> None:
+        """End the process at once for the sake of one prediction, and start another."""
+        if self._process is not None and not self._process.exited.is_set():
+            self.was_replaced = True
+            self._process.kill(cause)
+
+    async def stop(self) -> None:
+        """End the process: at once during its setup, else within two seconds."""
+        if self._process is not None and self.state in _SETTING_UP:
+            self._process.kill()
+        self.state = "stopped"
+        self._cancel_timer()
+        if self._process is not None:
+            await self._process.stop()
+
+    def forgive_crashes(self) -> None:
+        """Begin a new row of crashes, because the process works."""
+        self._crashes_in_a_row = 0
 
     def on_report(self, report: Report) -> None:
         """Handle a report of the process."""
@@ -150,21 +181,89 @@ class Worker:
             self.pending.resolve(report)
         elif isinstance(report, AdapterReport):
             self.adapters.on_report(report)
-        elif isinstance(report, Ready):
-            is_again, self.ready = self.ready is not None, report
-            self._events.on_ready(report, is_again=is_again)
-        elif isinstance(report, Described):
-            self._describe(report)
-        elif isinstance(report, SetupFailed):
-            self._events.on_setup_failed(report.error)
+        elif isinstance(report, SetupLog):
+            self.setup.add_log(report.data)
+        elif self.state in _SETTING_UP:  # else too late: it was stopped, or its time was over
+            self._on_setup_report(report)
 
     def on_exit(self, cause: str) -> None:
-        """Handle the exit of the process."""
+        """Handle the exit of the process, which ended every run in it."""
+        self._cancel_timer()
+        if self.state in ("stopped", "setup failed"):
+            cause = "it was stopped"
+        else:
+            cause = f"failed in its setup: {self.setup.error}" if self.setup.error else cause
+            self._on_crash(cause)
         self.pending.cancel_all()
         self.adapters.on_exit()
         self._events.on_exit(self, cause)
 
-    def _describe(self, description: Described) -> None:
-        self.description = description
-        if not self._slots_are_given:
-            self.slots = description.concurrency
+    def _start(self) -> None:
+        if self.state != "defunct":
+            self.state = "starting"
+        self.setup = SetupProgress()
+        self.was_replaced = False
+        self._process = self.open_process(self._config, self.on_report, self.on_exit)
+        if self._settings.cog_setup_timeout:
+            self._call_later(self._settings.cog_setup_timeout, self._end_long_setup)
+
+    def _on_setup_report(self, report: Report) -> None:
+        if isinstance(report, Described):
+            self.description = report
+            self.slots = self._config.concurrency or report.concurrency
+        elif isinstance(report, Ready):
+            is_again = self.ready is not None
+            self.ready = report
+            self._end_setup("ready")
+            self._call_later(_STEADY_SECONDS, self.forgive_crashes)
+            self._events.on_ready(report, is_again=is_again)
+        elif isinstance(report, SetupFailed):
+            self.setup.self_test = report.self_test
+            self._fail_setup(report.error)
+
+    def _end_setup(self, state: State) -> None:
+        self._cancel_timer()
+        self.state = state
+        self.setup.complete()
+
+    def _fail_setup(self, error: str) -> None:
+        """Give the worker up if this is its first setup; after a crash, count another crash."""
+        log.error("setup failed", kind=self._config.kind, error=error)
+        self.setup.fail(error)
+        if self.ready is None:
+            self._end_setup("setup failed")
+            self._events.on_setup_failed(error)
+        if self._process is not None:
+            self._process.kill()
+
+    def _end_long_setup(self) -> None:
+        self._fail_setup(f"worker setup timed out after {self._settings.cog_setup_timeout:g} s")
+
+    def _on_crash(self, cause: str) -> None:
+        """Count a crash, and start another process after a pause.
+
+        A crash that one prediction explains is no fault of the worker's: it counts in no row.
+        """
+        is_excused = self.was_replaced or any(each.crashes for each in self.running.values())
+        self.crashes += 1
+        self.last_crash = cause
+        self._crashes_in_a_row += not is_excused
+        log.error("model process ended", kind=self._config.kind, cause=cause, crashes=self.crashes)
+        if self.ready is None:
+            self._fail_setup(f"worker crashed during setup: {cause}")
+            return
+        most = self._settings.max_crashes
+        if is_excused or self._crashes_in_a_row < most:
+            self.state = "crashed"
+        else:
+            self._end_setup("defunct")
+        self._call_later(pause_before_start(self._crashes_in_a_row, most), self._start)
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Set the one timer: of a setup, of the time after it, or of the pause after a crash."""
+        self._cancel_timer()
+        self._timer = asyncio.get_running_loop().call_later(seconds, call)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

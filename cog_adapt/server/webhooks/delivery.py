@@ -176,7 +176,7 @@ def note_attempt(
         "state": "delivered" if delivery.delivered_at else "failed",
         "next_attempt_at": None,
         "last_status": outcome.status if isinstance(outcome, Answer) else None,
-        "last_error": _publish(outcome, delivery.url),
+        "last_error": _error_of(outcome, delivery.url),
     }
     if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
         changes |= {"state": "delivered", "delivered_at": now}
@@ -186,7 +186,8 @@ def note_attempt(
     return msgspec.structs.replace(delivery, **changes)
 
 
-def _publish(outcome: Answer | Exception, url: str) -> str | None:
+def _error_of(outcome: Answer | Exception, url: str) -> str | None:
+    """Return what went wrong, as its owner may see it; None if the receiver took the webhook."""
     if isinstance(outcome, Exception):
         return shown_error(str(outcome), url)
     return None if 200 <= outcome.status < 300 else f"the receiver answered {outcome.status}"

@@ -5,7 +5,6 @@ import json
 
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import Frames, Ready, to_frame
-from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.adapters import AdapterAnswers
 from tests.cog_adapt.server.kept_adapters import KeptAdapters
 
@@ -31,7 +30,6 @@ def keep(site, kept=None):
         return site.model.hears
 
     lead.adapters._send = send
-    site.model.prefix = new_prefix()
     lead.ready = Ready(has_adapters=True)
     answers.start()
     return kept

@@ -63,7 +63,8 @@ def test_an_owner_of_old_files_is_named_to_each_worker_once(play):
         assert (await site.ask("GET", f"/adapters/{name}", key=ADA)).status == 200
         assert await ids(site, key=ADA) == await ids(site, key=ROOT) == [name]
         assert sorted(kept.described, key=str) == [None, "ada", "bob", "root"]
-        site.lead.on_exit("killed")
+        site.harness.crash()
+        await site.harness.set_up_again(Ready(has_adapters=True))
         assert await ids(site, key=ADA) == [name]
         assert kept.described[-1] == "ada"
 
@@ -88,7 +89,7 @@ def test_one_is_downloaded_whole_and_leaves_no_file(play, query, media_type, end
         assert answer.body == content + b"x" * 10**6
         assert answer.headers["content-length"] == str(len(answer.body))
         assert answer.headers["content-disposition"] == f'attachment; filename="{name}.{ending}"'
-        assert not list(Path(tempfile.gettempdir()).glob(f"{site.model.prefix}*"))
+        assert not list(Path(tempfile.gettempdir()).glob(f"{site.lead.prefix}*"))
 
     play(scene)
 
@@ -109,7 +110,7 @@ def test_an_upload_leaves_no_file_whatever_becomes_of_it(play):
                 assert says in read(answer)["detail"][0]["msg"]
             elif says is not None:
                 assert (read(answer).keys(), answer.error) == (HOUSE, says)
-            assert not list(Path(tempfile.gettempdir()).glob(f"{site.model.prefix}*")), content
+            assert not list(Path(tempfile.gettempdir()).glob(f"{site.lead.prefix}*")), content
 
     play(scene, max_file_bytes=100)
 
@@ -287,7 +288,7 @@ def test_while_the_worker_is_down_the_index_answers_and_the_rest_waits(play):
     async def scene(site):
         name = (await put(keep(site), "", b"x"))["id"]
         assert await ids(site) == [name]
-        site.model.state = "crashed"
+        site.lead.state = "crashed"
         assert await ids(site) == [name]
         assert (await site.ask("GET", f"/adapters/{name}")).status == 200
         for method, end, body in EACH_ROUTE[2:]:

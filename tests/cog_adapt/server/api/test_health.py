@@ -45,9 +45,9 @@ def test_the_root_tells_where_everything_is(play):
             "trainings_idempotent_url": "/trainings/{training_id}",
             "trainings_cancel_url": "/trainings/{training_id}/cancel",
         }
-        site.model.state = "setup failed"
+        site.lead.state = "setup failed"
         assert "trainings_url" not in read(await site.ask("GET", "/"))
-        site.model.state = "ready"
+        site.lead.state = "ready"
         del site.service.schema()["components"]["schemas"]["TrainingInput"]
         assert "trainings_url" not in read(await site.ask("GET", "/"))
 
@@ -88,7 +88,7 @@ def test_the_document_is_the_predictors_and_the_mirrors_unless_it_is_strict(play
     async def scene(site):
         document = read(await site.ask("GET", "/openapi.json"))
         assert ("/predictions/{prediction_id}/events" in document["paths"]) is not strict
-        site.model.state = "setup failed"
+        site.lead.state = "setup failed"
         answer = await site.ask("GET", "/openapi.json")
         assert (answer.status, answer.body) == (
             503,
@@ -165,7 +165,7 @@ def test_a_self_test_that_cannot_be_run_says_why(play, answer, status, error):
 
 def test_only_a_ready_model_runs_its_self_test(play):
     async def scene(site):
-        site.model.state = "crashed"
+        site.lead.state = "crashed"
         answer = await site.ask("POST", "/selftest")
         assert (answer.status, answer.error) == (
             503,
@@ -188,7 +188,7 @@ def test_metrics_count_what_waits_and_runs_and_ask_for_gauges(play):
         assert b"device_memory_bytes 5.0" in answer.body
         assert asked == [(AskGauges(), Gauges, 0.5)]
         assert b"device_memory_bytes" not in (await site.ask("GET", "/metrics")).body
-        site.model.state = "crashed"
+        site.lead.state = "crashed"
         assert (await site.ask("GET", "/metrics")).status == 200
         assert len(asked) == 2
 

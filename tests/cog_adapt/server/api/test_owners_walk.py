@@ -138,12 +138,12 @@ class Walk:
 
     async def finish(self, _actor):
         """End one that runs, with its own text in all that a run may say."""
-        dispatcher = self.site.service.dispatchers[self.random.choice(["predict", "train"])]
-        lead: Any = dispatcher.lead
+        kind: Kind = self.random.choice(["predict", "train"])
+        lead: Any = self.site.service.dispatchers[kind].lead
         if not lead.running:
             await asyncio.sleep(0)
             return
-        said: list[Any] = lead.process.said
+        said: list[Any] = self.site.harness.played[kind].said
         runs = [run for run in said if isinstance(run, Run) and run.id in lead.running]
         run = self.random.choice(runs)  # as the worker knows it
         run_id, text = run.id, json.loads(run.input)["text"]

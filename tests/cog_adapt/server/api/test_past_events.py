@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from cog_adapt.server.api.past_events import past_events
+from cog_adapt.server.api.sse import write_numbered
 from cog_adapt.server.records import Record
 
 RECORD = Record(
@@ -23,7 +24,9 @@ RECORD = Record(
 
 def events_after(after, record=RECORD):
     async def collect():
-        return b"".join([part async for part in past_events(record, after)]).decode()
+        return b"".join(
+            [part async for part in past_events(record, after, write_numbered)]
+        ).decode()
 
     blocks = asyncio.run(collect()).removesuffix("\n\n").split("\n\n")
     return [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks]

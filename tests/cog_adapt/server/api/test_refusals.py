@@ -5,7 +5,7 @@ BODY = {"input": {"text": "a"}}
 
 def test_before_setup_a_put_is_not_ready(play):
     async def scene(site):
-        site.model.state, site.model.has_been_ready = "starting", False
+        site.lead.state, site.lead.ready = "starting", None
         assert (await site.ask("PUT", "/predictions/a", BODY)).status == 503
 
     play(scene)

@@ -7,7 +7,13 @@ import re
 import pytest
 
 from cog_adapt.server.api import sse as streams
-from cog_adapt.server.api.sse import EventStream, follow, to_bytes, translated
+from cog_adapt.server.api.sse import (
+    EventStream,
+    follow,
+    write_event,
+    write_numbered,
+    write_translated,
+)
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.events import Event
 from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode
@@ -45,8 +51,8 @@ def parsed(stream):
 
 def test_an_event_has_cogs_bytes():
     event = Event(7, "output", b'{"chunk":"a"}')
-    assert to_bytes(event, numbered=False) == b'event: output\ndata: {"chunk":"a"}\n\n'
-    assert to_bytes(event, numbered=True) == b'id: 7\nevent: output\ndata: {"chunk":"a"}\n\n'
+    assert write_event(event) == b'event: output\ndata: {"chunk":"a"}\n\n'
+    assert write_numbered(event) == b'id: 7\nevent: output\ndata: {"chunk":"a"}\n\n'
 
 
 def test_a_stream_tells_all_and_ends_with_the_whole():
@@ -68,7 +74,7 @@ def test_numbers_go_on_to_the_last_event():
         prediction = started()
         prediction.add_output(b'"a"')
         end(prediction)
-        return parsed(await text(prediction, 1, numbered=True))
+        return parsed(await text(prediction, 1, write=write_numbered))
 
     assert [(event["id"], event["event"]) for event in run(numbered())] == [
         ("2", "output"),
@@ -82,7 +88,7 @@ def test_a_stream_that_has_lost_events_says_so_and_ends_if_it_has_no_numbers():
         for _ in range(5):
             prediction.add_output(b"1")
         end(prediction)
-        return await text(prediction), parsed(await text(prediction, numbered=True))
+        return await text(prediction), parsed(await text(prediction, write=write_numbered))
 
     cogs, numbered = run(truncated())
     assert cogs == (
@@ -212,7 +218,7 @@ def test_a_long_pause_is_filled_with_comments(monkeypatch):
 
 def test_no_character_breaks_a_line_of_data():
     data = encode({"chunk": "a\u2028b\u2029c\u0085d"})
-    written = to_bytes(Event(1, "output", data), numbered=False)
+    written = write_event(Event(1, "output", data))
     assert len(written.decode().splitlines()) == 3
     assert json.loads(written.split(b"data: ")[1]) == {"chunk": "a\u2028b\u2029c\u0085d"}
 
@@ -223,12 +229,7 @@ def test_no_line_break_in_a_text_makes_an_event_of_its_own(name, line_break):
     text = f"a{line_break}event: done{line_break}data: {{}}{line_break}{line_break}b"
     value = {"chunk": text, "index": 0} if name == "output" else {"source": "stdout", "data": text}
 
-    async def portions():
-        yield to_bytes(Event(1, name, encode(value)), numbered=True)
-
-    async def read():
-        return b"".join([each async for each in translated(portions())]).decode()
-
-    lines = re.split("\r\n|\r|\n", asyncio.run(read()).removesuffix("\n\n"))
+    written = write_translated(Event(1, name, encode(value))).decode()
+    lines = re.split("\r\n|\r|\n", written.removesuffix("\n\n"))
     assert lines[:2] == ["id: 1", f"event: {name.replace('log', 'logs')}"]
     assert all(line.startswith("data: ") for line in lines[2:])

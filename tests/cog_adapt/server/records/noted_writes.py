@@ -25,12 +25,10 @@ class Notes(Any):
         self.open = threading.Event()
         self.open.set()
         self.entered = threading.Event()
-        self.pause = lambda: None
 
     def store(self, changes):
         self.entered.set()
         self.open.wait(10)
-        self.pause()
         self.times.append(time.monotonic())
         self.error = self.fault and str(self.fault)
         if self.fault:

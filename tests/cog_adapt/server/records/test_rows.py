@@ -161,14 +161,6 @@ def test_many_rows_are_written_some_at_once(connection, save, monkeypatch):
     assert find_foreign(connection, keys[:1], "other") == {("predict", "r0", "")}
 
 
-def test_before_some_rows_and_after_the_last_there_is_a_pause(connection, blobs, monkeypatch):
-    pauses: list[int] = []
-    monkeypatch.setattr("cog_adapt.server.records.rows.ROWS_AT_ONCE", 2)
-    rows = [to_row(make_record(number), "one", blobs) for number in range(5)]
-    upsert(connection, records, rows, lambda: pauses.append(len(read(connection, records))))
-    assert pauses == [0, 2, 4, 5]
-
-
 def test_keys_of_another_kind_are_not_foreign(connection, save):
     save(make_record(1, kind="train"))
     assert find_foreign(connection, [("predict", "r1", "")], "other") == set()

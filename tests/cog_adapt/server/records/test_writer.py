@@ -58,40 +58,6 @@ async def test_a_durable_save_is_written_at_once_with_what_waits(writer, notes):
     assert notes.stored == [["r1 succeeded", "r2 succeeded", "d1"]]
 
 
-def test_between_rows_it_rests_until_somebody_waits(monkeypatch):
-    for name, seconds in (("PAUSE", 0), ("SPREAD", 1000), ("LONGEST_STEP", 60)):
-        monkeypatch.setattr(module, name, seconds)
-
-    async def story():
-        async with writing() as (writer, notes):
-            notes.pause = writer.pause
-            writer.put(make_record(1), ())
-            await until(notes.entered.is_set)
-            await assert_stays_so(lambda: notes.stored == [], 0.05)
-            await writer.put_durably(make_record(2), ())
-            assert notes.stored == [["r1 succeeded"], ["r2 succeeded"]]
-
-    run(story)
-
-
-@pytest.mark.parametrize(("count", "seconds"), [(1, 0.005), (100, 0.004), (10_000, 0.00004)])
-def test_many_rows_take_no_longer_than_few(monkeypatch, count, seconds):
-    monkeypatch.setattr(module, "PAUSE", 0)
-    rests: list[float] = []
-
-    async def story():
-        async with writing() as (writer, notes):
-            notes.pause = lambda: rests.append(writer._step)
-            with writer._lock:
-                for number in range(count):
-                    writer._open.behind.add(make_record(number), ())
-            writer.put(None, ())
-            await until(lambda: rests)
-
-    run(story)
-    assert rests == [pytest.approx(seconds)]
-
-
 @with_writer
 async def test_a_later_save_wins_over_a_durable_one_that_waits(writer, notes):
     notes.open.clear()

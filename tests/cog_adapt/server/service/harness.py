@@ -1,51 +1,52 @@
 """The dispatchers with real records; only the workers' processes are played."""
 
+import asyncio
 from typing import Any
 
 from cog_adapt.server.budget import Budgets
 from cog_adapt.server.egress import Egress
-from cog_adapt.server.protocol import Kind, Run
+from cog_adapt.server.protocol import Kind, Ready, Run
 from cog_adapt.server.records import Records
 from cog_adapt.server.service.announcer import Announcer
-from cog_adapt.server.service.crashes import CrashCounter
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import PredictionRequest
 from cog_adapt.server.service.recorder import Recorder
 from cog_adapt.server.service.service import PredictionService
-from cog_adapt.server.service.setup_progress import SetupProgress
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.traces import Traces
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import WorkerConfig
+from tests.cog_adapt.waiting import until
+
+SET_UP = Ready()
 
 
 class PlayedProcess(Any):
     """Stands where a worker's process stands, and dies when it should."""
 
     def __init__(self):
-        self.state, self.takes_work, self.hears = "ready", True, True
-        self.has_been_ready, self.may_start = True, False
-        crashes: Any = CrashCounter(5)
-        crashes.forgive = self.forgive
-        self.crashes = crashes
-        self.setup, self.was_replaced, self.replacements = SetupProgress(), False, []
-        self.said, self.starts, self.steady = [], 0, 0
+        self.takes_work = self.hears = True
+        self.exited = asyncio.Event()
+        self.said, self.kills, self.starts = [], [], 0
+
+    def open(self, *_):
+        self.starts += 1
+        self.exited.clear()
+        return self
+
+    @property
+    def is_over(self):
+        return not self.takes_work
 
     def send(self, request):
         if self.hears:
             self.said.append(request)
         return self.hears
 
-    def replace(self, cause):
-        self.replacements.append(cause)
-
-    def start(self):
-        self.starts += 1
-
-    def forgive(self):
-        self.steady += 1
+    def kill(self, cause=None):
+        self.kills.append(cause)
 
     async def stop(self):
         self.takes_work = False
@@ -53,6 +54,15 @@ class PlayedProcess(Any):
     @property
     def runs(self):
         return [each.id for each in self.said if isinstance(each, Run)]
+
+
+def play_process(worker):
+    """Set up a worker with a played process, and return the process."""
+    process = PlayedProcess()
+    worker.open_process = process.open
+    worker.start()
+    worker.on_report(SET_UP)
+    return process
 
 
 class Harness:
@@ -66,11 +76,12 @@ class Harness:
         self.observer = Observer(Metrics(), Traces.from_environment())
         self.announcer = Announcer(self.webhooks, self.observer, 0)
         self.recorder = Recorder(self.records, self.webhooks, self.announcer, self.observer)
+        self.played: dict[Kind, PlayedProcess] = {}
         self.dispatcher, self.trainings = (
             self.open_dispatcher("predict"),
             self.open_dispatcher("train"),
         )
-        self.model = self.dispatcher.lead.process
+        self.model = self.played["predict"]
         dispatchers: dict[Kind, Dispatcher] = {"predict": self.dispatcher, "train": self.trainings}
         self.service = PredictionService(
             dispatchers, "predict", self.records, self.recorder, self.settings
@@ -84,8 +95,20 @@ class Harness:
             self.settings,
             self.budgets,
         )
-        dispatcher.lead.process = PlayedProcess()
+        self.played[kind] = play_process(dispatcher.lead)
         return dispatcher
+
+    def crash(self, cause="was killed"):
+        """End the process of the predictions; its worker waits before it starts another."""
+        self.model.takes_work = False
+        self.model.exited.set()
+        self.dispatcher.lead.on_exit(cause)
+
+    async def set_up_again(self, report=SET_UP):
+        """Let the process be set up that is started after a crash."""
+        await until(lambda: self.dispatcher.lead.state == "starting")
+        self.model.hears = self.model.takes_work = True
+        self.dispatcher.lead.on_report(report)
 
     async def submit(self, name, kind="predict", **more):
         inputs = b'{"name": "x"}'

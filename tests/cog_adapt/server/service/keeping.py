@@ -20,7 +20,8 @@ class Keeper:
 
     def __init__(self, harness):
         self.lead, self.trainer = harness.dispatcher.lead, harness.trainings.lead
-        self.trainer.adapters = AdapterLink(self.trainer.process.send)
+        self.trainer_process = harness.played["train"]
+        self.lead.adapters = AdapterLink(lambda _: False)  # it says things, and answers nothing
         self.lead.ready = Ready(has_adapters=True)
         self.model = harness.model
         self.records = harness.records

@@ -22,15 +22,14 @@ def play(tmp_path):
 
 def test_what_a_dead_worker_leaves_of_a_folder_goes_with_its_files(play):
     async def scene(keeper):
-        keeper.model.prefix = "tmp01234567_"
         async with keeper.adapters.temporary_folder() as folder:
             assert folder.parent == Path(tempfile.gettempdir())
-            assert folder.name.startswith(keeper.model.prefix)
+            assert folder.name.startswith(keeper.lead.prefix)
             (folder / "x").touch()
         assert not folder.exists()
         async with keeper.adapters.temporary_folder() as folder:
             (folder / "x").touch()
-            remove_temp_files(keeper.model.prefix)
+            remove_temp_files(keeper.lead.prefix)
             assert not folder.exists()
 
     play(scene)
@@ -100,12 +99,12 @@ async def removing(keeper):
 def test_a_removal_is_answered_when_each_other_worker_has_taken_note(play):
     async def scene(keeper):
         asked = await removing(keeper)
-        (note,) = keeper.trainer.process.said
+        (note,) = keeper.trainer_process.said
         assert note == AskAdapters(note.number, "note", "ada", "a", changes=b"null")
         assert not asked.done()
         keeper.trainer.on_report(AdaptersAnswered(note.number))
         assert (await asked)["removed"] is True
-        assert keeper.trainer.process.replacements == []
+        assert keeper.trainer_process.kills == []
 
     play(scene)
 
@@ -115,7 +114,7 @@ def test_a_worker_that_takes_no_note_is_ended(play, monkeypatch):
 
     async def scene(keeper):
         assert (await (await removing(keeper)))["removed"] is True
-        (cause,) = keeper.trainer.process.replacements
+        (cause,) = keeper.trainer_process.kills
         assert "did not take note that an adapter had changed" in cause
 
     play(scene)

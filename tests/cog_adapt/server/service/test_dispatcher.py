@@ -77,7 +77,6 @@ def test_the_slot_is_free_before_the_answer_goes_out(play):
         harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
         await asyncio.sleep(0)
         assert slots == [1]
-        assert harness.model.steady == 1
 
     play(scene)
 
@@ -143,7 +142,7 @@ def test_what_has_no_room_is_refused_and_counted(play, strict, most, error, reas
 
 def test_a_worker_that_is_given_up_takes_nothing(play):
     async def scene(harness):
-        harness.model.state, harness.model.crashes.last = "defunct", "died"
+        harness.dispatcher.lead.state, harness.dispatcher.lead.last_crash = "defunct", "died"
         with pytest.raises(NotReady, match="the model process has given up: died"):
             await harness.submit("a")
 
@@ -227,9 +226,9 @@ def test_cogs_server_keeps_no_events(play):
 def test_starting_starts_every_worker_of_its_kind(play):
     async def scene(harness):
         assert (harness.dispatcher.kind, harness.trainings.kind) == ("predict", "train")
-        harness.model.may_start = True
+        harness.dispatcher.lead.state = "idle"
         harness.dispatcher.start()
-        assert harness.model.starts == 1
+        assert harness.model.starts == 2
 
     play(scene)
 
@@ -322,7 +321,7 @@ def test_what_puts_out_too_much_is_ended_with_the_reason(play):
         lead.on_report(Output("a", b'"12345"'))
         lead.on_report(Log("a", "stdout", "abcd"))
         lead.on_report(Output("a", b'"6"'))
-        assert lead.process.said[-1] == Cancel("a")
+        assert harness.played["predict"].said[-1] == Cancel("a")
         lead.on_report(Finished("a", "canceled"))
         assert (prediction.status, bytes(prediction.output)) == ("failed", b'"12345"')
         assert "11 bytes are more than the 10" in prediction.error
@@ -340,7 +339,7 @@ def test_what_puts_out_too_much_is_ended_under_its_owners_name(play):
         await harness.submit("a", durable=False, context={OWNER_KEY: "ann"})
         lead = harness.dispatcher.lead
         lead.on_report(Output("ann/a", b'"1234567890"'))
-        assert lead.process.said[-1] == Cancel("ann/a")
+        assert harness.played["predict"].said[-1] == Cancel("ann/a")
 
     play(scene)
 
@@ -361,9 +360,9 @@ def test_a_cancel_without_effect_ends_the_worker_after_its_grace(play):
         await harness.submit("rude", durable=False)
         harness.dispatcher.cancel("rude")
         harness.dispatcher.cancel("rude")
-        assert harness.model.replacements == []
-        await until(lambda: harness.model.replacements)
-        assert harness.model.replacements == [
+        assert harness.model.kills == []
+        await until(lambda: harness.model.kills)
+        assert harness.model.kills == [
             "was killed, because a cancelled prediction in it did not end within "
             "0.1 s (CANCEL_GRACE_SECONDS)"
         ]
@@ -377,7 +376,7 @@ def test_a_cancel_that_is_heeded_ends_no_worker(play):
         harness.dispatcher.cancel("a")
         harness.dispatcher.end(prediction, Finished("a", "canceled"))
         again = await harness.submit("a", durable=False)
-        await assert_stays_so(lambda: not harness.model.replacements, 0.1)
+        await assert_stays_so(lambda: not harness.model.kills, 0.1)
         assert again.status == "processing"
 
     play(scene, cancel_grace_seconds=0.05)

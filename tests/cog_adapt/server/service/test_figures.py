@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from cog_adapt.server.protocol import AskGauges, Gauges
 from cog_adapt.server.service.figures import figures_of, read_gauges
+from cog_adapt.server.service.setup_progress import SetupProgress
 from tests.cog_adapt.server.service.harness import Harness
 
 
@@ -27,10 +28,11 @@ def test_each_worker_has_its_slots_its_queue_and_its_crashes(tmp_path):
             await harness.submit(name, durable=False)
         await harness.submit("t", "train", durable=False)
         moment = datetime(2026, 1, 2, tzinfo=UTC)
-        harness.model.setup.started_at = harness.model.setup.completed_at = moment
-        harness.model.crashes.note("was killed")
-        harness.trainings.lead.process.state = "setup failed"
-        harness.trainings.lead.process.setup.fail("no weights")
+        lead, trainings = harness.dispatcher.lead, harness.trainings.lead
+        lead.setup.started_at = lead.setup.completed_at = moment
+        lead.crashes, lead.last_crash = 1, "was killed"
+        trainings.state = "setup failed"
+        trainings.setup.fail("no weights")
         figures = figures_of(harness.service)
         assert figures["queue"] == {"most": 5}
         assert figures["records"] is None
@@ -57,12 +59,12 @@ def test_each_worker_has_its_slots_its_queue_and_its_crashes(tmp_path):
 
 def test_a_worker_that_was_never_started_is_idle(tmp_path):
     async def scene(harness):
-        process = harness.trainings.lead.process
-        process.state, process.may_start = "starting", True
+        worker = harness.trainings.lead
+        worker.state, worker.setup = "idle", SetupProgress()
         _, trainer = figures_of(harness.service)["workers"]
         assert trainer["state"] == "idle"
         assert trainer["setup"] == {"started_at": None, "completed_at": None, "error": None}
-        process.may_start = False
+        worker.start()
         _, trainer = figures_of(harness.service)["workers"]
         assert trainer["state"] == "starting"
         assert trainer["setup"]["started_at"] is not None
@@ -84,7 +86,7 @@ def test_a_worker_that_does_not_answer_has_no_numbers(tmp_path):
         assert await read_gauges(worker) == {"device_memory_bytes": 5.0}
         assert await read_gauges(worker) == {}
         assert asked == [(AskGauges(), Gauges, 0.5)] * 2
-        worker.process.state = "crashed"
+        worker.state = "crashed"
         assert await read_gauges(worker) == {}
         assert len(asked) == 2
 

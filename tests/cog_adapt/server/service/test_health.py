@@ -9,7 +9,6 @@ import pytest
 
 from cog_adapt.server.protocol import AskHealth, Health, Ready
 from cog_adapt.server.service import health
-from cog_adapt.server.service.crashes import CrashCounter
 from cog_adapt.server.service.health import HealthMonitor, versions
 from cog_adapt.server.service.setup_progress import SetupProgress
 from cog_adapt.server.settings import Settings
@@ -36,8 +35,15 @@ class Answers:
 def service():
     setup = SetupProgress()
     setup.started_at = setup.completed_at = BEGUN
-    process = SimpleNamespace(state="ready", setup=setup, crashes=CrashCounter(5))
-    worker = SimpleNamespace(process=process, free_slots=1, ready=Ready(), pending=Answers())
+    worker = SimpleNamespace(
+        state="ready",
+        setup=setup,
+        crashes=0,
+        last_crash=None,
+        free_slots=1,
+        ready=Ready(),
+        pending=Answers(),
+    )
     records = SimpleNamespace(error=None)
     return SimpleNamespace(worker=worker, settings=Settings(), records=records, is_closing=False)
 
@@ -53,6 +59,7 @@ def readiness(service):
 @pytest.mark.parametrize(
     ("state", "free", "status", "setup"),
     [
+        ("idle", 1, "STARTING", "starting"),
         ("starting", 1, "STARTING", "starting"),
         ("ready", 1, "READY", "succeeded"),
         ("ready", 0, "BUSY", "succeeded"),
@@ -63,21 +70,21 @@ def readiness(service):
     ],
 )
 def test_each_state_has_cogs_word(service, state, free, status, setup):
-    service.worker.process.state, service.worker.free_slots = state, free
+    service.worker.state, service.worker.free_slots = state, free
     body = report(service)
     assert (body["status"], body["setup"]["status"]) == (status, setup)
     assert readiness(service)[0] is (status in ("READY", "BUSY"))
 
 
 def test_a_setup_is_told_with_its_times_and_logs(service):
-    service.worker.process.setup.add_log("loading\n")
+    service.worker.setup.add_log("loading\n")
     assert report(service)["setup"] == {
         "started_at": "2026-01-02T03:04:05.000067000+00:00",
         "completed_at": "2026-01-02T03:04:05.000067000+00:00",
         "status": "succeeded",
         "logs": "loading\n",
     }
-    service.worker.process.setup.completed_at = None
+    service.worker.setup.completed_at = None
     assert set(report(service)["setup"]) == {"started_at", "status"}
 
 
@@ -96,7 +103,7 @@ def test_a_healthy_server_says_no_more(service):
 
 
 def test_crashes_are_told(service):
-    service.worker.process.crashes.add("was killed")
+    service.worker.crashes, service.worker.last_crash = 1, "was killed"
     body = report(service)
     assert (body["crashes"], body["last_crash"]) == (1, "was killed")
 
@@ -124,7 +131,7 @@ def test_the_users_healthcheck_is_asked(service, answer, error):
     ("ready", "state"), [(Ready(), "ready"), (None, "ready"), (HEALTHY, "crashed")]
 )
 def test_it_is_not_asked_where_there_is_none_or_nothing_serves(service, ready, state):
-    service.worker.ready, service.worker.process.state = ready, state
+    service.worker.ready, service.worker.state = ready, state
     report(service)
     assert service.worker.pending.asked == []
 
@@ -132,7 +139,7 @@ def test_it_is_not_asked_where_there_is_none_or_nothing_serves(service, ready, s
 def test_a_process_that_dies_while_it_is_asked_is_not_unhealthy(service):
     class Dying(Answers):
         async def ask(self, *_):
-            service.worker.process.state = "crashed"
+            service.worker.state = "crashed"
             raise TimeoutError
 
     service.worker.ready, service.worker.pending = HEALTHY, Dying()
@@ -162,15 +169,15 @@ def test_a_self_test_that_is_off_is_shown_in_words_and_is_no_failure(service):
 def test_the_self_test_of_a_failed_setup_is_shown(service):
     monitor = HealthMonitor(service)
     monitor.self_test = {"passed": True}
-    service.worker.process.state = "setup failed"
-    service.worker.process.setup.self_test = b'{"passed":false,"level":"full","reports":[]}'
+    service.worker.state = "setup failed"
+    service.worker.setup.self_test = b'{"passed":false,"level":"full","reports":[]}'
     assert present(monitor.last_self_test())["reports"] == []
     body = asyncio.run(monitor.report())
     assert (body["status"], body["self_test"]) == (
         "SETUP_FAILED",
         {"passed": False, "level": "full"},
     )
-    service.worker.process.setup = SetupProgress()
+    service.worker.setup = SetupProgress()
     assert monitor.last_self_test() == {"passed": True}
 
 
@@ -205,7 +212,7 @@ def test_kubernetes_sees_a_file_while_requests_are_welcome(service, tmp_path, mo
     assert not file.exists()
     service.settings = Settings(kubernetes_service_host="10.0.0.1")
     for state, is_there in (("ready", True), ("ready", True), ("crashed", False), ("ready", True)):
-        service.worker.process.state = state
+        service.worker.state = state
         report(service)
         assert file.exists() is is_there
 

@@ -12,8 +12,7 @@ def test_several_that_run_again_keep_their_order(play):
         for name in "abc":
             await harness.submit(name, retries=1)
             await harness.flush()
-        harness.model.takes_work, harness.model.state = False, "crashed"
-        harness.dispatcher.lead.on_exit("was killed")
+        harness.crash()
         assert [each.id for each in harness.dispatcher.waiting] == ["a", "b", "c"]
         assert [each.retries_left for each in harness.dispatcher.waiting] == [0, 0, 0]
         assert [each.crashes for each in harness.dispatcher.waiting] == [1, 1, 1]
@@ -24,15 +23,14 @@ def test_several_that_run_again_keep_their_order(play):
 
 def test_a_failed_setup_ends_what_waits_and_later_work_starts_the_process_again(play):
     async def scene(harness):
-        harness.model.takes_work, harness.model.state = False, "starting"
+        harness.dispatcher.lead.state, harness.dispatcher.lead.ready = "starting", None
         first = await harness.submit("first")
-        harness.model.state = "setup failed"
         harness.dispatcher.lead.on_report(SetupFailed("no weights"))
         assert first.error == "Setup failed: no weights"
         await harness.submit("second")
-        harness.model.may_start = True
-        harness.dispatcher.lead.on_exit("it was stopped")
         assert harness.model.starts == 1
+        harness.crash()
+        assert harness.model.starts == 2
 
     play(scene)
 
@@ -49,12 +47,22 @@ def test_reports_change_their_prediction(play):
             "careful\n",
         )
         assert prediction.metrics == {"tokens": 2}
-        assert harness.model.steady == 0
         lead.on_report(Finished("a", "succeeded", predict_time=1.0))
         assert (prediction.status, prediction.done.done()) == ("succeeded", True)
-        assert harness.model.steady == 1
 
     play(scene)
+
+
+def test_a_prediction_that_ends_begins_a_new_row_of_crashes(play):
+    async def scene(harness):
+        for _ in range(2):
+            await harness.submit("a", durable=False)
+            harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
+            harness.crash()
+            assert harness.dispatcher.lead.state == "crashed"
+            await harness.set_up_again()
+
+    play(scene, max_crashes=2)
 
 
 def test_outputs_and_logs_are_announced_and_metrics_are_counted(play):
@@ -93,25 +101,25 @@ def test_a_ready_worker_gets_what_waits_and_is_counted(play):
         harness.model.takes_work = True
         counted = []
         harness.observer.set_up = lambda report, is_again: counted.append((report, is_again))
-        for report in (Ready(), Ready(b"{}")):
-            harness.dispatcher.lead.on_report(report)
+        harness.crash()
+        await harness.set_up_again(Ready(b"{}"))
         assert harness.model.runs == ["a"]
-        assert counted == [(None, False), (b"{}", True)]
+        assert counted == [(b"{}", True)]
 
     play(scene)
 
 
 @pytest.mark.parametrize(
-    ("state", "crashes"), [("crashed", 1), ("defunct", 1), ("stopped", 0), ("setup failed", 0)]
+    ("state", "crashes"), [("ready", 1), ("defunct", 1), ("stopped", 0), ("setup failed", 0)]
 )
 def test_only_a_crash_counts_as_one(play, state, crashes):
     async def scene(harness):
         counted = []
         harness.observer.crashed = lambda: counted.append(1)
-        harness.model.takes_work, harness.model.state = False, state
-        harness.dispatcher.lead.on_exit("was killed")
+        harness.dispatcher.lead.state = state
+        harness.crash()
         assert len(counted) == crashes
-        assert harness.model.starts == 0  # nothing waits for it
+        assert harness.model.starts == 1  # nothing waits for it
 
     play(scene)
 
@@ -126,8 +134,7 @@ def test_what_ran_in_a_dead_worker_has_failed_or_was_cancelled_or_waits_again(pl
         }
         harness.dispatcher.cancel("cancelled")
         ran["again"].add_output(b"1")
-        harness.model.takes_work, harness.model.state = False, "crashed"
-        harness.dispatcher.lead.on_exit("was killed")
+        harness.crash()
         assert [each.status for each in ran.values()] == ["failed", "canceled", "starting"]
         assert ran["fails"].error == "Worker crashed: the model process was killed"
         assert (ran["again"].retries_left, ran["again"].outputs) == (0, [])
@@ -141,27 +148,23 @@ def test_what_waits_for_a_worker_that_is_given_up_has_failed(play):
     async def scene(harness):
         harness.model.takes_work = False
         waiting = await harness.submit("a", durable=False)
-        harness.model.state, harness.model.crashes.last = "defunct", "died"
-        harness.dispatcher.lead.on_exit("died")
+        harness.crash("died")
         assert (waiting.status, waiting.error) == (
             "failed",
             "the model process has given up: died",
         )
 
-    play(scene)
+    play(scene, max_crashes=1)
 
 
 def test_what_was_in_two_crashes_is_quarantined_whatever_retries_are_left(play):
     async def scene(harness):
         pill = await harness.submit("pill", durable=False, retries=10)
-        lead = harness.dispatcher.lead
         with structlog.testing.capture_logs() as logs:
             for status in ("starting", "failed"):
-                harness.model.takes_work, harness.model.state = False, "crashed"
-                lead.on_exit("exited with code 3")
+                harness.crash("exited with code 3")
                 assert pill.status == status
-                harness.model.takes_work, harness.model.state = True, "ready"
-                harness.dispatcher.slots.advance()
+                await harness.set_up_again()
         assert (
             "exited with code 3, 2 times while this prediction ran. It is quarantined" in pill.error
         )
@@ -179,9 +182,8 @@ def test_what_ran_beside_a_prediction_that_was_ended_is_not_to_blame(play):
         beside = await harness.submit("beside", durable=False, retries=2)
         rude = await harness.submit("rude", durable=False, retries=2)
         harness.dispatcher.cancel("rude")
-        harness.model.takes_work, harness.model.state = False, "crashed"
-        harness.model.was_replaced = True
-        harness.dispatcher.lead.on_exit("was killed for it")
+        harness.dispatcher.lead.replace("was killed for it")
+        harness.crash("was killed for it")
         assert (rude.status, beside.status) == ("canceled", "starting")
         assert (beside.crashes, list(harness.dispatcher.waiting)) == (0, [beside])
 

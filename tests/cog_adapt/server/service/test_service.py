@@ -6,7 +6,7 @@ import time
 import msgspec
 import pytest
 
-from cog_adapt.server.protocol import Described, Finished, Kind
+from cog_adapt.server.protocol import Described, Finished, Kind, Ready
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
@@ -34,7 +34,8 @@ SCHEMA = msgspec.json.encode(openapi_schema(predict))
 )
 def test_a_crash_that_is_being_mended_is_no_unreadiness(play, state, has_been_ready, is_ready):
     async def scene(harness):
-        harness.model.state, harness.model.has_been_ready = state, has_been_ready
+        lead = harness.dispatcher.lead
+        lead.state, lead.ready = state, Ready() if has_been_ready else None
         assert harness.service.is_ready is is_ready
         assert harness.service._may_run() is (state not in ("setup failed", "defunct"))
 
@@ -51,7 +52,7 @@ def test_a_crash_that_is_being_mended_is_no_unreadiness(play, state, has_been_re
 )
 def test_who_asks_too_early_or_too_late_is_told_which_and_where_to_read_more(play, state, words):
     async def scene(harness):
-        harness.model.state = state
+        harness.dispatcher.lead.state = state
         assert harness.service.why_not_ready.startswith(words)
         assert "GET /health-check" in harness.service.why_not_ready
         harness.service.drain(0)
@@ -153,9 +154,9 @@ def test_inputs_are_checked_by_the_schema_and_the_limit_that_is_set(play):
 def test_open_starts_the_main_worker_and_looks_for_what_was_left(play):
     async def scene(harness):
         for dispatcher in (harness.dispatcher, harness.trainings):
-            dispatcher.lead.process.may_start = True
+            dispatcher.lead.state = "idle"
         harness.service.open()
-        assert (harness.model.starts, harness.trainings.lead.process.starts) == (1, 0)
+        assert [each.starts for each in harness.played.values()] == [2, 1]
         assert not harness.service._recovery._task.done()
         harness.service._recovery.stop()
 
@@ -174,7 +175,7 @@ def test_a_drain_waits_for_what_is_in_flight_and_stops_looking_for_more(play):
         harness.dispatcher.lead.on_report(Finished("a", "succeeded"))
         await closing
         assert prediction.status == "succeeded"
-        assert not any(each.lead.process.takes_work for each in service.dispatchers.values())
+        assert not any(each.lead.takes_work for each in service.dispatchers.values())
 
     play(scene)
 
@@ -184,7 +185,7 @@ def test_a_drain_ends_in_time_or_where_nothing_can_end(play, seconds, state):
     async def scene(harness):
         prediction = await harness.submit("a", durable=False)
         training = await harness.submit("t", "train", durable=False)
-        harness.model.state = state
+        harness.dispatcher.lead.state = state
         began = time.monotonic()
         await harness.service.close(seconds)
         assert time.monotonic() - began < 5

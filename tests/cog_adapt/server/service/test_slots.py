@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cog_adapt.server.errors import QueueFull
-from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished
+from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Ready
 
 
 async def fill(harness, names, slots):
@@ -37,13 +37,10 @@ def test_a_run_that_the_model_did_not_hear_of_is_the_first_of_the_next_one(play)
         await harness.submit("a")
         await harness.submit("b")
         await harness.flush()
-        harness.model.takes_work, harness.model.state = False, "crashed"
-        harness.dispatcher.lead.on_exit("was killed")
+        harness.crash()
         assert [each.id for each in harness.dispatcher.waiting] == ["a", "b"]
         assert await harness.status("a") == "starting"
-        harness.model.hears = harness.model.takes_work = True
-        harness.model.state = "ready"
-        harness.dispatcher.slots.advance()
+        await harness.set_up_again()
         await harness.flush()
         assert harness.model.runs == ["a"]
 
@@ -54,18 +51,17 @@ def test_what_is_written_down_waits_for_a_model_that_is_defunct_and_a_client_doe
     async def scene(harness):
         kept = await harness.submit("a")
         client = await harness.submit("b", durable=False)
-        harness.model.hears, harness.model.state = False, "defunct"
-        harness.model.crashes.last = "died"
-        harness.dispatcher.lead.on_exit("died")
+        harness.model.hears = False
+        harness.crash("died")
         await harness.flush()
         assert (client.status, "died" in client.error) == ("failed", True)
         assert (kept.status, list(harness.dispatcher.waiting)) == ("starting", [kept])
-        harness.model.hears, harness.model.state = True, "ready"
-        harness.dispatcher.slots.advance()
+        harness.model.hears = harness.model.takes_work = True
+        harness.dispatcher.lead.on_report(Ready())
         await harness.flush()
         assert harness.model.runs == ["a"]
 
-    play(scene)
+    play(scene, max_crashes=1)
 
 
 def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):
@@ -79,7 +75,7 @@ def test_of_a_dispatcher_that_has_given_up_nothing_reaches_the_model(play):
         harness.trainings.slots.close("over")
         await harness.flush()
         assert harness.model.said[1:] == [Cancel("running")]
-        assert harness.trainings.lead.process.said == []
+        assert harness.played["train"].said == []
         assert (running.status, mortal.status) == ("failed", "failed")
         assert (waiting.status, beginning.status) == ("starting", "starting")
         assert await harness.status("waiting") == "starting"
@@ -137,22 +133,22 @@ def test_where_nobody_can_wait_one_owner_may_take_every_slot(play):
 
 def test_predictions_go_to_the_first_worker_with_a_free_slot(play):
     async def scene(harness):
-        slots = harness.dispatcher.slots
+        slots, lead, process = harness.dispatcher.slots, harness.dispatcher.lead, harness.model
         second = harness.open_dispatcher("predict").lead
-        slots.workers = harness.dispatcher.workers = [harness.dispatcher.lead, second]
+        slots.workers.append(second)
         second.slots = 2
         assert slots.count == 3
         for name in "abcd":
             await harness.submit(name, durable=False)
         assert [list(worker.running) for worker in slots.workers] == [["a"], ["b", "c"]]
         assert [each.id for each in slots.waiting] == ["d"]
-        slots.workers[0].process.takes_work = False
+        process.takes_work = False
         harness.dispatcher.end(slots.workers[0].running["a"], Finished("a", "succeeded"))
         assert [each.id for each in slots.waiting] == ["d"]
-        slots.workers[0].process.state = "defunct"
+        lead.state = "defunct"
         assert slots.given_up is None  # one of two may still work
-        second.process.state = "defunct"
-        slots.workers[0].process.crashes.last = "died"
+        second.state = "defunct"
+        lead.last_crash = "died"
         assert slots.given_up == "the model process has given up: died"
 
     play(scene)
@@ -266,16 +262,14 @@ def test_what_was_in_a_crash_runs_alone_until_it_has_ended(play):
         lead.slots = 3
         ran = [await harness.submit(name, durable=False, retries=5) for name in "ab"]
         model.said.clear()
-        model.takes_work, model.state = False, "crashed"
-        lead.on_exit("was killed")
+        harness.crash()
         ran.append(await harness.submit("c", durable=False))
-        model.takes_work, model.state = True, "ready"
+        await harness.set_up_again()
         for alone in "ab":
-            harness.dispatcher.slots.advance()
-            assert (list(lead.running), lead.explains_crash()) == ([alone], True)
+            assert list(lead.running) == [alone]
             harness.dispatcher.end(lead.running[alone], Finished(alone, "succeeded"))
         await harness.submit("d", durable=False)
-        assert (list(lead.running), lead.explains_crash()) == (["c", "d"], False)
+        assert list(lead.running) == ["c", "d"]
 
     play(scene)
 

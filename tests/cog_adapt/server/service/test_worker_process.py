@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import signal
 import tempfile
@@ -10,10 +11,21 @@ from typing import Any
 
 import pytest
 
-from cog_adapt.server.protocol import AskHealth, Beat, Cancel, Finished, Health, Ready, Run, Stop
-from cog_adapt.server.service.worker_process import WorkerProcess, _cause
+from cog_adapt.server.protocol import (
+    AskHealth,
+    Beat,
+    Cancel,
+    Finished,
+    Health,
+    Output,
+    Ready,
+    Run,
+    Stop,
+)
+from cog_adapt.server.service.worker_process import WorkerProcess
 from cog_adapt.server.temp_files import new_prefix
 from cog_adapt.server.worker.config import WorkerConfig
+from tests.cog_adapt.server.service import peers
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 PREDICTOR = """
@@ -41,6 +53,12 @@ def is_alive(process):
     return False
 
 
+def pid_of_process():
+    """Find the only process that was started from here."""
+    (process,) = multiprocessing.active_children()
+    return process.pid
+
+
 @pytest.fixture
 def play(tmp_path, monkeypatch):
     """Runs a scene with a process that has been set up."""
@@ -52,7 +70,7 @@ def play(tmp_path, monkeypatch):
         async def story():
             reports: list[Any] = []
             exits: list[Any] = []
-            config = replace(WorkerConfig("sample.py:Predictor"), prefix=new_prefix())
+            config = replace(WorkerConfig("sample.py:Predictor"), prefix="tmp01234567_")
             process = WorkerProcess(config, reports.append, exits.append)
             try:
                 await until(lambda: any(isinstance(report, Ready) for report in reports))
@@ -93,7 +111,7 @@ def test_a_cancel_reaches_the_run_that_was_sent_before_it(play):
 def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_path):
     async def scene(process, _, exits):
         children = [int(each) for each in (tmp_path / "child").read_text().split()]
-        left, other = (tmp_path / f"{prefix}x" for prefix in (process._config.prefix, "other"))
+        left, other = (tmp_path / f"{prefix}x" for prefix in ("tmp01234567_", "other"))
         left.touch()
         other.touch()
         assert all(map(is_alive, children))
@@ -114,7 +132,7 @@ def test_a_killed_process_takes_along_what_it_started_and_its_files(play, tmp_pa
 
 def test_the_death_of_a_process_is_seen_though_its_fork_holds_every_descriptor(play, tmp_path):
     async def scene(process, _, exits):
-        os.kill(process._process.pid, signal.SIGSEGV)
+        os.kill(pid_of_process(), signal.SIGSEGV)
         await until(lambda: exits)
         assert exits == ["was killed by signal 11 (SIGSEGV)"]
         children = [int(each) for each in (tmp_path / "child").read_text().split()]
@@ -125,7 +143,7 @@ def test_the_death_of_a_process_is_seen_though_its_fork_holds_every_descriptor(p
 
 def test_a_process_is_killed_for_a_cause_while_it_is_stopped(play):
     async def scene(process, _, exits):
-        os.kill(process._process.pid, signal.SIGSTOP)
+        os.kill(pid_of_process(), signal.SIGSTOP)
         process.kill("hung")
         process.kill("and again")
         await until(lambda: exits)
@@ -139,20 +157,50 @@ def test_without_a_handle_of_the_kernels_the_pipe_tells(monkeypatch, play, tmp_p
 
     async def scene(process, _, exits):
         children = [int(each) for each in (tmp_path / "child").read_text().split()]
-        for each in (*children, process._process.pid):
+        for each in (*children, pid_of_process()):
             os.kill(each, signal.SIGKILL)
         await until(lambda: exits)
 
     play(scene)
 
 
-def test_a_process_that_talks_nonsense_is_ended(play):
+def test_a_process_that_is_stopped_by_a_signal_is_ended_all_the_same(play):
     async def scene(process, _, exits):
-        process._connection._on_end("said what is no report, and was killed")
-        await until(lambda: exits)
-        assert exits == ["said what is no report, and was killed"]
+        os.kill(pid_of_process(), signal.SIGSTOP)
+        await process.stop()
+        assert exits == ["was killed by signal 9 (SIGKILL)"]
 
     play(scene)
+
+
+@pytest.fixture
+def meet(monkeypatch, tmp_path):
+    """Runs a scene with a process of `peers`; returns what was heard of it, and how it ended."""
+    monkeypatch.setattr("cog_adapt.server.service.worker_process.enter", peers.enter)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def run(reference, scene=None, hear=lambda _: None):
+        async def story():
+            heard: list[Any] = []
+
+            def on_report(report):
+                heard.append(report)
+                hear(report)
+
+            config = replace(WorkerConfig(reference), prefix=new_prefix())
+            process = WorkerProcess(config, on_report, heard.append)
+            try:
+                if scene is not None:
+                    await scene(process, heard)
+                await asyncio.wait_for(process.exited.wait(), 30)
+            finally:
+                process.kill()
+            assert process.send(Run("late", b"{}", {})) is False
+            return heard
+
+        return asyncio.run(story())
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -160,14 +208,83 @@ def test_a_process_that_talks_nonsense_is_ended(play):
     [
         (0, "exited with code 0"),
         (3, "exited with code 3"),
-        (None, "exited with code None"),
         (-15, "was killed by signal 15 (SIGTERM)"),
-        (-1, "was killed by signal 1 (SIGHUP)"),
-        (-200, "exited with code -200"),
+        (-40, "exited with code -40"),
     ],
 )
-def test_an_exit_in_words(code, cause):
-    assert _cause(code) == cause
+def test_an_exit_in_words(meet, code, cause):
+    assert meet(f"exit:{code}") == [cause]
+
+
+def test_one_report_that_cannot_be_taken_loses_no_other(meet):
+    def hear(report):
+        if report.id == "bad":
+            raise ValueError(report.id)
+
+    *heard, exit_cause = meet("say:bad good bad better", hear=hear)
+    assert [each.id for each in heard] == ["bad", "good", "bad", "better"]
+    assert exit_cause == "exited with code 0"
+
+
+def test_what_was_said_before_the_end_is_heard_before_it(meet, tmp_path):
+    async def scene(process, _):
+        waits, pid = tmp_path / "waits", pid_of_process()
+        await until(waits.exists)
+        process.send(Run("go on", b"{}", {}))
+        while is_alive(pid):  # and the loop has no turn
+            os.sched_yield()
+
+    *heard, exit_cause = meet(f"last words:{tmp_path / 'waits'}", scene)
+    assert [each.id for each in heard] == ["large", "page", "page"]
+    assert heard[0].chunk == peers.LARGE
+    assert exit_cause == "exited with code 0"
+
+
+def test_requests_larger_than_the_socket_takes_arrive_whole_and_in_order(meet):
+    async def scene(process, _):
+        for size in (5_000_000, 3, 0):
+            assert process.send(Run("a", b"x" * size, {}))
+
+    *heard, _ = meet("repeat:3", scene)
+    assert [each.id for each in heard] == ["5000000", "3", "0"]
+
+
+def test_a_process_that_is_not_understood_is_ended(meet):
+    assert meet("babble") == ["said what is no report, and was killed"]
+
+
+def test_a_process_that_closes_its_socket_is_ended_and_what_waits_for_it_is_dropped(meet):
+    async def scene(process, heard):
+        await until(lambda: heard)
+        process.send(Run("a", b"x" * 5_000_000, {}))
+
+    first, cause = meet("close", scene)
+    assert (first.id, cause) == ("last words", "closed its connection, and was killed")
+
+
+def test_others_have_their_turn_before_and_after_each_large_output(meet):
+    """Counted in turns of the loop, of which another has one between any two of these."""
+    turns: list[Any] = []
+    turn = 0
+
+    async def scene(process, heard):
+        def count():
+            nonlocal turn
+            turn += 1
+            if len(heard) < 6:
+                asyncio.get_running_loop().call_soon(count)
+
+        count()
+        await until(lambda: len(heard) == 6)
+        process.kill()
+
+    meet(
+        "say and stay:a large large b large c", scene, lambda each: turns.append((turn, type(each)))
+    )
+    larges = [number for number, kind in turns if kind is Output]
+    others = [number for number, kind in turns if kind is not Output]
+    assert len(set(larges)) == len(larges) == len(others) == 3
+    assert not {*larges} & {others[0], others[-1]}
 
 
 def test_the_test_can_see_a_process():
