@@ -19,7 +19,10 @@ from cog_adapt.runner.adaptation.step_parts import cost_of, limit_for, mixes_row
 from cog_adapt.runner.adaptation.trunk import MOST_BYTES, frozen_blocks
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.decoding import Decoded
+from cog_adapt.runner.input_sizes import PAIR_CHARACTERS
 from cog_adapt.runner.modules.replicas import modules_in_training, training_replica
+from cog_adapt.runner.plain_values import characters_of
+from cog_adapt.runner.task import Batch
 
 _MEASURED = 2  # examples: a batch of one takes other paths in some models
 _MOST_REMEMBERED = 64
@@ -138,7 +141,7 @@ class MemoryEstimates:
     def _row(self, start: Start) -> _Row:
         """Return what the longest example needs; a longer one than before is measured."""
         examples = [start.examples[position] for position in longest_of(start.examples)]
-        batch, targets = encode_examples(start.task, examples, start.labels, start.precision.device)
+        batch, targets = _encoded(start, examples)
         tensors = (*batch.values(), targets)
         numbers, encoded = (
             sum(size(tensor) for tensor in tensors) // len(examples)
@@ -162,6 +165,15 @@ class MemoryEstimates:
         while len(self._measured) >= _MOST_REMEMBERED:
             self._measured.pop(next(iter(self._measured)))
         self._measured[key] = row
+
+
+def _encoded(start: Start, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
+    """Encode the longest examples; the longest alone, in their place, where a tick is too short."""
+    device, count = start.precision.device, len(examples)
+    if sum(characters_of(each.input) for each in examples) <= PAIR_CHARACTERS:
+        return encode_examples(start.task, examples, start.labels, device)
+    batch, targets = encode_examples(start.task, examples[:1], start.labels, device)
+    return {name: torch.cat([t] * count) for name, t in batch.items()}, torch.cat([targets] * count)
 
 
 def longest_of(examples: Sequence[Example]) -> list[int]:
