@@ -34,6 +34,9 @@ class AdapterSource(Protocol):
     def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
         """Change metadata of one; return all of it."""
 
+    def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
+        """Give one to another owner; return its metadata as it is then."""
+
     def remove(self, reference: str, owner: str | None) -> Metadata:
         """Remove one; return what was made from it, as `children`."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,9 +13,6 @@ from cog_adapt.command.interrupts import ending_on_signals
 from cog_adapt.runner.errors import InputError as RefusedInput
 from cog_adapt.runner.errors import RunnerError
 from cog_adapt.server.errors import InputError, ServerError
-
-if TYPE_CHECKING:
-    from cog_adapt.command.stored_adapters import StoredAdapters
 
 adapters = typer.Typer(
     help="The adapters of a server, or without --url those in this folder's WEIGHTS_DIR.",
@@ -124,15 +121,14 @@ def give(
     reference: _Reference,
     receiver: Annotated[str, typer.Argument(metavar="OWNER", help="As in API_KEYS_FILE.")],
     owner: _Owner = None,
+    url: _Url = None,
+    key: _ApiKey = None,
 ) -> None:
-    """Move an adapter of this folder to another owner; start a server that runs on it again."""
-    with _opened_folder() as stored:
-        given = stored.give(reference, owner, receiver)
+    """Move an adapter to another owner; at a server with the key of an admin."""
+    with _source(url, key) as source:
+        given = source.give(reference, owner, receiver)
         name = f" {given['name']}@v{given['version']}" if given["name"] else ""
         typer.echo(f"given to {receiver}: {given['id']}{name}", err=True)
-        typer.echo(
-            "A server that runs on this folder goes on with it as it was: start it again.", err=True
-        )
 
 
 @adapters.command()
@@ -154,22 +150,15 @@ def rm(
 def _source(url: str | None, key: str | None) -> Iterator[AdapterSource]:
     """Open what a command works on; what fails in it is one line and an exit code."""
     if url is None:
-        with _opened_folder() as stored:
-            yield stored
+        with _saying_failures():
+            # Imported here: torch takes seconds, which no other command waits for.
+            from cog_adapt.command.stored_adapters import StoredAdapters
+            from cog_adapt.runner.config import RunnerSettings
+
+            yield StoredAdapters(RunnerSettings.from_environment())
     else:
         with _saying_failures(), _served(url, key) as served:
             yield served
-
-
-@contextmanager
-def _opened_folder() -> Iterator["StoredAdapters"]:
-    """Open the folder's adapters."""
-    with _saying_failures():
-        # Imported here: torch takes seconds, which no other command waits for.
-        from cog_adapt.command.stored_adapters import StoredAdapters
-        from cog_adapt.runner.config import RunnerSettings
-
-        yield StoredAdapters(RunnerSettings.from_environment())
 
 
 @contextmanager

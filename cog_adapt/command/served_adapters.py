@@ -56,6 +56,10 @@ class ServedAdapters:
         at = _path(reference, {"owner": owner})
         return content(self._client.request("PATCH", at, dict(changes)))
 
+    def give(self, reference: str, owner: str | None, receiver: str) -> Metadata:
+        """Have one given to another owner, by a key with the scope `admin`."""
+        return self.change(reference, owner, {"owner": receiver})
+
     def remove(self, reference: str, owner: str | None) -> Metadata:
         """Have one removed."""
         return content(self._client.request("DELETE", _path(reference, {"owner": owner})))

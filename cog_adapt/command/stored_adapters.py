@@ -76,7 +76,7 @@ class StoredAdapters:
 
     def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
         """Change one."""
-        found = self.show(reference, owner)
+        found = self._to_change(reference, owner)
         checked = checked_changes(changes)
         changed = self._store.change(
             found["id"],
@@ -92,10 +92,24 @@ class StoredAdapters:
                 f"owner {receiver[:80]!r}: write 1 to 64 letters, digits, dots, '_', '@', '-', "
                 "starting with a letter or digit, as in API_KEYS_FILE."
             )
-        found = self.show(reference, owner)
+        found = self._to_change(reference, owner)
         return self._store.give(found["id"], found["owner"], receiver).to_json()
+
+    def _to_change(self, reference: str, owner: str | None) -> Metadata:
+        """Find one that may be changed here.
+
+        Raises:
+            InputError: there is none; or a server would go on with it as it was.
+        """
+        found = self.show(reference, owner)
+        if self._store.is_served():
+            raise InputError(
+                f"a server, or another command, runs on this folder, and would go on with adapter "
+                f"{found['id']} as it was. Name the server with --url, or end it first."
+            )
+        return found
 
     def remove(self, reference: str, owner: str | None) -> Metadata:
         """Remove one."""
-        found = self.show(reference, owner)
+        found = self._to_change(reference, owner)
         return {"children": self._store.remove(found["id"], found["owner"])}

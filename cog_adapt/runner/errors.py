@@ -8,6 +8,7 @@ RunnerError
 ├── InputError                the caller's values do not fit (also ValueError)
 │   └── AdapterNotFound       no adapter of that id or name is this caller's
 ├── AdaptationError           a gradient step could not be taken
+│   └── UnfitTrunkError       frozen blocks cannot be run ahead of a step (`adaptation/`)
 ├── PredictionError           the model could not answer
 ├── TaskError                 a function of the task raised an error of its own
 ├── StoreError                an adapter or checkpoint could not be written

@@ -3,6 +3,8 @@
 ServerError
 ├── ConfigError               a setting, or the predictor's code, cannot be served (also ValueError)
 ├── InputError                the caller's values do not fit (also ValueError)
+│   ├── DownloadError         a caller's file cannot be downloaded (`egress/`)
+│   └── EgressError           a caller's URL leads where the server does not connect to (`egress/`)
 ├── UnavailableError          a server cannot be reached, or does not do what is asked
 ├── StorageError              the database or a file cannot be read or written now
 │   └── TakenOverError        another server has the record
@@ -12,6 +14,7 @@ ServerError
     │   ├── JsonError         it is no JSON
     │   └── ShapeError        it is JSON of another shape
     ├── InvalidRequest        a value in it is not allowed
+    ├── InvalidInputs         its inputs do not fit the model (`schema/`)
     ├── InvalidPath           its path cannot be read
     ├── Forbidden             the API key lacks a scope
     ├── NotFound              there is nothing under this id
@@ -20,15 +23,13 @@ ServerError
     ├── NotEnded              what is to be forgotten has not ended
     ├── AtCapacity            no slot is free, and nothing may wait
     ├── QueueFull             no slot is free, and the queue is full
-    ├── TooLarge              it alone is more than one caller may have held
+    ├── TooLarge              it has more bytes than this route takes, or one caller may have held
     ├── BudgetSpent           too much is held for this caller, or for all
     ├── DiskFull              nothing more may be kept on the disk
     ├── TooManyReaders        too many follow the same prediction
     ├── NotReady              the predictor does not serve now
     ├── NotRecorded           it cannot be kept in the database
-    ├── TooLarge              its body has more bytes than this route takes
     ├── NoAdapters            the predictor keeps no adapters
-    ├── DiskFull                what it brings, or asks for, finds no room on the disk
     ├── AdapterError          the predictor's adapters failed
     ├── AdapterTimeout        the predictor's adapters did not answer in time
     ├── ExamplesError         the predictor's example requests cannot be read

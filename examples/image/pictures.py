@@ -23,7 +23,8 @@ SIDE = 224
 _BLOCK, _PIXELS_OF_A_CALL = 2_048, 1_000_000
 _BROKEN = (
     *(OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, OverflowError),
-    *(struct.error, zlib.error, Image.DecompressionBombError, Image.DecompressionBombWarning),
+    *(struct.error, zlib.error, Image.DecompressionBombError),
+    Warning,  # as where a filter of warnings makes errors of Pillow's
 )
 _ALLOWED = (
     f"Send a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file: as a file, in base64 or as a data URI"
@@ -80,9 +81,11 @@ def _in_color(picture: Image.Image) -> Image.Image:
     """Return a picture in RGB, some rows at a call."""
     width, height = picture.size
     rows = max(1, _PIXELS_OF_A_CALL // width)
+    picture.load()
+    # As of every picture, the colours are taken: Pillow warns of a palette's that are half seen
+    picture.info.pop("transparency", None)
     if rows >= height:
         return picture.convert("RGB")
-    picture.load()
     whole = Image.new("RGB", picture.size)
     for top in range(0, height, rows):
         box = (0, top, width, min(top + rows, height))

@@ -2,20 +2,27 @@
 
 import hashlib
 import multiprocessing
+import re
 import textwrap
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
-from cog_adapt.runner.errors import AdapterNotFound
+from cog_adapt.command.app import app
+from cog_adapt.runner.errors import AdapterNotFound, InputError
 from cog_adapt.runner.storage.changes import apply_changes
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.contract.serving import serving
 from tests.cog_adapt.runner.storage.made import adapter_of
 from tests.cog_adapt.waiting import wait_for
 
-KEYS = {"ada-key": "ada predict,train", "bob-key": "bob predict,train"}
-ADA, BOB = ({"Authorization": f"Bearer {key}"} for key in KEYS)
+KEYS = {
+    "ada-key": "ada predict,train",
+    "bob-key": "bob predict,train",
+    "eve-key": "eve admin",
+}
+ADA, BOB, EVE = ({"Authorization": f"Bearer {key}"} for key in KEYS)
 CODE = """
     from cog import BaseRunner
 
@@ -52,6 +59,7 @@ def server(tmp_path_factory):
         "mirror", folder, predict=reference, train=reference, env=env, until="up"
     ) as server:
         wait_for(lambda: server.get("/readyz", headers=ADA).status_code == 200 or None, 120)
+        server.folder = folder
         yield server
 
 
@@ -101,6 +109,52 @@ def test_what_a_training_makes_is_everywhere_too_and_goes_with_its_owner(server,
     assert server.request("DELETE", "/owners/bob/data", headers=BOB).status_code == 200
     for noun in ("predictions", "trainings"):
         assert ask(server, noun, BOB, adapter=made) is None
+
+
+def command(folder, *arguments):
+    environ = {"WEIGHTS_DIR": str(folder / "weights"), "API_KEY": "eve-key"}
+    return CliRunner(env=environ).invoke(app, ["adapters", *arguments])
+
+
+def test_what_an_admin_gives_is_the_receivers_everywhere_once_the_command_has_ended(server, warm):
+    url = ("--url", server.url)
+    given = command(server.folder, "give", "support", "bob", "--owner", "ada", *url)
+    assert given.exit_code == 0
+    assert re.fullmatch(rf"given to bob: {warm} support@v\d+\n", given.stderr)
+    for noun in ("predictions", "trainings"):
+        assert ask(server, noun, BOB, adapter="support") == warm
+    assert server.get(f"/adapters/{warm}", headers=BOB).json()["owner"] == "bob"
+    assert command(server.folder, "give", warm, "ada", "--owner", "bob", *url).exit_code == 0
+    assert server.get(f"/adapters/{warm}", headers=ADA).json()["owner"] == "ada"
+    change(server, warm, shared=[])
+    for noun in ("predictions", "trainings"):
+        assert ask(server, noun, BOB, adapter=warm) is None
+
+
+@pytest.mark.parametrize("arguments", [("give", "bob"), ("name", "other"), ("rm",)])
+def test_a_folder_that_a_server_runs_on_is_changed_at_the_server_alone(server, warm, arguments):
+    what, *more = arguments
+    done = command(server.folder, what, warm, *more, "--owner", "ada")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: a server, or another command, runs on this folder")
+    assert "Name the server with --url" in done.stderr
+    assert ask(server, "predictions", ADA, adapter="support") == warm
+
+
+@pytest.mark.parametrize(
+    ("headers", "changes", "status", "says"),
+    [
+        (ADA, {"owner": "bob"}, 403, "only a key with the scope `admin`"),
+        (EVE, {"owner": "bob", "notes": "n"}, 422, "owner is changed alone"),
+        (EVE, {"owner": "a b"}, 422, "owner is 'a b'; it has 1 to 64"),
+        (EVE, {"owner": None}, 422, "owner is 'None'; it has 1 to 64"),
+        (EVE, {"owner": "ada"}, 422, "'ada' has adapter .* already"),
+    ],
+)
+def test_another_owner_is_named_alone_by_an_admin(server, warm, headers, changes, status, says):
+    answer = server.request("PATCH", f"/adapters/{warm}", changes, headers=headers)
+    assert answer.status_code == status
+    assert re.search(says, answer.text)
 
 
 # Two processes on one folder that do not hear of each other, as two servers
@@ -164,6 +218,31 @@ def test_to_write_a_use_brings_nothing_back_that_another_process_removed(pair, t
     here.remove(adapter_of(1).id, "ann")
     there.close()
     assert AdapterStore(tmp_path).describe(None) == []
+
+
+def test_what_another_process_has_made_meanwhile_is_given_and_nothing_is_given_twice(tmp_path):
+    here, there = AdapterStore(tmp_path), AdapterStore(tmp_path)
+    made = adapter_of(1)
+    here.put(made, "ann")
+    assert there.give(made.id, "ann", "bob").owner == "bob"  # it looked for ann's
+    here.put(adapter_of(2), "ann")
+    there.put(adapter_of(2), "bob")
+    with pytest.raises(InputError, match="'bob' has adapter .* already"):
+        here.give(adapter_of(2).id, "ann", "bob")  # it looked for bob's
+    assert here.get(adapter_of(2).id, "ann").id == adapter_of(2).id
+
+
+def test_a_folder_is_in_use_while_a_store_that_serves_is_open(tmp_path):
+    asked = AdapterStore(tmp_path / "new")
+    serving_one = AdapterStore(tmp_path / "new", serves=True)
+    assert not asked.is_served()  # there is nothing to change
+    serving_one.put(adapter_of(1))
+    assert asked.is_served()
+    again = AdapterStore(tmp_path / "new", serves=True)
+    serving_one.close()
+    assert asked.is_served()
+    again.close()
+    assert not asked.is_served()
 
 
 def test_a_change_keeps_what_another_process_has_changed(pair):

@@ -26,10 +26,11 @@ from cog_adapt.runner.request import Request
 from cog_adapt.runner.requests.few_shot import answer, stream
 from cog_adapt.runner.requests.training import train
 from cog_adapt.runner.task.decoding import Decoded
-from cog_adapt.runner.task.input_sizes import MOST_CHARACTERS, TICK_CHARACTERS
+from cog_adapt.runner.task.input_sizes import MOST_CHARACTERS, PAIR_CHARACTERS, TICK_CHARACTERS
 from cog_adapt.runner.task.task import Task
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Letters
+from tests.cog_adapt.texts import Texts
 from tests.cog_adapt.waiting import until, wait_until
 
 FEW = Recipe(method="all", max_steps=2, batch_size=4)
@@ -246,7 +247,65 @@ def test_rows_that_cannot_be_joined_are_encoded_a_tick_at_a_time(settings, lengt
         ticks.append(sum(task.calls))
         task.calls.clear()
     assert sum(ticks) >= 3 * sum(len(row.input) for row in rows)  # at each step anew
-    assert max(ticks) <= 2 * max(length, TICK_CHARACTERS)  # with the two that are compared
+    assert max(ticks) <= PAIR_CHARACTERS
+
+
+LENGTHS = {
+    "all longest": [LONGEST] * 12,
+    "one short": [LONGEST] * 11 + [20],
+    "short ones first": [20] * 6 + [LONGEST] * 6,
+    "none fits beside another": [9_000 + 100 * n for n in range(12)],
+    "all kinds": [20, 4_000, 9_000, LONGEST] * 3,
+}
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("recipe", [{"method": "all"}, {"blocks": 1, "max_steps": 30}], ids=str)
+def test_two_rows_are_tokenized_in_a_tick_only_where_there_is_time(settings, recipe, lengths):
+    class Blocks(Tokenized):
+        blocks = r"blocks\.\d+"
+
+    task = Blocks()
+    model = LoadedModel(task, settings)
+    rows = [Example(chr(97 + n) * size, ("low", "high")[n % 2]) for n, size in enumerate(lengths)]
+    ticks = []
+    recipe = Recipe(**{"max_steps": 4, "batch_size": 4, "checkpointing": False, **recipe})
+    for _ in model.adapting(rows, recipe):
+        ticks.append(sum(task.calls))
+        task.calls.clear()
+    assert max(ticks) <= PAIR_CHARACTERS
+
+
+class Cut(Texts):
+    """Texts of which a tokenizer keeps one letter of a hundred."""
+
+    part_tokens = 256
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def encode(self, inputs):
+        self.calls.append(sum(map(len, inputs)))
+        return super().encode([each[: max(1, len(each) // 100)] for each in inputs])
+
+
+RAGGED = {
+    "alike first": [14_000] * 4 + [15_000, 14_000, 13_000, 3_000],
+    "two short ones that are not tried": [15_000, 14_000, 3_000, 13_000, 2_000, 16_000],
+}
+
+
+@pytest.mark.parametrize("lengths", RAGGED.values(), ids=RAGGED)
+def test_texts_of_unequal_tokens_are_compared_where_there_is_time(settings, lengths):
+    task = Cut()
+    model = LoadedModel(task, settings)
+    rows = [Example(chr(97 + n) * size, ("low", "high")[n % 2]) for n, size in enumerate(lengths)]
+    ticks = []
+    for _ in model.adapting(rows, Recipe(method="all", max_steps=6, batch_size=4)):
+        ticks.append(sum(task.calls))
+        task.calls.clear()
+    assert max(ticks) <= PAIR_CHARACTERS
 
 
 def test_the_longest_input_of_a_task_that_says_nothing_is_bounded():

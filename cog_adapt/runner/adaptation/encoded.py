@@ -9,8 +9,9 @@ from torch import Tensor
 from cog_adapt.runner.adaptation.row_store import RowStore, first_row
 from cog_adapt.runner.adaptation.start import Rows, Start
 from cog_adapt.runner.adaptation.step_parts import cost_of, cut
+from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.task.decoding import encoded
-from cog_adapt.runner.task.input_sizes import fitting, portions
+from cog_adapt.runner.task.input_sizes import PAIR_CHARACTERS, fitting, portions
 from cog_adapt.runner.task.task import Batch, on_device
 from gradient_check.phases.gradient_step import Part
 
@@ -40,21 +41,50 @@ class EncodedExamples:
         if not self._is_measured:
             yield from self._encoding(range(self._measured), size)
             yield None
+            yield from self.comparing(range(self._measured))
             self._measure()
         yield from self._encoding(chosen, size)
 
     def comparing(self, chosen: Sequence[int]) -> Generator[None, None, None]:
-        """Find out whether rows can be joined, once, by the shortest and the longest of these."""
-        if self.store.fits is not None or len(chosen) < 2:
+        """Find out whether these rows can be joined, by a short and a long one of them.
+
+        Where that does not show how the others are padded, none are joined from here on.
+        """
+        if len(chosen) < 2 or self.store.joins(chosen):
             return
         yield from self.pausing(chosen)
-        ends = [min(chosen, key=self._cost), max(chosen, key=self._cost), chosen[0], chosen[-1]]
-        self.store.learn([*dict.fromkeys(ends)][:2])
+        if self.store.fits is False:
+            return
+        if pair := self._pair(chosen) or self._pair([self._fewest(), *chosen]):
+            self.store.learn(pair)
+        if not self.store.joins(chosen):
+            self.store.fits = False
+        yield from self.pausing(chosen)
+
+    def _pair(self, chosen: Sequence[int]) -> list[int]:
+        """Return the shortest of these and the longest that a tick can encode beside it, if any."""
+        shortest = min(chosen, key=lambda position: (self._cost(position), self._size_of(position)))
+        left = PAIR_CHARACTERS - self._size_of(shortest)
+        others = sorted({*chosen} - {shortest}, key=self._cost, reverse=True) or [shortest]
+        longest = next((each for each in others if self._size_of(each) <= left), None)
+        return [] if longest is None else [shortest, longest]
+
+    def _fewest(self) -> int:
+        """Return the position of the example with the fewest characters."""
+        return min(range(len(self.start.examples)), key=self._size_of)
+
+    def fits_a_tick(self, chosen: Sequence[int]) -> bool:
+        """Return whether a tick can make a batch of these: joined, or of few characters."""
+        is_short = sum(map(self._size_of, chosen)) <= PAIR_CHARACTERS
+        return is_short or self.store.fits is not False
 
     def pausing(self, chosen: Sequence[int]) -> Generator[None, None, None]:
         """Let others have a tick where the texts of these examples fill more than one."""
         if fitting(self._inputs(chosen)) < len(chosen):
             yield None
+
+    def _size_of(self, position: int) -> int:
+        return characters_of(self.start.examples[position].input)
 
     def _inputs(self, chosen: Sequence[int]) -> list[Any]:
         return [self.start.examples[position].input for position in chosen]

@@ -16,8 +16,11 @@ from cog_adapt.runner.adaptation.start import Rows, Start, adamw, encode_example
 from cog_adapt.runner.adaptation.step_parts import cost_of, limit_for, mixes_rows
 from cog_adapt.runner.adaptation.trunk import MOST_BYTES, frozen_blocks
 from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.devices.memory import in_words
 from cog_adapt.runner.task.decoding import Decoded
+from cog_adapt.runner.task.input_sizes import PAIR_CHARACTERS
+from cog_adapt.runner.task.task import Batch
 from gradient_check.phases.checkpointing import blocks
 from gradient_check.phases.gradient_step import GradientStep
 from gradient_check.phases.replicas import modules_in_training, training_replica
@@ -131,7 +134,7 @@ class MemoryEstimates:
     def _row(self, start: Start) -> _Row:
         """Return what the longest example needs; a longer one than before is measured."""
         examples = [start.examples[position] for position in longest_of(start.examples)]
-        batch, targets = encode_examples(start.task, examples, start.labels, start.precision.device)
+        batch, targets = _encoded(start, examples)
         tensors = (*batch.values(), targets)
         numbers, encoded = (
             sum(size(tensor) for tensor in tensors) // len(examples)
@@ -155,6 +158,15 @@ class MemoryEstimates:
         while len(self._measured) >= _MOST_REMEMBERED:
             self._measured.pop(next(iter(self._measured)))
         self._measured[key] = row
+
+
+def _encoded(start: Start, examples: Sequence[Example]) -> tuple[Batch, Tensor]:
+    """Encode the longest examples; the longest alone, in their place, where a tick is too short."""
+    device, count = start.precision.device, len(examples)
+    if sum(characters_of(each.input) for each in examples) <= PAIR_CHARACTERS:
+        return encode_examples(start.task, examples, start.labels, device)
+    batch, targets = encode_examples(start.task, examples[:1], start.labels, device)
+    return {name: torch.cat([t] * count) for name, t in batch.items()}, torch.cat([targets] * count)
 
 
 def longest_of(examples: Sequence[Example]) -> list[int]:

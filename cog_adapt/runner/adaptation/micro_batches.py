@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.start import Start, encode_examples, example_loss
 from cog_adapt.runner.adaptation.step_parts import ALL_WEIGHTS, mixes_rows
+from cog_adapt.runner.data.examples import Example
+from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.modules.batch_rows import holding
-from cog_adapt.runner.task.input_sizes import fitting
+from cog_adapt.runner.task.input_sizes import PAIR_CHARACTERS, fitting
+from cog_adapt.runner.task.task import Batch
 from gradient_check.phases.gradient_step import GradientStep, StepResult
 from gradient_check.phases.memory import free_cache, is_out_of_memory
 from gradient_check.phases.modes import run_inference
@@ -146,15 +149,15 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     device = start.precision.device
     tensors = {name: tensor.to(device) for name, tensor in start.tensors.items()}
     replica = serving_replica(start.template, tensors, start.scales)
-    last = len(start.examples) - 1
-    chosen = sorted({last * number // (_TRIED - 1) for number in range(_TRIED)})
-    chosen = chosen[: max(2, fitting([start.examples[position].input for position in chosen]))]
+    chosen = _tried(start.examples)
     try:
-        together = _losses(start, replica, chosen)
+        pair = yield from _encoded(start, chosen)
+        together = _losses(start, replica, chosen, pair)
         each = list[Tensor]()
         for position in chosen:
             yield None
-            each.append(_losses(start, replica, [position]))
+            one = encode_examples(start.task, [start.examples[position]], start.labels, device)
+            each.append(_losses(start, replica, [position], one))
         alone = torch.cat(each)
     except _UNFIT as error:
         if is_out_of_memory(error):
@@ -165,10 +168,39 @@ def rows_are_independent(start: Start) -> Generator[None, None, bool]:
     return together.shape == alone.shape and torch.allclose(together, alone, rtol=0.0, atol=near)
 
 
-def _losses(start: Start, replica: nn.Module, chosen: Sequence[int]) -> Tensor:
+def _tried(examples: Sequence[Example]) -> list[int]:
+    """Return the positions of some examples that a tick can encode; else of the two shortest."""
+    last = len(examples) - 1
+    chosen = sorted({last * number // (_TRIED - 1) for number in range(_TRIED)})
+    chosen = chosen[: max(2, fitting([examples[position].input for position in chosen]))]
+    sizes = [characters_of(example.input) for example in examples]
+    if sum(sizes[position] for position in chosen) <= PAIR_CHARACTERS:
+        return chosen
+    return sorted(sorted(range(len(examples)), key=sizes.__getitem__)[:2])
+
+
+def _encoded(start: Start, chosen: Sequence[int]) -> Generator[None, None, tuple[Batch, Tensor]]:
+    """Encode examples to one batch; those that are too long for a tick one a tick, if they join.
+
+    A tokenizer cuts long texts to the same length, so that they nearly always do.
+    """
+    device, rows = start.precision.device, [start.examples[position] for position in chosen]
+    if sum(characters_of(row.input) for row in rows) > PAIR_CHARACTERS:
+        parts = list[tuple[Batch, Tensor]]()
+        for row in rows:
+            parts.append(encode_examples(start.task, [row], start.labels, device))
+            yield None
+        batches, targets = [batch for batch, _ in parts], [target for _, target in parts]
+        if all(len({batch[name].shape for batch in batches}) == 1 for name in batches[0]):
+            joined = {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
+            return joined, torch.cat(targets)
+    return encode_examples(start.task, rows, start.labels, device)
+
+
+def _losses(
+    start: Start, replica: nn.Module, chosen: Sequence[int], pair: tuple[Batch, Tensor]
+) -> Tensor:
     device = start.precision.device
-    rows = [start.examples[position] for position in chosen]
-    pair = encode_examples(start.task, rows, start.labels, device)
     with seeded(0, device), holding(chosen):
         return (
             run_inference(example_loss(start.task), replica, start.precision, "no_grad", pair)

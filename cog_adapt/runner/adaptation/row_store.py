@@ -75,6 +75,14 @@ class RowStore:
         batch = self._padded(rows, self.bucket) if self.fits else None
         return self.encode(chosen) if batch is None else batch
 
+    def joins(self, chosen: Sequence[int]) -> bool:
+        """Return whether it was learned how these examples' rows become one batch."""
+        if not self.fits:
+            return False
+        rows = [self.row(position) for position in chosen]
+        alike = (len({row[name].shape for row in rows}) == 1 for name in rows[0])
+        return all(same or name in self.padding for same, name in zip(alike, rows[0], strict=True))
+
     def learn(self, chosen: Sequence[int]) -> None:
         """Learn how these examples' rows are padded to one batch, and whether they can be."""
         rows = [self.row(position) for position in chosen]
@@ -106,7 +114,8 @@ class RowStore:
         sizes = [sum(t.numel() for t in self.row(position).values()) for position in positions]
         order = sorted(range(len(positions)), key=sizes.__getitem__)
         ends = [positions[order[0]], positions[order[-1]]]
-        self.gather(ends)
+        if self.fits is not False:
+            self.gather(ends)
         self.longest = {name: len(t) for name, t in self.row(ends[1]).items() if t.dim()}
 
     def _learn(self, rows: Sequence[Batch], whole: Batch) -> bool:

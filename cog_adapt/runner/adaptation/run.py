@@ -81,7 +81,7 @@ class _Run:
 
     def __init__(self, start: Start) -> None:
         self.start = start
-        self.began = time.monotonic()
+        self.began = time.monotonic() if start.began is None else start.began
         recipe, resume = start.recipe, start.resume
         self.train, self.held_out = split(start.examples, recipe.hold_out, recipe.seed)
         self.examples = EncodedExamples(start)
@@ -93,6 +93,8 @@ class _Run:
         self.earlier_steps = len(self.steps)
         self.earlier_seconds = resume.seconds if resume else 0.0
         self.best = _Best(*resume.best) if resume else _Best()
+        self.is_scored = bool(self.held_out)
+        self.scoring_seconds = 0.0  # of the longest scoring; a budget leaves time for the last
         self.saving: Future[None] | None = None
         self.is_over_budget = False  # of this call: what goes on has all of it again
         if resume:
@@ -189,21 +191,36 @@ class _Run:
 
     def _note_budget(self) -> None:
         budget = self.start.recipe.budget_seconds
-        self.is_over_budget = budget is not None and time.monotonic() - self.began >= budget
+        spent = time.monotonic() - self.began + self.scoring_seconds
+        self.is_over_budget = budget is not None and spent >= budget
+
+    @property
+    def _is_half_over(self) -> bool:
+        """Whether so much of the budget is used that a second scoring would not fit."""
+        budget = self.start.recipe.budget_seconds
+        return budget is not None and time.monotonic() - self.began >= budget / 2
 
     def score_if_due(self) -> Generator[None, None, None]:
-        """Score the held-out examples at the start, at even distances and at the end."""
+        """Score the held-out examples at the start, at even distances and at the end.
+
+        Where the first scoring takes half of the budget, none is made: steps are worth more.
+        """
         number, recipe = len(self.steps), self.start.recipe
         every = max(1, -(-recipe.max_steps // _SCORINGS))
         due = number % every == 0 or self.stop_reason is not None
-        if not self.held_out or not due or any(s.step == number for s in self.scores):
+        if not self.is_scored or not due or any(s.step == number for s in self.scores):
             return
+        began = time.monotonic()
         totals = torch.zeros(2, dtype=torch.float64)
         for first in range(0, len(self.held_out), recipe.batch_size):
+            if first and not self.scores and self._is_half_over:
+                self.is_scored = False
+                return
             batch = self.held_out[first : first + recipe.batch_size]
             for group in (yield from self.batches.groups(batch)):
                 totals += self._score(group)
                 yield None
+        self.scoring_seconds = max(self.scoring_seconds, time.monotonic() - began)
         weights = self.start.weights or [1.0] * len(self.start.examples)
         whole = sum(weights[i] for i in self.held_out) or 1.0
         loss, score = (totals / whole).tolist()
@@ -213,8 +230,9 @@ class _Run:
 
     def result(self) -> tuple[Tensors, AdaptationReport]:
         """Return the best tensors and the report."""
-        tensors = self.best.tensors if self.held_out else self._trained()
-        best_step = self.best.step if self.held_out else len(self.steps)
+        is_chosen = self.is_scored or bool(self.scores)
+        tensors = self.best.tensors if is_chosen else self._trained()
+        best_step = self.best.step if is_chosen else len(self.steps)
         recipe = self.start.recipe
         report = AdaptationReport(
             method=recipe.method,

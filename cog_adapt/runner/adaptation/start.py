@@ -54,6 +54,7 @@ class Start:
         limit: how large a part of a step may be; one for all runs of an adaptation.
         compiles: whether the blocks of its replica are compiled.
         kept_rows: what encoded inputs are kept in beyond this run; None: in nothing.
+        began: when the time of its budget began, by `time.monotonic`; None: with its first tick.
         keep: called with the state after every step that `keep_every` divides; what it returns, if
             anything, is done when the state is written.
     """
@@ -74,6 +75,7 @@ class Start:
     limit: PartLimit = field(default_factory=PartLimit)
     compiles: bool = False
     kept_rows: KeptRows | None = None
+    began: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that do not fit the examples (InputError)."""

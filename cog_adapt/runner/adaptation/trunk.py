@@ -91,7 +91,8 @@ def keep_trunk(
     yield from _encoded(examples, chosen)
     try:
         order = _by_length(examples, chosen)
-        rows = examples.rows(_tried(order, spare.precision.compute))
+        tried = _tried(order, spare.precision.compute)
+        rows = _rows(examples, tried)
         with _watched(blocks[-1], KeptOutputs(), None, spare):
             expected = spare.losses(rows, _SEED)
         yield None
@@ -103,9 +104,16 @@ def keep_trunk(
     return TrunkKept(kept, f"{len(blocks)} frozen blocks ran once for each example")
 
 
+def _rows(examples: EncodedExamples, chosen: Sequence[int]) -> Rows:
+    if not examples.fits_a_tick(chosen):
+        raise UnfitTrunkError("the examples are too long to be compared in one tick")
+    return examples.rows(chosen)
+
+
 def _encoded(examples: EncodedExamples, chosen: Sequence[int]) -> Generator[None, None, None]:
     """Encode the examples, a batch a tick, and learn how they are padded."""
     yield from examples.encoding(chosen, examples.start.recipe.batch_size)
+    yield from examples.comparing(chosen)
     examples.store.compare_lengths(chosen)
 
 

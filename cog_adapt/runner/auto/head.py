@@ -76,29 +76,33 @@ class KeptFeatures(Protocol):
         """Keep each input's row."""
 
 
-def features_of(
+def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
     phase: Phase,
     module: nn.Module,
     inputs: Sequence[Any],
     size: int,
     kept: KeptFeatures | None = None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Generator[None, None, Tensor | None]:
     """Compute the features (N, D) of inputs; None where the task has none.
 
-    What is kept is not computed again; the rest is, a part of a batch a tick.
+    What is kept is not computed again; the rest is, a part of a batch a tick. Once `is_over`, no
+    batch is begun but the first: those of the first inputs are returned, as far as there are any.
     """
     rows = (yield from _known(inputs, kept)) if kept else [None] * len(inputs)
     missing = [place for place, row in enumerate(rows) if row is None]
     if missing:
         unseen = [inputs[place] for place in missing]
-        computed = yield from _computed(phase, module, unseen, size)
+        computed = yield from _computed(phase, module, unseen, size, is_over)
         if computed is None:
             return None
         if kept:
-            yield from _keep(unseen, computed, kept)
-        for place, row in zip(missing, computed, strict=True):
+            yield from _keep(unseen[: len(computed)], computed, kept)
+        for place, row in zip(missing, computed, strict=False):
             rows[place] = row
-    return torch.stack([row for row in rows if row is not None])
+        missing = missing[len(computed) :]
+    end = missing[0] if missing else len(rows)
+    return torch.stack([row for row in rows[:end] if row is not None])
 
 
 def _known(inputs: Sequence[Any], kept: KeptFeatures) -> Generator[None, None, list[Tensor | None]]:
@@ -125,9 +129,9 @@ def _some_at_once(inputs: Sequence[Any]) -> Iterator[slice]:
 
 
 def _computed(
-    phase: Phase, module: nn.Module, inputs: Sequence[Any], size: int
+    phase: Phase, module: nn.Module, inputs: Sequence[Any], size: int, is_over: Callable[[], bool]
 ) -> Generator[None, None, Tensor | None]:
-    """Compute features.
+    """Compute features of the first inputs, until it is over.
 
     Raises:
         InputError: the task gives other shapes.
@@ -135,7 +139,7 @@ def _computed(
     """
     rows: dict[int, Tensor] = {}
     compute = partial(_of_batch, phase, module)
-    for positions, batch in _parts(phase, inputs, size):
+    for positions, batch in _parts(phase, inputs, size, is_over):
         part = _in_halves(compute, batch, len(positions), phase.precision.device)
         if part is None:
             return None
@@ -146,7 +150,7 @@ def _computed(
             )
         rows |= zip(positions, part.float().cpu(), strict=True)
         yield None
-    features = torch.stack([rows[position] for position in range(len(inputs))])
+    features = torch.stack([rows[position] for position in range(len(rows))])
     if not bool(torch.isfinite(features).all()):
         raise AdaptationError(
             f"{type(phase.task).__name__}.features gives values that are not finite. Look for a "
@@ -155,13 +159,18 @@ def _computed(
     return features
 
 
-def _parts(phase: Phase, inputs: Sequence[Any], size: int) -> Iterator[tuple[list[int], Batch]]:
+def _parts(
+    phase: Phase, inputs: Sequence[Any], size: int, is_over: Callable[[], bool] = lambda: False
+) -> Iterator[tuple[list[int], Batch]]:
     """Encode inputs, and cut them into parts that a tick has time for; yield their positions too.
 
-    The cut follows from the inputs alone: the same ones give the same bits.
+    The cut follows from the inputs alone: the same ones give the same bits. It ends with a whole
+    portion once it is over, after `size` inputs at the earliest.
     """
     device = phase.precision.device
     for place in portions(inputs, size):
+        if place.start >= size and is_over():
+            return
         some = inputs[place]
         batch = encoded(phase.task, some)
         for group in forward_groups(phase.task, batch, device):

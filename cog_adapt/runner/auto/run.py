@@ -88,7 +88,9 @@ def adapt_automatically(given: Given) -> Automatic:
         return _without_gradients(given, closed, of_head_alone(first), "fitted")
     if not given.folds:
         return (yield from _unestimated(given, first))
-    answered = yield from cross_answers(given, given.objective.doubt(form))
+    answered = yield from _in_time(given, cross_answers(given, given.objective.doubt(form)))
+    if answered is None:
+        return _without_gradients(given, closed, first, "budget_seconds")
     decide_now = partial(_decide, given, answered, first)
     decision = yield from beside(decide_now, is_large=given.is_large)
     if given.is_over:  # the folds may have been cut short, and what they say is not known again
@@ -104,7 +106,24 @@ def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
         return None
     yield None
     form, first = yield from beside(partial(_fitted, given), is_large=given.is_large)
-    return given.outcome(given.names.write(form.head), asked_for(first), "fitted")
+    reason = "budget_seconds" if given.is_cut_short else "fitted"
+    return given.outcome(given.names.write(form.head), asked_for(first), reason)
+
+
+def _in_time(
+    given: Given, work: Generator[None, None, Answered]
+) -> Generator[None, None, Answered | None]:
+    """Go on with work until the budget is over; None where it was not done by then."""
+    done: list[Answered] = []
+
+    def ticks() -> Generator[None, None, None]:
+        done.append((yield from work))
+
+    for tick in ticks():
+        if given.is_over:
+            return None
+        yield tick
+    return done[0]
 
 
 def _is_linear(given: Given) -> Generator[None, None, bool]:

@@ -3,10 +3,10 @@
 import operator
 import re
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.heads.closed_form import ClosedForm
 from cog_adapt.runner.heads.decision import BASE, CLOSED, Decision
 from cog_adapt.runner.heads.folds import folds
+from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.heads.objective import Labels, Numbers, Objective
 from cog_adapt.runner.inference.answers import Phase
 from gradient_check.phases.determinism import is_repeatable
@@ -64,6 +65,8 @@ class Given:
         objective: what its outputs are worth.
         features: of the examples, (N, D).
         began: when the adaptation began, by `time.monotonic`.
+        asked: how many examples were to be learned; more than there are features of where the
+            budget ended meanwhile.
         known: tensors of an adapter that has learned most of the examples.
         checkpoints: of the steps on all examples; None: they leave no state.
     """
@@ -74,6 +77,7 @@ class Given:
     objective: Objective
     features: Tensor
     began: float
+    asked: int
     known: Mapping[str, Tensor] = field(default_factory=dict)
     checkpoints: Checkpoints | None = None
 
@@ -148,6 +152,7 @@ class Given:
             examples=[start.examples[i] for i in chosen.tolist()],
             weights=objective.weights(form, chosen).tolist(),
             recipe=replace(start.recipe, max_steps=steps, hold_out=0.0, budget_seconds=left),
+            began=None,
             learning_rate=self.rate,
         )
 
@@ -172,7 +177,7 @@ class Given:
         recipe = self.start.recipe
         if reason == "budget_seconds":
             chosen = CLOSED if tensors else BASE
-            decision = replace(decision, chosen=chosen, why="the time was over before any step")
+            decision = replace(decision, chosen=chosen, why=self._why_over)
         report = AdaptationReport(
             method="head" if tensors else BASE,
             trained_parameters=sum(tensor.numel() for tensor in (tensors or {}).values()),
@@ -195,7 +200,20 @@ class Given:
     def is_over(self) -> bool:
         """Whether the budget is used up, or was where these steps were first taken."""
         left = self.seconds_left
-        return self.start.recipe.stop_after == 0 or (left is not None and left <= _LEAST_SECONDS)
+        is_used_up = self.is_cut_short or (left is not None and left <= _LEAST_SECONDS)
+        return self.start.recipe.stop_after == 0 or is_used_up
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the budget ended before all examples had features."""
+        return len(self.features) < self.asked
+
+    @property
+    def _why_over(self) -> str:
+        if not self.is_cut_short:
+            return "the time was over before any step"
+        seen = f"{len(self.features):,} of {self.asked:,} examples"
+        return f"the time was over when {seen} were seen; asked again, it goes on from there"
 
 
 def is_too_much(start: Start) -> bool:
@@ -204,7 +222,13 @@ def is_too_much(start: Start) -> bool:
     return count > _MOST_EXAMPLES or count * labels > _MOST_OUTPUTS
 
 
-def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) -> Given | None:
+def given_of(
+    start: Start,
+    phase: Phase,
+    features: Tensor | None,
+    began: float,
+    asked: int | None = None,
+) -> Given | None:
     """Gather what `auto` begins with; None where a head cannot be fitted in closed form.
 
     Args:
@@ -212,6 +236,7 @@ def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) 
         phase: how inference runs.
         features: of the examples, (N, D); None where the task has none.
         began: when the adaptation began, by `time.monotonic`.
+        asked: how many examples were to be learned; None: those of the start.
 
     Raises:
         InputError: some examples are to be held out.
@@ -224,29 +249,24 @@ def given_of(start: Start, phase: Phase, features: Tensor | None, began: float) 
             f"hold_out is {start.recipe.hold_out}, and method 'auto' answers every example by a "
             "model that has not seen it. Leave hold_out out, or choose another method."
         )
+    objective = _objective(start, names.read(start.tensors))
+    if objective is None:
+        return None
+    count = len(start.examples) if asked is None else asked
+    return Given(start, phase, names, objective, features, began, count)
+
+
+def _objective(start: Start, prior: LinearHead) -> Objective | None:
+    """Return what the outputs of a task's head are worth; None where it is of another shape."""
     targets = start.task.encode_targets([e.target for e in start.examples], start.labels)
-    prior = names.read(start.tensors)
     if start.labels:
         labels = Labels(targets, prior)
         fits = len(prior.weight) == len(start.labels) and labels.knows_all
-        return Given(start, phase, names, labels, features, began) if fits else None
+        return labels if fits else None
     numbers = targets.reshape(len(targets), -1).float()
     if len(targets) < 2 or numbers.shape[1] != len(prior.weight):
         return None
-    return Given(start, phase, names, Numbers(numbers, prior), features, began)
-
-
-def gathered(
-    start: Start,
-    phase: Phase,
-    compute: Callable[[Sequence[Any]], Generator[None, None, Tensor | None]],
-    began: float,
-) -> Generator[None, None, Given | None]:
-    """Compute features of inputs, a batch a tick; None where no head can be fitted to them."""
-    features = None
-    if not is_too_much(start):
-        features = yield from compute([example.input for example in start.examples])
-    return given_of(start, phase, features, began)
+    return Numbers(numbers, prior)
 
 
 def _heads(start: Start) -> dict[str, Tensor]:

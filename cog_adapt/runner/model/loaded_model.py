@@ -21,9 +21,10 @@ from cog_adapt.runner.adaptation.report import AdaptationReport, Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Checkpoints, Start
 from cog_adapt.runner.adaptation.step_parts import limit_for
+from cog_adapt.runner.auto.features import gathered
 from cog_adapt.runner.auto.head import features_of
 from cog_adapt.runner.auto.run import Early, adapt_automatically, adapt_without_features, fit_head
-from cog_adapt.runner.auto.start import Given, KeptInputs, gathered
+from cog_adapt.runner.auto.start import Given, KeptInputs
 from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.memory import explaining_memory
@@ -130,6 +131,7 @@ class LoadedModel:
         is_blind: bool = False,
     ) -> Generator[None, None, Start]:
         """Make what an adaptation begins with, some labels a tick; blind, no example is seen."""
+        began = time.monotonic()
         if not examples:
             raise InputError("no examples: send at least one for each label.")
         recipe = resolve(recipe, self.task, begin)
@@ -150,6 +152,7 @@ class LoadedModel:
             scales=begin.scales if begin else {},
             limit=limit_for(self.task, self.precision.device, recipe.halve_at),
             compiles=self.compiles,
+            began=began,
         )
         return checkpoints.added_to(start) if checkpoints else start
 
@@ -171,14 +174,11 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
     kept: KeptInputs | None,
 ) -> Generator[Progress, None, Adaptation]:
     """Let `auto` choose; a task without features gets its own method, and early stopping."""
-    began = time.monotonic()
     own = model.task.method if model.task.method != AUTO else _BY_GRADIENTS
     start = yield from model.starting(examples, replace(recipe, method=own), is_blind=True)
-    spent = time.monotonic() - began
     start = yield from _admitted(model, replace(start, kept_rows=kept))
-    began = time.monotonic() - spent  # its budget pays for no wait
-    decoded = start.examples
-    given = yield from _gathered(model, start, kept, began)
+    decoded, began = start.examples, start.began
+    given = yield from _gathered(model, start, kept)
     outcome = adapter = None
     if given is not None:
         known = model.predictions.modules.checked(begin).tensors if begin else {}
@@ -187,7 +187,7 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
     if outcome is None:
         own_recipe = replace(recipe, method=own)
         start = yield from model.starting(examples, own_recipe, None, checkpoints)
-        start = replace(start, kept_rows=kept, examples=decoded)
+        start = replace(start, kept_rows=kept, examples=decoded, began=began)
         outcome = yield from adapt_without_features(start)
     if outcome.tensors is not None:
         adapter = model._adapter(start, outcome.tensors, outcome.report.method)
@@ -199,9 +199,16 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
 def _admitted(
     model: LoadedModel, start: Start
 ) -> Generator[Elsewhere[Any] | Needed | None, None, Start]:
-    """Say what a start needs, and go on with its examples decoded, once it may."""
+    """Say what a start needs, and go on with its examples decoded, once it may.
+
+    Its budget pays for no wait.
+    """
     start = yield from _decoded(start, longest_of(start.examples))
-    yield model.estimates.of(start)
+    needed = model.estimates.of(start)
+    asked = time.monotonic()
+    yield needed
+    if start.began is not None:
+        start = replace(start, began=start.began + time.monotonic() - asked)
     return (yield from _decoded(start, range(len(start.examples))))
 
 
@@ -221,7 +228,7 @@ def _fitting(
     recipe = start.recipe
     if recipe.method != HEAD or recipe.hold_out or recipe.learning_rate:
         return None
-    given = yield from _gathered(model, start, kept, time.monotonic())
+    given = yield from _gathered(model, start, kept)
     outcome = (yield from fit_head(given)) if given else None
     if outcome is None or outcome.tensors is None:
         return None
@@ -235,10 +242,11 @@ def _said_of(kept: KeptInputs | None, report: AdaptationReport) -> AdaptationRep
 
 
 def _gathered(
-    model: LoadedModel, start: Start, kept: KeptInputs | None, began: float
+    model: LoadedModel, start: Start, kept: KeptInputs | None
 ) -> Generator[None, None, Given | None]:
     phase = model.predictions.phase
     compute = partial(features_of, phase, model.base, size=model.batch_size, kept=kept)
+    began = time.monotonic() if start.began is None else start.began
     return gathered(start, phase, compute, began)
 
 

@@ -107,6 +107,7 @@ def _recipe_of(receipt: Receipt) -> Recipe:
             f"the receipt's recipe cannot be read here: {error}. Use the versions that it names."
         ) from error
     report = receipt["report"]
+    _check_seen(report, receipt["examples"]["count"])
     was_over = report["stop_reason"] == "budget_seconds"
     return replace(
         recipe,
@@ -114,6 +115,18 @@ def _recipe_of(receipt: Receipt) -> Recipe:
         stop_after=report["steps"] if was_over else report["steps"] or None,
         halve_at=report.get("halved_at"),
     )
+
+
+def _check_seen(report: dict[str, Any], count: int) -> None:
+    """Refuse a run whose time, not its steps, said what it was made from."""
+    seen = report["examples"] + report["held_out_examples"]
+    is_unscored = report["held_out_examples"] and not report["held_out_curve"]
+    if seen < count or is_unscored:
+        what = "scored none of the held-out ones" if is_unscored else f"saw {seen:,} of them"
+        raise InputError(
+            f"the receipt's budget was over before its {count:,} examples had their turn: it "
+            f"{what}, which no replay does again. Adapt with a longer budget_seconds."
+        )
 
 
 def _begin_of(receipt: Receipt, runner: ModelRunner, begin: Adapter | None) -> Adapter | None:

@@ -35,6 +35,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._in_use: IO[str] | None = None
 
     def path(self, key: Key) -> Path:
         """Say where an adapter's file lies, or would."""
@@ -119,6 +120,28 @@ class Folder:
             _lock(file)
             yield  # the end of the file's life is that of the lock
 
+    def use(self) -> None:
+        """Show other processes that this one goes on with what it has read, until it closes."""
+        if self._in_use is not None or not self.root.is_dir():
+            return
+        with suppress(OSError):  # a folder that cannot be written, or a disk without locks
+            self._in_use = (self.root / _IN_USE).open("w")
+            fcntl.flock(self._in_use, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def is_in_use(self) -> bool:
+        """Return whether a process, this one too, goes on with what it has read."""
+        try:
+            with (self.root / _IN_USE).open() as file:
+                return not _is_locked_now(file)
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Show that nothing is read or kept here any more."""
+        if self._in_use is not None:
+            self._in_use.close()
+            self._in_use = None
+
     def remove(self, key: Key) -> None:
         """Remove an adapter's files (StoreError)."""
         _remove(self.path(key).with_suffix(".json"))
@@ -148,6 +171,7 @@ class Folder:
 
 
 _ENDS = (".safetensors", ".json")
+_IN_USE = "in-use.lock"
 
 
 def _lock(file: IO[str]) -> None:

@@ -42,13 +42,22 @@ class AdapterStore:
         folder: made when the first adapter is put.
         budgets: bytes in memory and on disk, and age; None: without bounds.
         remote: where what the disk lets go stays; None: nowhere.
+        serves: whether it answers requests, which others' changes to the folder reach late: then
+            commands do not change it.
     """
 
     def __init__(
-        self, folder: Path, budgets: Budgets | None = None, remote: Remote | None = None
+        self,
+        folder: Path,
+        budgets: Budgets | None = None,
+        remote: Remote | None = None,
+        *,
+        serves: bool = False,
     ) -> None:
         self._budgets = budgets or _UNBOUNDED
-        self._folder = Folder(folder)
+        self._folder, self._serves = Folder(folder), serves
+        if serves:
+            self._folder.use()
         self._tiers = Tiers(self._folder, self._budgets, remote)
         self._known = KnownAdapters(self._folder, remote)
         self.decisions = Decisions(folder)  # each goes with its adapter
@@ -69,6 +78,8 @@ class AdapterStore:
         key = (place_of(owner), adapter.id)
         content = adapter.to_bytes()
         path, gone = self._tiers.write(key, adapter, content, self._known.index)
+        if self._serves:
+            self._folder.use()  # there may have been no folder before
         self._forget(gone)
         known = Metadata.of(adapter, len(content), owner, made or Made())
         self._known.add(key, known)
@@ -195,6 +206,11 @@ class AdapterStore:
     def close(self) -> None:
         """Write the uses that the files do not know of yet."""
         self._known.write_uses()
+        self._folder.close()
+
+    def is_served(self) -> bool:
+        """Return whether a store on this folder answers requests, in any process here."""
+        return self._folder.is_in_use()
 
     def gauges(self) -> dict[str, float]:
         """Numbers for a server's metrics: bytes, count, hits and misses of each tier."""
@@ -250,6 +266,7 @@ def _old(index: Index, days: int) -> list[Key]:
 
 
 def store_of(settings: RunnerSettings) -> AdapterStore:
-    """Open the store that the settings name."""
+    """Open the store that the settings name, to answer requests."""
     remote = Remote(settings.adapter_store) if settings.adapter_store else None
-    return AdapterStore(settings.weights_dir / "adapters", budgets_of(settings), remote)
+    folder = settings.weights_dir / "adapters"
+    return AdapterStore(folder, budgets_of(settings), remote, serves=True)

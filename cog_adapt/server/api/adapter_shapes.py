@@ -22,6 +22,7 @@ class AdapterChanges(BaseModel):
     expires_at: _Maybe[datetime] = Field(None, description="Removed then; null: never.")
     pinned: bool = Field(False, description="Never removed to make room.")
     shared: list[str] = Field([], description="Owners who may use it; `*` is everybody.")
+    owner: str = Field("", description="Who has it from now on; alone, and with scope `admin`.")
 
 
 class Adapter(BaseModel):

@@ -41,13 +41,16 @@ from cog_adapt.server.api.upload import Uploads, receive_file
 from cog_adapt.server.errors import (
     Forbidden,
     InputError,
+    InvalidRequest,
     NotFound,
     TooLarge,
 )
+from cog_adapt.server.middleware.keys import OWNER_NAME
 from cog_adapt.server.records.adapter_pages import AdapterQuery
 from cog_adapt.server.service.adapters import Adapters, Metadata
 
 _MOST_BYTES_OF_CHANGES = 2**16
+_OWNER = ("body", "owner")
 _OWNERS_OWN: Metadata = {
     "shared": [],
     "hits": None,
@@ -167,8 +170,9 @@ class AdapterRoutes:
         reference: ReferenceDep,
         owner: Owner = None,
     ) -> Response:
-        """Name, note, pin, share or let expire."""
+        """Name, note, pin, share, let expire or give to another owner."""
         changes = await _read_changes(request)
+        _check_receiver(asker, changes)
         adapter = await _find_own(adapters, asker, reference, owner)
         return json_response(await adapters.change(adapter, changes))
 
@@ -201,6 +205,27 @@ async def _find_own(
             "its receipt."
         )
     return adapter
+
+
+def _check_receiver(asker: Asker, changes: dict[str, Any]) -> None:
+    """Refuse a change of the owner that comes from no admin, with others, or names nobody.
+
+    Raises:
+        Forbidden: the key has not the scope `admin`.
+        InvalidRequest: the owner's name is none, or not all that changes.
+    """
+    if "owner" not in changes:
+        return
+    if not asker.sees_all:
+        raise Forbidden("only a key with the scope `admin` gives an adapter to another owner.")
+    if len(changes) > 1:
+        raise InvalidRequest("owner is changed alone. Send the rest before or after.", _OWNER)
+    if not isinstance(changes["owner"], str) or not OWNER_NAME.fullmatch(changes["owner"]):
+        raise InvalidRequest(
+            f"owner is {str(changes['owner'])[:80]!r}; it has 1 to 64 letters, digits, dots, '_', "
+            "'@', '-', and starts with a letter or digit. Send one as in API_KEYS_FILE.",
+            _OWNER,
+        )
 
 
 async def _read_changes(request: Request) -> dict[str, Any]:

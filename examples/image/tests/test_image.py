@@ -6,7 +6,9 @@ import importlib
 import io
 import json
 import random
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +129,26 @@ def test_a_large_picture_is_converted_a_part_at_a_call_to_the_same_pixels(monkey
     monkeypatch.setattr(Image.Image, "convert", note)
     assert np.array_equal(pixels_of(file.getvalue()), whole)
     assert max(sizes) <= 1_000_000
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [(60, 40), (1_700, 1_300)])
+@pytest.mark.parametrize("kind", ["PNG", "GIF"])
+def test_colours_that_are_half_seen_are_taken_and_nothing_is_warned_of(size, kind):
+    drawn, file = Image.effect_noise(size, 90).convert("P"), io.BytesIO()
+    drawn.save(file, kind, transparency=bytes(range(256)) if kind == "PNG" else 100)
+    whole = np.asarray(drawn.convert("RGB").resize((224, 224)))
+    assert np.array_equal(pixels_of(file.getvalue()), whole)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_picture_that_pillow_warns_of_is_refused_where_warnings_are_errors():
+    content = png(3, 2)
+    chunk = b"acTL" + bytes(8)  # of an animation without frames
+    listed = struct.pack(">I", 8) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    for read in (pixel_count, pixels_of):
+        with pytest.raises(InputError, match="cannot be read: Invalid APNG"):
+            read(content[:33] + listed + content[33:])
 
 
 def test_a_request_holds_200_megapixels_at_most_and_none_is_decoded_before(runner, monkeypatch):

@@ -38,10 +38,7 @@ def test_without_a_url_the_commands_are_about_this_folder(folder, tmp_path):
     assert (got.exit_code, got.stderr) == (0, "written: a.safetensors\n")
     assert (tmp_path / "a.safetensors").read_bytes() == adapter_of(1).to_bytes()
     given = invoke("give", "support", "ada")
-    said, what_to_do = given.stderr.splitlines()
-    assert (given.exit_code, said) == (0, f"given to ada: {folder[0]} support@v1")
-    assert "A server that runs on this folder" in what_to_do
-    assert "start it again" in what_to_do
+    assert (given.exit_code, given.stderr) == (0, f"given to ada: {folder[0]} support@v1\n")
     removed = invoke("rm", "support", folder[1])
     assert removed.stderr == f"removed: support\nremoved: {folder[1]}\n"
     assert len(invoke("ls").stdout.splitlines()) == 1

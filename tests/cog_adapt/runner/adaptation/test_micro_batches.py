@@ -266,7 +266,7 @@ def test_a_budget_that_ends_between_two_parts_ends_with_the_step_before(monkeypa
     clock = itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     watched = Watched()
-    done = adapted(watched, dataclasses.replace(RECIPE, max_steps=50, budget_seconds=25.0))
+    done = adapted(watched, dataclasses.replace(RECIPE, max_steps=50, budget_seconds=26.0))
     monkeypatch.undo()
     taken = len(done.report.steps)
     assert done.report.stop_reason == "budget_seconds"

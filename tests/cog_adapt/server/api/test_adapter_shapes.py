@@ -30,7 +30,7 @@ def test_an_adapter_of_a_predictor_is_one_of_the_document():
 )
 def test_changes_are_of_what_can_be_changed(changes, is_one):
     assert jsonschema.Draft4Validator(SCHEMA).is_valid(changes) is is_one
-    assert SCHEMA["properties"].keys() == SLOTS
+    assert SCHEMA["properties"].keys() == {*SLOTS, "owner"}
     assert json.dumps(SCHEMA) in json.dumps(CHANGES)
 
 

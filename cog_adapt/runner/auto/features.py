@@ -1,0 +1,60 @@
+"""The features that `auto` begins with: computed until its budget is over, labels in turn."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from cog_adapt.runner.adaptation.start import Start
+from cog_adapt.runner.auto.start import Given, given_of, is_too_much
+from cog_adapt.runner.inference.answers import Phase
+
+
+class Compute(Protocol):
+    """Computes the features (N, D) of inputs, a batch a tick; None where the task has none."""
+
+    def __call__(
+        self, inputs: Sequence[Any], *, is_over: Callable[[], bool]
+    ) -> Generator[None, None, Tensor | None]:
+        """Compute those of the first inputs, until it is over."""
+
+
+def gathered(
+    start: Start, phase: Phase, compute: Compute, began: float
+) -> Generator[None, None, Given | None]:
+    """Compute features of inputs, a batch a tick; None where no head can be fitted to them.
+
+    The labels take turns, so that a budget that ends meanwhile has seen some examples of each.
+    """
+    if is_too_much(start):
+        return given_of(start, phase, None, began)
+    budget, order = start.recipe.budget_seconds, _in_turn(start)
+
+    def is_over() -> bool:
+        return budget is not None and time.monotonic() - began >= budget
+
+    found = yield from compute([start.examples[i].input for i in order], is_over=is_over)
+    if found is None:
+        return given_of(start, phase, None, began)
+    features, seen = torch.empty_like(found), sorted(order[: len(found)])
+    places = {position: place for place, position in enumerate(seen)}
+    features[[places[position] for position in order[: len(found)]]] = found
+    chosen = [start.examples[i] for i in seen]
+    return given_of(replace(start, examples=chosen), phase, features, began, len(order))
+
+
+def _in_turn(start: Start) -> list[int]:
+    """Return the positions of the examples: first one of each label, then the next of each."""
+    if not start.labels:
+        return [*range(len(start.examples))]
+    counts: Counter[str] = Counter()
+    turns = []
+    for position, example in enumerate(start.examples):
+        label = repr(example.target)
+        turns.append((counts[label], position))
+        counts[label] += 1
+    return [position for _, position in sorted(turns)]
