@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from cog_adapt.runner.gradients.probe_loss import LossShapeError, ProbeLoss, call, takes_module
+from cog_adapt.runner.gradients.loss_forms import takes_module
+from cog_adapt.runner.gradients.probe_loss import LossShapeError, ProbeLoss, call
 
 
 @pytest.mark.parametrize(
