@@ -25,7 +25,7 @@ _forks = multiprocessing.get_context("fork")
 def prepare() -> None:
     """Import here what a first optimizer and forward mode import (2 s): no tool's process has to.
 
-    No backward runs here: after one, torch refuses autograd in a fork.
+    No backward runs here: after one, torch refuses autograd in a fork where there is a GPU.
     """
     torch.optim.Adam([torch.zeros(1, requires_grad=True)])
     importlib.import_module("torch._decomp.decompositions_for_jvp")

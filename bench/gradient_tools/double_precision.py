@@ -1,6 +1,6 @@
 """`torch.autograd.gradcheck` and its relatives on a whole module, in float64.
 
-The function under test takes the trained parameters and returns the losses of the examples. Values
+The function under test takes the trained parameters and returns the sum of the losses. Values
 are moved by 2 % of their size, so that factors that begin at 0 have a slope. Defaults of torch
 hold; above 100 values its fast mode compares one random projection of the Jacobian.
 """
@@ -24,8 +24,8 @@ _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 Function = Callable[..., Tensor]
 
 
-class _Losses(nn.Module):
-    """The losses of a module, as a module: `functional_call` gives it other parameters."""
+class _Loss(nn.Module):
+    """The loss of a module, as a module: `functional_call` gives it other parameters."""
 
     def __init__(self, case: Case, module: nn.Module) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Losses(nn.Module):
         self.module = module
 
     def forward(self, probe: Any) -> Tensor:
-        return losses_of(self.case, self.module, probe).reshape(-1)
+        return losses_of(self.case, self.module, probe).sum()
 
 
 def double_gradcheck(case: Case) -> None:
@@ -61,7 +61,7 @@ def _is_large(values: tuple[Tensor, ...]) -> bool:
 
 
 def _function_of(case: Case) -> tuple[Function, tuple[Tensor, ...]]:
-    """Return the losses as a function of the trained parameters, and their values.
+    """Return the loss as a function of the trained parameters, and their values.
 
     Raises:
         NotApplicable: in float64 the forward raises, and in the module's own types it does not.
@@ -73,11 +73,12 @@ def _function_of(case: Case) -> tuple[Function, tuple[Tensor, ...]]:
     if not names:
         raise Wrong("no parameter is trained")
     try:
-        wide = copy.deepcopy(plain.module)._apply(_widened)
+        wide: nn.Module = copy.deepcopy(plain.module)
+        wide._apply(_widened)  # type: ignore[no-untyped-call]
     except Exception as error:
         plain.losses()  # which raises by itself, or this is no matter of the model
         raise NotApplicable(f"no copy: {error!r}") from error
-    net = _Losses(case, wide)
+    net = _Loss(case, wide)
     probe = tree_map_only(Tensor, _widened, case.probe)
     generator = torch.Generator().manual_seed(0)
     own = dict(wide.named_parameters())
@@ -88,8 +89,8 @@ def _function_of(case: Case) -> tuple[Function, tuple[Tensor, ...]]:
         tensors = {f"module.{name}": value for name, value in zip(names, given, strict=True)}
         fresh = {name: buffer.clone() for name, buffer in buffers.items()}
         batch = tree_map_only(Tensor, torch.clone, probe)
-        losses: Tensor = functional_call(net, {**tensors, **fresh}, (batch,))
-        return losses
+        loss: Tensor = functional_call(net, {**tensors, **fresh}, (batch,))
+        return loss
 
     try:
         function(*values)

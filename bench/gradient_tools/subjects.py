@@ -1,4 +1,4 @@
-"""The subjects of the comparison: the cases of the tests and of the exam's open half, in one list."""
+"""The subjects of the comparison: cases of the tests and of the exam's open half, in one list."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -41,7 +41,8 @@ def subjects() -> list[Subject]:
 
 
 def _of_the_tests() -> Iterator[Subject]:
-    for number, case in enumerate([*FAULTS, *HEALTHY]):
+    cases: list[Fault | Healthy] = [*FAULTS, *HEALTHY]
+    for number, case in enumerate(cases):
         kind, token = HEALTHY_KIND, None
         if isinstance(case, Fault):
             kind, token = _kind(case.code), case.token
