@@ -112,6 +112,12 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--words", action="store_true", help="print what the tools say")
 
 
+def _print_words(chosen: Sequence[Subject], answers: Answers) -> None:
+    for tool in TOOLS:
+        for subject, verdict in zip(chosen, answers[tool], strict=True):
+            print(f"{subject.name} [{subject.kind}] {tool}: {verdict.alarm} {verdict.words}")
+
+
 def main() -> None:
     """Run the comparison, print the table and write it with each subject's answers."""
     options = arguments(__doc__, _options)
@@ -120,10 +126,7 @@ def main() -> None:
     answers = compare(ordered, options.minutes)
     chosen = ordered[: len(answers[ALL_BY_HAND])]
     if options.words:
-        for i, subject in enumerate(chosen):
-            for tool in TOOLS:
-                verdict = answers[tool][i]
-                print(f"{subject.name} [{subject.kind}] {tool}: {verdict.alarm} {verdict.words}")
+        _print_words(chosen, answers)
     rows = [row(tool, chosen, answers[tool]) for tool in (*TOOLS, ALL_BY_HAND)]
     counts = {kind: sum(s.kind == kind for s in chosen) for kind in (*KINDS, HEALTHY_KIND)}
     counts |= {"subjects asked": len(chosen), "subjects there are": len(ordered)}

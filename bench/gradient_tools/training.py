@@ -1,7 +1,8 @@
 """A plain training loop on a case, as the checks by hand and torch's own tools have it."""
 
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -40,7 +41,7 @@ class Training:
         if trainable is not None:
             for name, parameter in named.items():
                 parameter.requires_grad_(name in chosen)
-        trained = {n: p for n, p in named.items() if p.requires_grad and n not in unused}
+        trained = {n: p for n, p in named.items() if p.requires_grad and not _matches(n, unused)}
         self.parameters = trained
         given = case.options.get("learning_rate", _RATE if rate is None else rate)
         make = case.options.get("make_optimizer", lambda own: torch.optim.Adam(own, lr=given))
@@ -63,6 +64,10 @@ class Training:
         loss = self.backward()
         self.optimizer.step()
         return loss
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(name == pattern or re.fullmatch(pattern, name) for pattern in patterns)
 
 
 def losses_of(case: Case, module: nn.Module, probe: Any) -> Tensor:
