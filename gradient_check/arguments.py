@@ -13,26 +13,33 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from gradient_check.distributed import check_local
 from gradient_check.findings.examination import Examination, describe
-from gradient_check.instruments.probe_loss import required_arguments
-from gradient_check.loss_forms import takes_for_module
+from gradient_check.instruments.loss_forms import (
+    MODULE_NAMES,
+    required_arguments,
+    takes_for_module,
+    takes_targets,
+)
 from gradient_check.phases.errors import ConfigError
 from gradient_check.phases.gradient_step import MakeOptimizer
 from gradient_check.phases.precision import PRECISIONS, Precision, ServeMode
 
-_OUTPUTS = re.compile(r"(in|out)puts?|out|logits?|(y_?)?(preds?|hat)|predictions?|scores?|y")
-_MODULES = ("module", "model", "net", "network", "m")
 NO_FACTORS: Mapping[str, float] = MappingProxyType({})
-_FORMS = "a loss is `(module, probe) -> losses` or `(output) -> losses`"
+_FORMS = (
+    "a loss is `(module, probe) -> losses`, `(output) -> losses`, or, with a probe of (inputs, "
+    "targets), `(output, targets) -> losses`"
+)
 
 
 def check_module(module: object) -> None:
-    """Refuse what is no module."""
+    """Refuse what is no module, and a module that is spread over processes."""
     if not isinstance(module, nn.Module):
         raise ConfigError(f"module is a {type(module).__name__}. Pass a torch.nn.Module.")
+    check_local(module)
 
 
-def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
+def check_loss(loss: Any, probe: object) -> None:  # noqa: ANN401 - whatever the caller gives
     """Refuse a loss that would be called with other values than it expects."""
     if not callable(loss):
         raise ConfigError(f"loss is a {type(loss).__name__}; {_FORMS}.")
@@ -45,6 +52,27 @@ def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
         raise ConfigError(f"the loss {call} takes no argument, but {_FORMS}.")
     if len(names) > 2:
         raise ConfigError(f"the loss {call} asks for {len(names)} arguments, but {_FORMS}.")
+    if takes_targets(loss):
+        _check_pair(call, names, probe)
+    else:
+        _check_order(loss, name, names)
+
+
+def _check_pair(call: str, names: Sequence[str], probe: object) -> None:
+    """Refuse a probe that is no pair, beside a loss that takes an output and targets."""
+    if isinstance(probe, tuple | list) and len(probe) == 2:
+        return
+    given = f"a {type(probe).__name__}"
+    given += f" of {len(probe)}" if isinstance(probe, tuple | list | Mapping) else ""
+    raise ConfigError(
+        f"the loss {call} takes an output and targets, and the probe is {given}: {_FORMS}. Pass "
+        f"`(inputs, targets)` as the probe; if {names[0]!r} is the module, annotate it: nn.Module."
+    )
+
+
+def _check_order(loss: Any, name: str, names: Sequence[str]) -> None:  # noqa: ANN401
+    """Refuse a module in another place than the first of two arguments, as far as is seen."""
+    call = f"{name}({', '.join(names)})"
     is_module = [takes_for_module(loss, each) for each in names]
     if is_module == [True]:
         raise ConfigError(
@@ -56,24 +84,11 @@ def check_loss(loss: Any) -> None:  # noqa: ANN401 - whatever the caller gives
             f"the loss {call} takes the module second, but {_FORMS}. Write "
             f"`lambda module, batch: {name}(batch, module)`."
         )
-    if len(names) == 2 and not is_module[0]:
-        _refuse_outputs(loss, name, names)
-
-
-def _refuse_outputs(loss: Any, name: str, names: Sequence[str]) -> None:  # noqa: ANN401
-    """Refuse two arguments of which the first is not taken for the module, as far as is seen."""
-    call = f"{name}({', '.join(names)})"
-    if isinstance(getattr(loss, "__self__", None), nn.Module) and names[0] not in _MODULES:
+    is_method = isinstance(getattr(loss, "__self__", None), nn.Module)
+    if is_module == [False, False] and is_method and names[0] not in MODULE_NAMES:
         raise ConfigError(
             f"the loss {call} is a module's method, and its two arguments are taken for (module, "
             f"probe). Write `lambda module, batch: module.{name}(batch, 0)`."
-        )
-    if _OUTPUTS.fullmatch(names[0]):
-        raise ConfigError(
-            f"the loss {call} has two arguments, which are taken for (module, probe), and calls "
-            f"no {names[0]!r}. With inputs and targets in the probe write "
-            f"`lambda module, batch: {name}(module(batch[0]), batch[1])`; if {names[0]!r} is the "
-            "module, annotate it: nn.Module."
         )
 
 

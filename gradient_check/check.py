@@ -98,8 +98,9 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
         module: the module to be trained; on any device, in train or eval mode.
         probe: a small batch: a tensor, a tuple (positional arguments), a mapping (keyword
             arguments) or any pytree.
-        loss: `(module, probe) -> losses`, or `(output) -> losses`, where `output` is what the
-            module returns for the probe. Losses are a scalar or one for each example.
+        loss: `(module, probe) -> losses`; or `(output) -> losses`, where `output` is what the
+            module returns for the probe; or `(output, targets) -> losses`, as PyTorch's own losses
+            are, with the probe `(inputs, targets)`. Losses are a scalar or one for each example.
         precision: where and in what dtype forwards run: a Precision, or fp32, bf16 or fp16 on the
             module's device; by default float32, or the dtype of its weights if it has 16 bits.
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
@@ -130,7 +131,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     """
     check_module(module)
     check_probe(probe)
-    check_loss(loss)
+    check_loss(loss, probe)
     flags = {"checkpointing": checkpointing, "random_loss": random_loss, "strict": strict}
     check_values(learning_rate, seed, **flags)
     check_options(trainable, unused, serve_mode, entry, make_optimizer)

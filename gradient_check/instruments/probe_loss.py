@@ -3,7 +3,6 @@
 This module knows the caller's loss and probe, and nothing of replicas or gradients.
 """
 
-import inspect
 import random
 import sys
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from gradient_check.instruments.loss_forms import takes_module, takes_targets
 from gradient_check.phases.modes import ThreadModes
 
 Observer = Callable[[Tensor], None]
@@ -24,7 +24,7 @@ class LossShapeError(Exception):
 
 
 class ProbeLoss:
-    """`(module, probe) -> losses`, whichever of the two forms the caller's loss has.
+    """`(module, probe) -> losses`, whichever of the three forms the caller's loss has.
 
     Each call gets a fresh copy of the probe, so a forward that writes to its input does no harm.
 
@@ -42,6 +42,7 @@ class ProbeLoss:
     def __init__(self, loss: Callable[..., Any], probe: Any) -> None:  # noqa: ANN401 - any pytree
         self.loss = loss
         self.takes_module = takes_module(loss)
+        self.takes_targets = takes_targets(loss)
         self.rows = {leaf.shape[0] for leaf in tree_leaves(_plain(probe)) if _has_rows(leaf)}
         self.observer: Observer | None = None
         self.recorder: AbstractContextManager[Any] | None = None
@@ -86,6 +87,9 @@ class ProbeLoss:
     def _losses(self, module: nn.Module, probe: Any) -> Any:  # noqa: ANN401
         if self.takes_module:
             return self.loss(module, probe)
+        if self.takes_targets:
+            inputs, targets = probe
+            return self.loss(call(module, inputs), targets)
         return self.loss(call(module, probe))
 
     def _note_tampering(self, before: dict[str, object]) -> None:
@@ -112,25 +116,6 @@ def call(module: nn.Module, probe: Any) -> Any:  # noqa: ANN401 - any pytree
     if isinstance(probe, Mapping):
         return module(**probe)
     return module(probe)
-
-
-def takes_module(loss: Callable[..., Any]) -> bool:
-    """Return whether `loss` has two required positional arguments: the module and the probe."""
-    return len(required_arguments(loss) or ()) == 2
-
-
-def required_arguments(loss: Callable[..., Any]) -> list[str] | None:
-    """Return the names of the positional arguments that a loss requires, or None if unknown."""
-    try:
-        signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
-    except (TypeError, ValueError):  # built-in functions have none
-        return None
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [
-        name
-        for name, parameter in signature.parameters.items()
-        if parameter.kind in positional and parameter.default is inspect.Parameter.empty
-    ]
 
 
 def _plain(probe: Any) -> Any:  # noqa: ANN401 - any pytree

@@ -47,9 +47,10 @@ def with_a_weight(output: Any, x: Any, weight: float) -> Any:
 @pytest.mark.parametrize(
     ("loss", "advice"),
     [
-        (nn.CrossEntropyLoss(), r"CrossEntropyLoss\(module\(batch\[0\]\), batch\[1\]\)"),
-        (F.cross_entropy, r"lambda module, batch: cross_entropy"),
-        (lambda out, y: F.mse_loss(out, y), "taken for \\(module, probe\\)"),
+        (nn.CrossEntropyLoss(), r"an output and targets, and the probe is a Tensor"),
+        (F.cross_entropy, r"Pass `\(inputs, targets\)` as the probe"),
+        (lambda out, y: F.mse_loss(out, y), r"if 'out' is the module, annotate it: nn.Module"),
+        (nn.TripletMarginLoss(), r"asks for 3 arguments, but .*`\(output, targets\) -> losses`"),
         (Lightning().training_step, r"lambda module, batch: module.training_step\(batch, 0\)"),
         (lambda module, x, y: x, "asks for 3 arguments"),
         (3, "loss is a int"),
@@ -87,7 +88,21 @@ def test_a_loss_of_another_form_is_refused_with_the_right_one(loss: Any, advice:
     ],
 )
 def test_a_loss_of_either_form_is_accepted(loss: Any) -> None:
-    check_loss(loss)
+    check_loss(loss, rows(3, 6))
+
+
+@pytest.mark.parametrize(
+    ("probe", "given"),
+    [
+        ({"x": rows(3, 6), "y": rows(3, 2)}, "a dict of 2"),
+        ((rows(3, 6),), "a tuple of 1"),
+        ([rows(3, 6)] * 3, "a list of 3"),
+        (rows(2, 6), "a Tensor"),  # of two rows, which are no inputs and targets
+    ],
+)
+def test_a_loss_of_targets_with_a_probe_that_is_no_pair_is_refused(probe: Any, given: str) -> None:
+    with pytest.raises(ConfigError, match=f"the probe is {given}: a loss is `"):
+        check_gradients(tower(), probe, nn.MSELoss())
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

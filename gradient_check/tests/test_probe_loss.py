@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from gradient_check.instruments.probe_loss import LossShapeError, ProbeLoss, call, takes_module
+from gradient_check.instruments.loss_forms import takes_module
+from gradient_check.instruments.probe_loss import LossShapeError, ProbeLoss, call
 
 
 @pytest.mark.parametrize(

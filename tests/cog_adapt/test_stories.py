@@ -21,6 +21,7 @@ from gradient_check.hooks.first_step import GradientFlowWarning
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "gradients"
 PAGES = sorted(FOLDER.glob("[1-5]-*.md"))
+STRANGER = (FOLDER / "stranger.md").read_text()
 INDEX = (FOLDER / "README.md").read_text()
 FIXTURES = """
 import pytest
@@ -116,6 +117,28 @@ def test_the_mended_code_passes(page, run_block):
     assert said.count("gradient self-test passed") == (4 if page.stem.startswith("5") else 1)
     assert "FAIL" not in said
     assert "WARN" not in said
+
+
+def test_the_loop_for_a_stranger_is_short_wrong_and_silent_but_for_the_check(run_block):
+    (code,), (shown,) = blocks(STRANGER, "python"), blocks(STRANGER, "text")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 30
+    assert words(run_block("train.py", code)) == words(shown)
+    assert "train.py:13: with torch.no_grad():" in shown
+    mended = code.replace("        with torch.no_grad():", "        if True:")
+    said = run_block("mended.py", mended)
+    assert "step 100: loss 0.07" in said
+    assert "gradient self-test passed" in said
+    assert "FAIL" not in said
+    assert "WARN" not in said
+
+
+def test_the_page_for_a_stranger_links_to_what_is_there():
+    for target in re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)", STRANGER):
+        assert (FOLDER / target).exists(), target
+    headings = {
+        "-".join(re.findall(r"\w+", h.lower())) for h in re.findall("^## (.*)", INDEX, re.M)
+    }
+    assert set(re.findall(r"\(README\.md#([\w-]+)\)", STRANGER)) <= headings
 
 
 def test_the_fault_of_each_story_is_real(run_block):

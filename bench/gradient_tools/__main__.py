@@ -1,0 +1,142 @@
+"""Compares `check_gradients` with what people use today, on the same faults and healthy models.
+
+For each subject all tools take their turn, in an order that rotates; times are those of the
+processor, so that other work on the machine counts little. Subjects come in the order of their
+names' digests, so that what `--minutes` leaves is a sample. `--only` chooses some by a regex.
+"""
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import torch
+
+from bench.gradient_tools.asking import ask, prepare
+from bench.gradient_tools.subjects import HEALTHY_KIND, Subject, subjects
+from bench.gradient_tools.tools import BY_HAND, TOOLS
+from bench.gradient_tools.verdicts import Verdict
+from bench.report import Columns, Report, Spread, arguments, milliseconds
+from gradient_check.phases.precision import Precision
+
+KINDS = ("no gradient", "wrong gradient", "beside the gradient")
+ALL_BY_HAND = "all by hand"
+Answers = dict[str, list[Verdict]]
+COLUMNS: Columns = {
+    "tool": str,
+    **dict.fromkeys(("faults seen", *KINDS, "line named", "healthy called wrong"), str),
+    "not asked": str,
+    "processor ms": milliseconds,
+}
+
+
+def compare(chosen: Sequence[Subject], minutes: float) -> Answers:
+    """Ask all tools about the subjects until the time is over, in rotating order."""
+    prepare()
+    names, ends = list(TOOLS), time.monotonic() + 60 * minutes
+    answers: Answers = {name: [] for name in names}
+    for number, subject in enumerate(chosen):
+        if time.monotonic() > ends:
+            break
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            answers[name].append(ask(subject, name))
+        if number % 20 == 19:
+            print(f"{number + 1} of {len(chosen)}", flush=True)
+    asked = range(len(answers[names[0]]))
+    answers[ALL_BY_HAND] = [_together([answers[name][i] for name in BY_HAND]) for i in asked]
+    return answers
+
+
+def in_order(found: Iterable[Subject]) -> list[Subject]:
+    """Return subjects in the order of the digests of their names."""
+    return sorted(found, key=lambda s: sha256(f"{s.corpus}: {s.name}".encode()).digest())
+
+
+def _together(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of several tools that are all asked: one alarm is enough."""
+    known = [verdict for verdict in verdicts if verdict.alarm is not None]
+    lines = [verdict.line for verdict in verdicts if verdict.line is not None]
+    return Verdict(
+        any(verdict.alarm for verdict in known) if known else None,
+        any(lines) if lines else None,
+        sum(verdict.seconds for verdict in verdicts),
+        "\n".join(verdict.words for verdict in verdicts),
+    )
+
+
+def row(tool: str, chosen: Sequence[Subject], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return a tool's row of the table."""
+    pairs = list(zip(chosen, verdicts, strict=True))
+    faults = [(s, v) for s, v in pairs if s.kind != HEALTHY_KIND]
+    healthy = [v for s, v in pairs if s.kind == HEALTHY_KIND]
+    lined = [v for _, v in faults if v.line is not None]
+    by_kind = {kind: _seen([v for s, v in faults if s.kind == kind]) for kind in KINDS}
+    times = [1000 * v.seconds for v in verdicts if v.alarm is not None]
+    return {
+        "tool": tool,
+        "faults seen": _seen([v for _, v in faults]),
+        **by_kind,
+        "line named": f"{sum(bool(v.line) for v in lined)}/{len(lined)}",
+        "healthy called wrong": _seen(healthy),
+        "not asked": str(sum(v.alarm is None for v in verdicts)),
+        "processor ms": Spread.of(times) if times else None,
+    }
+
+
+def _seen(verdicts: Sequence[Verdict]) -> str:
+    return f"{sum(bool(v.alarm) for v in verdicts)}/{len(verdicts)}"
+
+
+def details(chosen: Sequence[Subject], answers: Mapping[str, Sequence[Verdict]]) -> list[Any]:
+    """Return for each subject which tools raised an alarm and which could not be asked."""
+    return [
+        {
+            "corpus": subject.corpus,
+            "name": subject.name,
+            "kind": subject.kind,
+            "alarm": [tool for tool in TOOLS if answers[tool][i].alarm],
+            "not asked": [tool for tool in TOOLS if answers[tool][i].alarm is None],
+            "line": [tool for tool in TOOLS if answers[tool][i].line],
+        }
+        for i, subject in enumerate(chosen)
+    ]
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", default="", help="a regex of corpora and names")
+    parser.add_argument("--minutes", type=float, default=60.0, help="stop asking after them")
+    parser.add_argument("--words", action="store_true", help="print what the tools say")
+
+
+def _print_words(chosen: Sequence[Subject], answers: Answers) -> None:
+    for tool in TOOLS:
+        for subject, verdict in zip(chosen, answers[tool], strict=True):
+            print(f"{subject.name} [{subject.kind}] {tool}: {verdict.alarm} {verdict.words}")
+
+
+def main() -> None:
+    """Run the comparison, print the table and write it with each subject's answers."""
+    options = arguments(__doc__, _options)
+    found = [s for s in subjects() if re.search(options.only, f"{s.corpus}: {s.name}")]
+    ordered = in_order(found)[:: 40 if options.quick else 1]
+    answers = compare(ordered, options.minutes)
+    chosen = ordered[: len(answers[ALL_BY_HAND])]
+    if options.words:
+        _print_words(chosen, answers)
+    rows = [row(tool, chosen, answers[tool]) for tool in (*TOOLS, ALL_BY_HAND)]
+    counts = {kind: sum(s.kind == kind for s in chosen) for kind in (*KINDS, HEALTHY_KIND)}
+    counts |= {"subjects asked": len(chosen), "subjects there are": len(ordered)}
+    report = Report("Tools for gradients", COLUMNS, rows, counts)
+    report.publish(Precision(torch.device("cpu")), options.output)
+    if options.output is not None:
+        written = json.loads(options.output.read_text())
+        written["subjects"] = details(chosen, answers)
+        options.output.write_text(json.dumps(written, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
