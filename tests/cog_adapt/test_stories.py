@@ -21,7 +21,7 @@ from gradient_check.hooks.first_step import GradientFlowWarning
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "gradients"
 PAGES = sorted(FOLDER.glob("[1-5]-*.md"))
-STRANGER = (FOLDER / "stranger.md").read_text()
+STRANGER = (ROOT / "gradient_check" / "README.md").read_text()
 INDEX = (FOLDER / "README.md").read_text()
 FIXTURES = """
 import pytest
