@@ -23,6 +23,7 @@ from cog_adapt.runner.gradients.event import Cuts
 from cog_adapt.runner.gradients.forward_diagnosis import ForwardDiagnosis
 from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.interventions import Interventions
+from cog_adapt.runner.gradients.kept_contexts import place_of_overwriting
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import raised_at
 from cog_adapt.runner.gradients.stand_ins import StandIns
@@ -114,7 +115,10 @@ class Diagnosis:
         place = earlier_backward(self.forward.record()[0], self.names)
         if place.line:
             return place
-        place = Interventions(self.subject, self.names, stand_ins).cure(names)
+        interventions = Interventions(self.subject, self.names, stand_ins)
+        place = interventions.cure(names)
+        if not place.line:
+            place = place_of_overwriting(self.forward, interventions, names)
         if place.line:
             return place
         apart = stand_ins.modules(self.names) if stand_ins else set()

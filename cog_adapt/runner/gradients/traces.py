@@ -2,12 +2,14 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from cog_adapt.runner.gradients.examination import Numbers
+from cog_adapt.runner.gradients.base_writes import place_of_write
+from cog_adapt.runner.gradients.examination import Numbers, attempted
 from cog_adapt.runner.gradients.graph import leaf_of, nodes
-from cog_adapt.runner.gradients.kept_graphs import is_torchs_own, keeper_of, maker_of_kept
+from cog_adapt.runner.gradients.kept_graphs import is_torchs_own, keeper_of, keeping_of
 from cog_adapt.runner.gradients.operation import Operation, apart, close
 from cog_adapt.runner.gradients.report import NOWHERE, Place, some
 
@@ -37,7 +39,7 @@ class Traces:
         if any(reference() is not None for _, reference in marks):
             gc.collect()
         alive = [name for name, reference in marks if reference() is not None]
-        place = maker_of_kept(self.operation.flow) if alive else NOWHERE
+        place = keeping_of(self.operation.flow) if alive else NOWHERE
         if place.line:
             self.exam.fail(
                 "stale-forward",
@@ -102,7 +104,9 @@ class Traces:
             return
         written = [c for c in changes if "version" not in c]
         rescaling = self._rescaling(changes)
-        place = rescaling or self.diagnosis.forward.writes_weights()
+        names = {change.removeprefix("tensor ").split(" ")[0] for change in written or changes}
+        own = [name for name in _names_of(self.subject.base) if name in names]
+        place = rescaling or attempted(lambda: place_of_write(self.diagnosis.forward, own), NOWHERE)
         self.exam.fail(
             "base-changed",
             f"forwards changed the base: {'; '.join((written or changes)[:3])}. "
@@ -133,6 +137,12 @@ class Traces:
             module=place.module,
             line=place.line,
         )
+
+
+def _names_of(module: nn.Module) -> Iterator[str]:
+    """Yield the names of a module's parameters and buffers."""
+    yield from (name for name, _ in module.named_parameters(remove_duplicate=False))
+    yield from (name for name, _ in module.named_buffers(remove_duplicate=False))
 
 
 class _Mark:
