@@ -6,6 +6,7 @@ inference. A loop that evaluates and trains one module meets it.
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor, nn
 
 from cog_adapt.runner.devices.room import has_room
@@ -46,19 +47,30 @@ class LaterInferences:
         is_small = not self.subject.is_large
         return is_small or has_room(self.subject.options.precision.device, size)
 
-    def losses(self) -> tuple[Tensor, Tensor]:
-        """Return the losses of a second inference at other weights, and of a first one there.
+    def losses(self) -> tuple[Tensor, Tensor] | None:
+        """Return the losses of a later inference at other weights, and of a first one there.
 
         Between the two a training forward runs, and the module is put in training and back, as a
-        loop does: what either forgets is no fault.
+        loop does: what either forgets is no fault. None where the training forward alone changes
+        what inference answers, by a counter, say.
         """
         subject = self.subject
         with fresh_replica(subject):
-            subject.serve(subject.replica, subject.seed)
-            subject.forward()
-            pass_through_training(subject.replica)
+            replica = subject.replica
+            buffers = {name: b.detach().clone() for name, b in replica.named_buffers()}
+            first = subject.serve(replica, subject.seed)
+            self._train(buffers)
+            if not torch.equal(first, subject.serve(replica, subject.seed)):
+                return None
+            self._train(buffers)
             subject.perturb(subject.names, _FAR)
-            return subject.serve(subject.replica, subject.seed), subject.serve_adapted()
+            return subject.serve(replica, subject.seed), subject.serve_adapted()
+
+    def _train(self, buffers: Mapping[str, Tensor]) -> None:
+        """Run a training forward, and put the buffers back to these values."""
+        self.subject.forward()
+        pass_through_training(self.subject.replica)
+        _put_back(self.subject.replica, buffers)
 
     def report(self, losses: str) -> None:
         """Report an inference that goes on with what an earlier one kept.
@@ -113,6 +125,12 @@ class LaterInferences:
         finally:
             self.subject.loss.recorder = None
         return recorder
+
+
+def _put_back(module: nn.Module, buffers: Mapping[str, Tensor]) -> None:
+    for name, buffer in module.named_buffers():
+        if name in buffers and buffers[name].shape == buffer.shape:
+            buffer.detach().copy_(buffers[name])
 
 
 _Holdings = Mapping[tuple[str, str], frozenset[int]]
