@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from gradient_check.checks.single_rows import warning_of_single_rows
 from gradient_check.diagnosis.diagnosis import Diagnosis
 from gradient_check.diagnosis.kept_values import maker_of_inference_tensor
+from gradient_check.diagnosis.nonfinite_values import nonfinite_place
 from gradient_check.diagnosis.stand_ins import StandIns, functions_of
 from gradient_check.findings.examination import Examination, Numbers, attempted, describe
 from gradient_check.findings.report import Place
@@ -102,7 +103,7 @@ class GradientFlow:
             finished = subject.loss.finished
         self._judge_tampering()
         if finished:
-            self._judge_loss()
+            _judge_loss(self)
         if finished and math.isfinite(self.loss):
             exam.grounds.add("loss")
             self._find_declared()
@@ -172,22 +173,29 @@ class GradientFlow:
                 line=place.line,
             )
 
-    def _judge_loss(self) -> None:
-        if not self.subject.loss.shape_fits:
-            self.exam.fail(
-                "loss-shape",
-                f"the losses have shape {self.subject.loss.shape}; allowed: () or one loss for "
-                "each example. Reduce over everything but the examples.",
-            )
-        if not math.isfinite(self.loss):
-            place = self.diagnosis.forward.nonfinite_value()
-            self.exam.fail(
-                "loss-nonfinite",
-                f"the loss is {self.loss} before any update. Look for a division, logarithm or "
-                "root of zero, or an overflow.",
-                module=place.module,
-                line=place.line,
-            )
+
+def _judge_loss(flow: GradientFlow) -> None:
+    """Judge whether the losses have an allowed shape and are finite; name what made them else."""
+    subject, exam, forward = flow.subject, flow.exam, flow.diagnosis.forward
+    if not subject.loss.shape_fits:
+        shape = subject.loss.shape  # a diagnosis runs other forwards
+        place = forward.losses()
+        exam.fail(
+            "loss-shape",
+            f"the losses have shape {shape}; allowed: () or one loss for each example. Reduce "
+            "over everything but the examples.",
+            module=place.module,
+            line=place.line,
+        )
+    if not math.isfinite(flow.loss):
+        place = nonfinite_place(forward)
+        exam.fail(
+            "loss-nonfinite",
+            f"the loss is {flow.loss} before any update. Look for a division, logarithm or "
+            "root of zero, or an overflow.",
+            module=place.module,
+            line=place.line,
+        )
 
 
 def arrived_norms(parameters: Mapping[str, nn.Parameter]) -> dict[str, float]:

@@ -1,54 +1,42 @@
-"""Reports the backward of a later step that fails, and the call whose graph was kept for it."""
+"""Reports the backward of a later step that fails, and the line that kept a graph for it."""
 
 from torch import Tensor, nn
 
 from gradient_check.checks.flow import GradientFlow
-from gradient_check.diagnosis.copies import fresh_replica
+from gradient_check.diagnosis.retention import place_of_keeping
 from gradient_check.findings.examination import describe
-from gradient_check.findings.report import NOWHERE, Place
+from gradient_check.findings.report import Place
 from gradient_check.instruments.recording import Recorder
-from gradient_check.instruments.sources import module_names
 
 
 def report_later_backward(flow: GradientFlow, error: Exception) -> None:
     """Report an error of a backward although the first one went through."""
     keeper = keeper_of(flow.subject.replica)
-    kept = maker_of_kept(flow)
+    kept = keeping_of(flow)
     place = kept if kept.line else flow.diagnosis.backward_raised(error)
     flow.exam.fail(
         "backward",
         f"the backward of a second step raised {describe(error)}. {remedy(str(error))}"
         + (f" {keeper} keeps a graph: detach it." if keeper else "")
         + (
-            " A later forward uses what the named call gave to an earlier one." if kept.line else ""
+            " A later forward uses what the named line keeps of an earlier one."
+            if kept.line
+            else ""
         ),
         module=keeper or place.module,
         line=place.line,
     )
 
 
-def maker_of_kept(flow: GradientFlow) -> Place:
-    """Return the call whose result, with its graph, a later forward uses again.
-
-    Two forwards of a replica that never ran are recorded; of a result that is older than both, as
-    in a global, the call is named that uses it.
-    """
-    forward = flow.diagnosis.forward
-    with fresh_replica(flow.subject):
-        earlier, _ = forward.record()
-        later, _ = forward.record()
-        names = module_names(flow.subject.replica)
-    pairs = ((event, tensor) for event in later.events for tensor in event.inputs)
-    for event, tensor in pairs:
-        if _is_older(tensor, later):
-            return earlier.made.get(id(tensor), event).place(names)
-    return NOWHERE
+def keeping_of(flow: GradientFlow) -> Place:
+    """Return the line that keeps a result, with its graph, which a later forward uses again."""
+    return place_of_keeping(flow.diagnosis.forward, _is_older)
 
 
-def _is_older(tensor: Tensor, recorder: Recorder) -> bool:
-    """Return whether a tensor has a graph of which a recorded forward made no part."""
+def _is_older(tensor: Tensor, earlier: Recorder, later: Recorder) -> bool:
+    """Return whether a tensor has a graph of which the later of two forwards made no part."""
     return tensor.grad_fn is not None and not (
-        id(tensor) in recorder.made or recorder.maker(tensor.grad_fn)
+        id(tensor) in later.made or later.maker(tensor.grad_fn)
     )
 
 

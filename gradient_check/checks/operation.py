@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.kept_inferences import evaluated_under_watch
+from gradient_check.checks.later_inferences import LaterInferences
 from gradient_check.checks.noise_scales import shape_noise
 from gradient_check.checks.serving_differences import ServingDifferences
 from gradient_check.diagnosis.copies import Copies
@@ -130,7 +131,8 @@ class Operation:
         """Check that inference and an eval forward with gradients compute the same."""
         subject = self.subject
         subject.put_back_buffers()
-        served = subject.serve_adapted()
+        later = LaterInferences(self.flow, subject.adapted())
+        served = subject.serve(later.served, subject.seed)
         subject.put_back_buffers()
         reached: dict[int, Tensor] = {}
         subject.loss.observer = lambda losses: reached.update(reached_leaves(losses))
@@ -147,6 +149,8 @@ class Operation:
             else:
                 found.report_other_way(apart(evaluated, served))
             return {}
+        if later.can_be_asked:
+            _judge_later(self, later)
         trained = [n for n, norm in self.flow.gradient_norms.items() if norm > 0]
         own = subject.parameters
         self._judge_ignored([n for n in trained if id(own[n]) not in reached], evaluated, trained)
@@ -178,6 +182,14 @@ class Operation:
             place.module or self.flow.diagnosis.forward.owner(names),
             place.line,
         )
+
+
+def _judge_later(operation: Operation, later: LaterInferences) -> None:
+    """Report an inference that does not see weights which changed after an earlier one."""
+    losses = attempted(later.losses, None)
+    same, scale = 10 * operation.same, operation.flow.scale
+    if losses is not None and not close(*losses, same, scale):
+        later.report(apart(*losses))
 
 
 def _census_of(base: nn.Module, guard: Guard) -> Census:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.diagnosis.copies import fresh_replica
+from gradient_check.diagnosis.retention import is_made_before, place_of_keeping
 from gradient_check.findings.examination import attempted
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments.event import Event
@@ -68,17 +69,19 @@ class ServingDifferences:
             return self.subject.evaluate()
 
     def _kept_call(self) -> Place:
-        """Return the call of a first forward whose result a second one goes on with."""
+        """Return the line of a first forward that keeps a result which a second one goes on with.
+
+        Of a number, it is the call from which the second forward leaves the way of the first.
+        """
         forward = self.diagnosis.forward
+        place = place_of_keeping(forward, is_made_before, training=False)
+        if place.line is not None:
+            return place
         with fresh_replica(self.subject):
             earlier, _ = forward.record(training=False)
             later, _ = forward.record(training=False)
             names = module_names(self.subject.replica)
-            own = {id(t) for t in self.subject.replica.state_dict(keep_vars=True).values()}
-        inputs = (tensor for event in later.events for tensor in event.inputs)
-        kept = (t for t in inputs if id(t) not in own and id(t) not in later.made)
-        makers = (earlier.made[id(t)] for t in kept if id(t) in earlier.made)
-        event = next(makers, None) or _diverging(later, earlier)
+        event = _diverging(later, earlier)
         return NOWHERE if event is None else event.place(names)
 
     def _other_way(self) -> Place:

@@ -2,12 +2,14 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from gradient_check.checks.kept_graphs import is_torchs_own, keeper_of, maker_of_kept
+from gradient_check.checks.kept_graphs import is_torchs_own, keeper_of, keeping_of
 from gradient_check.checks.operation import Operation, apart, close
-from gradient_check.findings.examination import Numbers
+from gradient_check.diagnosis.base_writes import place_of_write
+from gradient_check.findings.examination import Numbers, attempted
 from gradient_check.findings.report import NOWHERE, Place, some
 from gradient_check.instruments.graph import leaf_of, nodes
 
@@ -37,7 +39,7 @@ class Traces:
         if any(reference() is not None for _, reference in marks):
             gc.collect()
         alive = [name for name, reference in marks if reference() is not None]
-        place = maker_of_kept(self.operation.flow) if alive else NOWHERE
+        place = keeping_of(self.operation.flow) if alive else NOWHERE
         if place.line:
             self.exam.fail(
                 "stale-forward",
@@ -102,7 +104,9 @@ class Traces:
             return
         written = [c for c in changes if "version" not in c]
         rescaling = self._rescaling(changes)
-        place = rescaling or self.diagnosis.forward.writes_weights()
+        names = {change.removeprefix("tensor ").split(" ")[0] for change in written or changes}
+        own = [name for name in _names_of(self.subject.base) if name in names]
+        place = rescaling or attempted(lambda: place_of_write(self.diagnosis.forward, own), NOWHERE)
         self.exam.fail(
             "base-changed",
             f"forwards changed the base: {'; '.join((written or changes)[:3])}. "
@@ -133,6 +137,12 @@ class Traces:
             module=place.module,
             line=place.line,
         )
+
+
+def _names_of(module: nn.Module) -> Iterator[str]:
+    """Yield the names of a module's parameters and buffers."""
+    yield from (name for name, _ in module.named_parameters(remove_duplicate=False))
+    yield from (name for name, _ in module.named_buffers(remove_duplicate=False))
 
 
 class _Mark:

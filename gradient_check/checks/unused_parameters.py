@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch import Tensor
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.peft_advice import advice_for_unused
 from gradient_check.diagnosis.copies import Copies
+from gradient_check.diagnosis.retention import is_made_before, line_that_replaces, place_of_keeping
 from gradient_check.diagnosis.unused_lines import Explanation, UnusedLines
 from gradient_check.findings.report import Place, count, some
 from gradient_check.instruments.graph import reached_leaves
@@ -122,7 +124,7 @@ class UnusedParameters:
             return
         place = self.copies.cached(names)
         if place.line is not None:
-            self._report_cache(names, place)
+            self._report_cache(names, replace(place, line=self._keeping(names) or place.line))
             return
         copy, place = self.copies.kept(names)
         reason = UnusedLines(self.diagnosis).explain(names[0])
@@ -137,6 +139,12 @@ class UnusedParameters:
             self.diagnosis.forward.owner(names),
             reason.line,
         )
+
+    def _keeping(self, names: list[str]) -> str | None:
+        """Return the line that keeps a value of these parameters, or replaces one of them."""
+        forward = self.diagnosis.forward
+        line = line_that_replaces(self.subject, names)
+        return line or place_of_keeping(forward, is_made_before).line
 
     def _report_other_module(self, names: list[str], place: Place) -> None:
         self.exam.fail("unused", OTHER_MODULE, names, place.module, place.line)

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from torch import nn
 
 from gradient_check.instruments.sources import is_callers, text_of
-from gradient_check.instruments.syntax import Position, parsed, surrounds
+from gradient_check.instruments.syntax import Position, attributes_in, parsed, surrounds
 
 _SETTERS = (
     *("setattr", "__setattr__", "add_module", "register_module"),
@@ -50,13 +50,9 @@ def tied(module: nn.Module, one: str, other: str) -> str | None:
         for scope, name in pairs
         for node in ast.walk(scope.node)
         if isinstance(node, ast.Assign | ast.Expr)
-        and {name} < _attributes_in(node) & {name, *others}
+        and {name} < attributes_in(node) & {name, *others}
     ]
     return text_of(found[0]) if found else assigned(module, other)
-
-
-def _attributes_in(node: ast.AST) -> set[str]:
-    return {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
 
 
 def attribute(module: nn.Module, path: str) -> str:
@@ -125,6 +121,17 @@ def _owners(module: nn.Module, path: str) -> list[tuple[nn.Module, str]]:
             break
         owner, rest = inner, rest[len(name) :].removeprefix(".")
     return found[::-1]
+
+
+def owners_with_sources(module: nn.Module, path: str) -> list[tuple[tuple[str, ast.ClassDef], str]]:
+    """Return the classes of the modules on a path, innermost first, as files and syntax.
+
+    With each comes the attribute that leads on.
+    """
+    pairs = [
+        (scope, name) for owner, name in _owners(module, path) for scope in _scopes(type(owner))
+    ]
+    return [((scope.filename, scope.node), name) for scope, name in pairs]
 
 
 def _attribute(path: str) -> str:

@@ -21,6 +21,7 @@ from gradient_check.diagnosis.culprits import (
 )
 from gradient_check.diagnosis.forward_diagnosis import ForwardDiagnosis
 from gradient_check.diagnosis.interventions import Interventions
+from gradient_check.diagnosis.kept_contexts import place_of_overwriting
 from gradient_check.diagnosis.stand_ins import StandIns
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments.event import Cuts
@@ -114,7 +115,10 @@ class Diagnosis:
         place = earlier_backward(self.forward.record()[0], self.names)
         if place.line:
             return place
-        place = Interventions(self.subject, self.names, stand_ins).cure(names)
+        interventions = Interventions(self.subject, self.names, stand_ins)
+        place = interventions.cure(names)
+        if not place.line:
+            place = place_of_overwriting(self.forward, interventions, names)
         if place.line:
             return place
         apart = stand_ins.modules(self.names) if stand_ins else set()

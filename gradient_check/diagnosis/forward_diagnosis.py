@@ -8,10 +8,8 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from gradient_check.diagnosis.culprits import address
 from gradient_check.diagnosis.watching import Watching
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments.held_tensors import inference_tensors
@@ -34,10 +32,12 @@ class ForwardDiagnosis:
         self.subject = subject
         self.names = module_names(subject.replica)
 
-    def record(self, *, training: bool = True) -> tuple[Recorder, Tensor | None]:
+    def record(
+        self, *, training: bool = True, recorder: Recorder | None = None
+    ) -> tuple[Recorder, Tensor | None]:
         """Record a forward; return also its losses with their graph, or None if it raised."""
         kept: list[Tensor] = []
-        recorder = Recorder()
+        recorder = recorder or Recorder()
         self.subject.loss.recorder = recorder
         self.subject.loss.observer = kept.append
         try:
@@ -69,15 +69,13 @@ class ForwardDiagnosis:
         names = self.names | module_names(self.subject.base)
         return raised_at(error.__traceback__, names)
 
-    def nonfinite_value(self) -> Place:
-        """Find the first call that made NaN or infinity out of finite values."""
-        recorder, _ = self.record()
-        for event in recorder.events:
-            if "fill" in event.name or "full" in event.name or not event.stack.position:
-                continue
-            if _sound(event.inputs) and not _sound(event.outputs):
-                return event.place(self.names)
-        return NOWHERE
+    def losses(self) -> Place:
+        """Return the place of the last call that the losses come from."""
+        recorder, losses = self.record()
+        maker = None if losses is None else recorder.made.get(id(losses))
+        if maker is None and losses is not None and losses.grad_fn is not None:
+            maker = recorder.maker(losses.grad_fn)
+        return NOWHERE if maker is None else maker.place(self.names)
 
     def other_module(self) -> Place:
         """Return the loss's line that computes with another module, if it ignores its own."""
@@ -120,16 +118,6 @@ class ForwardDiagnosis:
             self.subject.forward()
         return watching.place
 
-    def writes_weights(self) -> Place:
-        """Return the place where a forward writes to parameters or buffers."""
-        replica = self.subject.replica
-        storages = {address(t) for t in (*replica.parameters(), *replica.buffers())}
-        recorder, _ = self.record()
-        for event in recorder.events:
-            if event.writes and event.inputs and address(event.inputs[0]) in storages:
-                return event.place(self.names)
-        return NOWHERE
-
     def kept_tensors(self) -> str:
         """Return a phrase naming the class attributes and globals that hold inference tensors."""
         found = sorted(set(inference_tensors(self.subject.replica)))
@@ -152,8 +140,3 @@ def uncompiled() -> AbstractContextManager[Any]:
     """Let compiled code run as it is written, call by call, where a recorder sees its lines."""
     dynamo = sys.modules.get("torch._dynamo")  # imported where something was compiled
     return nullcontext() if dynamo is None else dynamo.set_stance("force_eager")
-
-
-def _sound(tensors: Collection[Tensor]) -> bool:
-    floating = (t.detach() for t in tensors if t.is_floating_point())
-    return all(bool(torch.isfinite(t).all()) for t in floating)

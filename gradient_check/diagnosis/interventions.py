@@ -7,11 +7,12 @@ is not blamed.
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from gradient_check.diagnosis.hook_lines import WatchedHook
 from gradient_check.diagnosis.stand_ins import StandIns
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments import differences
@@ -25,8 +26,28 @@ from gradient_check.instruments.subject import Subject
 from gradient_check.instruments.syntax import Position
 
 _MOST = 24
-_Remove = Callable[[], Callable[[], None]]
-"""Removes a hook, and returns the function that puts it back."""
+
+
+class _Hook(NamedTuple):
+    """A hook in the table that holds it."""
+
+    place: Place
+    table: dict[int, Any]
+    key: int
+
+    def replaced(self, other: Callable[..., Any] | None) -> Callable[[], None]:
+        """Put another hook in its place, or None; return the function that puts it back."""
+        before = dict(self.table)
+        if other is None:
+            del self.table[self.key]
+        else:
+            self.table[self.key] = other
+
+        def put_back() -> None:
+            self.table.clear()
+            self.table.update(before)
+
+        return put_back
 
 
 class Interventions:
@@ -47,26 +68,47 @@ class Interventions:
 
     def cure(self, names: Collection[str]) -> Place:
         """Return the place of the first suspect without which these gradients are right."""
+        with self._put_by(names):
+            return self._first_cure(names)
+
+    @contextmanager
+    def _put_by(self, names: Collection[str]) -> Iterator[None]:
+        """Put the gradients aside, for a while."""
         own = self.subject.parameters
         kept = {n: p.grad for n, p in own.items() if not self.subject.is_large}
         try:
             with self.subject.held.keeping(names):
-                return self._first_cure(names)
+                yield
         finally:
             for name, parameter in own.items():
                 parameter.grad = kept.get(name)
 
+    def is_right(self, names: Collection[str]) -> bool:
+        """Return whether these gradients are right as the forward is now."""
+        with self._put_by(names):
+            return self._is_cured(names, ())
+
     def _first_cure(self, names: Collection[str]) -> Place:
-        hooks: dict[str, list[tuple[Place, _Remove]]] = {}
-        for place, remove in self._hooks():
-            hooks.setdefault(place.line or str(len(hooks)), []).append((place, remove))
+        hooks: dict[str, list[_Hook]] = {}
+        for hook in self._hooks():
+            hooks.setdefault(hook.place.line or str(len(hooks)), []).append(hook)
         for group in hooks.values():  # one definition may be set on many parameters
-            if self._is_cured_without([remove for _, remove in group], names):
-                return group[0][0]
+            if self._is_cured_without(group, names):
+                return self._changing_line(group[0])
         for events in self._suspects():
             if self._is_cured(names, [event.index for event in events]):
                 return next((e for e in events if e.is_cut), events[0]).place(self.modules)
         return NOWHERE
+
+    def _changing_line(self, hook: _Hook) -> Place:
+        """Return the place of the call in a hook that changes the gradient, else of the hook."""
+        watched = WatchedHook(hook.table[hook.key])
+        put_back = hook.replaced(watched)
+        try:
+            self._run(None)
+        finally:
+            put_back()
+        return watched.place(hook.place, self.modules)
 
     def _suspects(self) -> Iterator[list[Event]]:
         """Yield the calls that can be left out, grouped by what loses the graph, last first."""
@@ -83,20 +125,20 @@ class Interventions:
         ]
         yield from found[-_MOST:][::-1]
 
-    def _hooks(self) -> Iterator[tuple[Place, _Remove]]:
-        """Yield the place of each module's and parameter's backward hook, and how to remove it."""
+    def _hooks(self) -> Iterator[_Hook]:
+        """Yield each module's and parameter's backward hooks."""
         for part in self.subject.replica.modules():
             module = self.modules.get(id(part))
-            yield from _removable(part._backward_hooks, module)
-            yield from _removable(part._backward_pre_hooks, module)
+            yield from _hooks_in(part._backward_hooks, module)
+            yield from _hooks_in(part._backward_pre_hooks, module)
         for name, parameter in self.subject.parameters.items():
             part = self.subject.replica.get_submodule(name.rpartition(".")[0])
             for table in ("_backward_hooks", "_post_accumulate_grad_hooks"):
                 hooks = getattr(parameter, table, None) or {}
-                yield from _removable(hooks, self.modules.get(id(part)))
+                yield from _hooks_in(hooks, self.modules.get(id(part)))
 
-    def _is_cured_without(self, removes: list[_Remove], names: Collection[str]) -> bool:
-        put_back = [remove() for remove in removes]
+    def _is_cured_without(self, hooks: list[_Hook], names: Collection[str]) -> bool:
+        put_back = [hook.replaced(None) for hook in hooks]
         try:
             return self._is_cured(names, ())
         finally:
@@ -161,20 +203,6 @@ def _cause_of(event: Event) -> Position | None:
     return event.stack.position if is_suspect or event.name == "register_hook" else None
 
 
-def _removable(table: dict[int, Any], module: str | None) -> Iterator[tuple[Place, _Remove]]:
+def _hooks_in(table: dict[int, Any], module: str | None) -> Iterator[_Hook]:
     for key, hook in list(table.items()):
-        yield Place(module, definition(hook)), _remover(table, key)
-
-
-def _remover(table: dict[int, Any], key: int) -> _Remove:
-    def remove() -> Callable[[], None]:
-        before = dict(table)
-        del table[key]
-
-        def put_back() -> None:
-            table.clear()
-            table.update(before)
-
-        return put_back
-
-    return remove
+        yield _Hook(Place(module, definition(hook)), table, key)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from torch import Size, Tensor
 
+from gradient_check.diagnosis.computed_once import computed_once
 from gradient_check.diagnosis.definitions import assigned, assigned_near, attribute
 from gradient_check.diagnosis.diagnosis import Diagnosis
 from gradient_check.instruments.event import Event
@@ -41,13 +42,15 @@ class UnusedLines:
 
     def explain(self, name: str) -> Explanation:
         """Return the likeliest reason why the loss takes no notice of a parameter."""
-        found = self._dropped(name) or self._left_out(name) or self._mistaken(name)
+        found = self._dropped(name) or self._left_out(name) or self._computed_once(name)
+        found = found or self._mistaken(name)
         whole = self._whole(name)
         found = found or self._passed_over(whole)
         if found is not None:
             return found
         module, positions = self.subject.replica, [p for e in self.events for p in e.stack.callers]
         line = assigned(module, whole) or assigned_near(module, whole, positions)
+        line = line or assigned(module, name)  # of a part that a list holds
         return Explanation(" The named line makes it." if line else "", line)
 
     def _dropped(self, name: str) -> Explanation | None:
@@ -72,6 +75,12 @@ class UnusedLines:
         position = self._position(uses[-1], container)
         head = _loop_over(position, container.rpartition(".")[2])
         return Explanation(" The named line uses others of its list.", text_of(head or position))
+
+    def _computed_once(self, name: str) -> Explanation | None:
+        """Find the line that computed from the parameter, before, what the forward uses."""
+        position = computed_once(self.subject.replica, name, self._functions())
+        text = " The forward uses what the named line computed from it once."
+        return Explanation(text, text_of(position)) if position else None
 
     def _mistaken(self, name: str) -> Explanation | None:
         """Find the second use of a part of the same shape, which may be meant for this one."""

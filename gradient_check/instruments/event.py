@@ -6,6 +6,7 @@ from torch import Tensor
 from gradient_check.findings.report import Place
 from gradient_check.instruments.graph import leaf_of, nodes
 from gradient_check.instruments.sources import Stack, above, text_of, within
+from gradient_check.phases.census import is_healthy
 
 Cuts = frozenset["Event"]
 
@@ -26,11 +27,17 @@ class Event:
         self.leaves = {id(t) for t in needed if t.is_leaf}
         self.roots = [t.grad_fn for t in needed if t.grad_fn is not None]
         self.is_cut = False
+        self._version = _version_of(inputs)
+        self._has_written = False
+
+    def end(self) -> None:
+        """Note whether the call has written to its first tensor, as by `inplace=True`."""
+        self._has_written = _version_of(self.inputs) != self._version
 
     @property
     def writes(self) -> bool:
         """Whether the call changes its first argument."""
-        return _writes(self.name)
+        return self._has_written or _writes(self.name)
 
     @property
     def has_graph(self) -> bool:
@@ -72,6 +79,12 @@ class Event:
         place = self.place(names)
         position = self.stack.entry_from(names)
         return Place(place.module, text_of(position)) if position else place
+
+
+def _version_of(tensors: list[Tensor]) -> int:
+    """Return how often the first of some tensors was written to; 0 where nothing counts it."""
+    first = next(iter(tensors), None)
+    return 0 if first is None or not is_healthy(first) else first._version
 
 
 def _writes(name: str) -> bool:

@@ -39,6 +39,26 @@ def unregistered(module: nn.Module) -> dict[int, str]:
     return {identity: path for identity, path in found.items() if identity not in known}
 
 
+def tensors_in(value: object, seen: set[int] | None = None) -> list[Tensor]:
+    """Return the tensors that a value is, or holds in containers, objects and closures.
+
+    Args:
+        value: anything.
+        seen: the ids of what has been looked at before, which is left out; each id is added.
+    """
+    seen = set() if seen is None else seen
+    found: list[Tensor] = []
+    waiting = deque([(value, 0)])
+    while waiting and len(seen) < _MOST_HELD:
+        each, depth = waiting.popleft()
+        if isinstance(each, Tensor):
+            found.append(each)
+        elif depth <= _DEPTH and not isinstance(each, _PLAIN) and id(each) not in seen:
+            seen.add(id(each))
+            waiting += [(inner, depth + 1) for _, inner in _inside(each)]
+    return found
+
+
 def _held(module: nn.Module) -> Iterator[tuple[str, object]]:
     """Yield what the parts hold without registering it, the nearest first."""
     parts = dict(module.named_modules())

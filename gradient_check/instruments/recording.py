@@ -70,6 +70,7 @@ class Recorder(TorchFunctionMode):
         if event.index in self.skip:
             return without_cut(func, args, kwargs)
         result = func(*args, **kwargs)
+        event.end()
         event.sources = came_in | _returned(self, event, args, kwargs)
         self._note(event, args, kwargs, result)
         return result

@@ -43,6 +43,11 @@ def function_at(position: Position) -> ast.FunctionDef | ast.AsyncFunctionDef | 
     return max(around, key=lambda n: n.lineno, default=None)
 
 
+def attributes_in(node: ast.AST) -> set[str]:
+    """Return the names of the attributes that some code mentions."""
+    return {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+
+
 @functools.lru_cache(maxsize=4096)
 def lines_of_statement(filename: str, number: int) -> tuple[Position, ...]:
     """Return the lines of the innermost statement at a line; of a block's, those of its head.

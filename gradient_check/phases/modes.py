@@ -158,6 +158,12 @@ def put_in_eval(module: nn.Module) -> None:
     module.eval()
 
 
+def pass_through_training(module: nn.Module) -> None:
+    """Put a whole module in training mode and back, as a loop does between two evaluations."""
+    module.train()
+    module.eval()
+
+
 def use_device(device: torch.device) -> None:
     """Make a CUDA device this thread's current one, now and at each `scrub_thread`.
 

@@ -127,7 +127,7 @@ class Hk(nn.Module):
         return y
 
 
-@conv("gradient-wrong", "def pre")
+@conv("gradient-wrong", "grad_output[0] * 2")
 class PreHook(nn.Module):
     def __init__(self):
         super().__init__()

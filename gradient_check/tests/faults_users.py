@@ -224,7 +224,7 @@ def halve(parameter):
     parameter.grad.mul_(0.5)
 
 
-@fault("gradient-wrong", "0 (Linear)", "def halve(parameter)")
+@fault("gradient-wrong", "0 (Linear)", "parameter.grad.mul_(0.5)")
 def hook_after_accumulation():
     module = tower()
     module[0].weight.register_post_accumulate_grad_hook(halve)

@@ -11,7 +11,7 @@ import pytest
 
 from gradient_check.__main__ import main
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 NETS = """
 import torch
 from torch import nn

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 PROGRAM = "gradient_check.tests.two_processes"
 REFUSED = {
     "ddp": ("module is a DistributedDataParallel,", "before wrapping it, or `module.module`."),

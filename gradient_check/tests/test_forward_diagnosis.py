@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from gradient_check import check_gradients
+from gradient_check.diagnosis.base_writes import place_of_write
 from gradient_check.diagnosis.forward_diagnosis import ForwardDiagnosis
+from gradient_check.diagnosis.nonfinite_values import nonfinite_place
 from gradient_check.findings.report import NOWHERE
 from gradient_check.tests.cases import squares
 from gradient_check.tests.flows import subject_of, tower
@@ -88,10 +90,10 @@ def test_the_first_call_that_makes_nan_of_finite_values_is_placed() -> None:
         h = h + (h * 0).log()
         return h * 2 + mask
 
-    place = diagnosis_of(spoiling).nonfinite_value()
+    place = nonfinite_place(diagnosis_of(spoiling))
     assert place.module == "blocks.1 (Spoilt)"
     assert "(h * 0).log()" in present(place.line)
-    assert diagnosis_of().nonfinite_value() == NOWHERE
+    assert nonfinite_place(diagnosis_of()) == NOWHERE
 
 
 def leaving_grad_off(self: Any, h: Tensor) -> Tensor:
@@ -135,18 +137,18 @@ def test_a_write_to_weights_is_placed_and_to_activations_is_none() -> None:
         self.linear.weight.data.mul_(0.9)
         return h
 
-    place = diagnosis_of(writing).writes_weights()
+    place = place_of_write(diagnosis_of(writing), ["blocks.1.linear.weight"])
     assert place.module == "blocks.1 (Spoilt)"
     assert "self.linear.weight.data.mul_(0.9)" in present(place.line)
-    assert diagnosis_of(lambda self, h: h.clone().add_(1)).writes_weights() == NOWHERE
+    sound = diagnosis_of(lambda self, h: h.clone().add_(1))
+    assert place_of_write(sound, ["blocks.1.linear.weight"]) == NOWHERE
 
 
 def test_a_write_to_a_buffer_is_placed() -> None:
     module = tower(lambda self, h: (self.mean.add_(1), h)[1])
     module.blocks[1].register_buffer("mean", torch.zeros(6))
-    assert "self.mean.add_(1)" in present(
-        ForwardDiagnosis(subject_of(module)).writes_weights().line
-    )
+    place = place_of_write(ForwardDiagnosis(subject_of(module)), ["blocks.1.mean"])
+    assert "self.mean.add_(1)" in present(place.line)
 
 
 def test_inference_tensors_of_the_class_are_named_in_a_phrase() -> None:

@@ -1,4 +1,4 @@
-"""What a forward takes from an earlier one is named by the call that made it."""
+"""What a forward takes from an earlier one is named by the line that keeps it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gradient_check.checks.kept_graphs import (
     keeper_of,
-    maker_of_kept,
+    keeping_of,
     remedy,
     report_later_backward,
 )
@@ -36,25 +36,25 @@ def test_a_second_backward_that_fails_names_what_keeps_the_graph() -> None:
     assert finding.code == "backward"
     assert "blocks.1.hidden keeps a graph" in finding.message
     assert finding.module == "blocks.1.hidden"
-    assert "self.linear(x)" in present(finding.line)
+    assert "self.hidden = h if" in present(finding.line)
 
 
-def test_the_call_is_named_whose_result_the_next_forward_takes() -> None:
-    place = maker_of_kept(ran(tower(once)))
+def test_the_line_is_named_that_keeps_what_the_next_forward_takes() -> None:
+    place = keeping_of(ran(tower(once)))
     assert place.module == "blocks.1 (Spoilt)"
     assert "self.scale = self.linear.weight.mean() * 3" in present(place.line)
 
 
 def test_of_a_result_older_than_both_forwards_the_use_is_named() -> None:
     kept = nn.Parameter(torch.ones(6)) * 2.0
-    place = maker_of_kept(ran(tower(lambda self, h: h * kept)))
+    place = keeping_of(ran(tower(lambda self, h: h * kept)))
     assert "h * kept" in present(place.line)
 
 
 def test_a_sound_forward_keeps_nothing() -> None:
     flow = ran(tower())
     replica = flow.subject.replica
-    assert maker_of_kept(flow) == NOWHERE
+    assert keeping_of(flow) == NOWHERE
     assert flow.subject.replica is replica
 
 
