@@ -15,18 +15,14 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients.crossing_points import CrossingPoints
 from cog_adapt.runner.gradients.crossings import Crossings, Sites
-from cog_adapt.runner.gradients.culprits import (
-    is_hard_sample,
-    is_step_call,
-    operands_of,
-    subtracts_itself,
-)
+from cog_adapt.runner.gradients.culprits import is_hard_sample, is_step_call
 from cog_adapt.runner.gradients.declared import DeclaredStops
 from cog_adapt.runner.gradients.event import Event
 from cog_adapt.runner.gradients.graph import nodes
 from cog_adapt.runner.gradients.held_calls import HeldCalls
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import Place
+from cog_adapt.runner.gradients.straight_through import operands_of, subtracts_itself
 from cog_adapt.runner.gradients.subject import Subject
 from cog_adapt.runner.libraries import is_library_file
 

@@ -18,11 +18,11 @@ from cog_adapt.runner.gradients.culprits import (
     likeliest,
     misdeclared,
     overwriting,
-    subtracts_itself,
 )
 from cog_adapt.runner.gradients.recording import Recorder
 from cog_adapt.runner.gradients.report import NOWHERE, Place
 from cog_adapt.runner.gradients.sources import module_names
+from cog_adapt.runner.gradients.straight_through import subtracts_itself
 from tests.cog_adapt.models import seeded_module
 from tests.cog_adapt.present import present
 from tests.cog_adapt.runner.gradients.cases import rows, squares
