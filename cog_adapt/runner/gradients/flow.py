@@ -17,6 +17,7 @@ from cog_adapt.runner.gradients.graph import reached_leaves
 from cog_adapt.runner.gradients.guard import Guard
 from cog_adapt.runner.gradients.kept_values import maker_of_inference_tensor
 from cog_adapt.runner.gradients.lifting import has_sixteen_bits
+from cog_adapt.runner.gradients.loss_rounding import LossRounding
 from cog_adapt.runner.gradients.probe_loss import LossShapeError
 from cog_adapt.runner.gradients.report import Place
 from cog_adapt.runner.gradients.single_rows import warning_of_single_rows
@@ -35,6 +36,7 @@ class GradientFlow:
         kinds: the custom functions that the forward uses.
         is_coarse: whether the module, checked in float32, passes through 16 bits of its own.
         can_lift: whether it can be run without these, and is small.
+        loss_rounding: of the loss.
         partly_zero: the parameters some of whose gradient's entries are 0.
     """
 
@@ -61,6 +63,7 @@ class GradientFlow:
         self.gradient_norms: dict[str, float] = {}
         self.partly_zero: set[str] = set()
         self._weights_norm = math.nan
+        self.loss_rounding = LossRounding(subject, limits)
 
     @property
     def scale(self) -> float:

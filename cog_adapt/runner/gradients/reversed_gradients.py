@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.declared_slopes import DeclaredSlopes
-from cog_adapt.runner.gradients.differences import Verdict
+from cog_adapt.runner.gradients.differences import Limits, Verdict
 from cog_adapt.runner.gradients.directions import Way
 from cog_adapt.runner.gradients.flow import GradientFlow
 from cog_adapt.runner.gradients.report import Place
@@ -106,23 +106,22 @@ def _compared(  # noqa: PLR0913 - the gradients, what is declared of them, and w
 
     All blocks are held, so that what leads from one to another counts as each passes it.
     """
+
+    def compare(limits: Limits, loss: float) -> Verdict:
+        with replace(_stops_of(flow), sites=slopes.sites).held() as crossings:
+            numbers = crossings.of(pattern)
+            tensors = [crossings.moved[n] for n in numbers]
+            given = [crossings.gradients[n] for n in numbers]
+            gradients = [
+                (g / factor).to(t) for g, t in zip(given, tensors, strict=True) if g is not None
+            ]
+            forward, limit = flow.subject.forward, limits.block
+            return differences.compare(
+                forward, tensors, gradients, limit, limits, loss=loss, ways=ways
+            )
+
     loss = flow.loss if loss is None else loss
-    with replace(_stops_of(flow), sites=slopes.sites).held() as crossings:
-        numbers = crossings.of(pattern)
-        tensors = [crossings.moved[n] for n in numbers]
-        given = [crossings.gradients[n] for n in numbers]
-        gradients = [
-            (g / factor).to(t) for g, t in zip(given, tensors, strict=True) if g is not None
-        ]
-        return differences.compare(
-            flow.subject.forward,
-            tensors,
-            gradients,
-            flow.limits.block,
-            flow.limits,
-            loss=loss,
-            ways=ways,
-        )
+    return flow.loss_rounding.judged(compare, flow.limits, loss, flow.stand_ins)
 
 
 def _stops_of(flow: GradientFlow) -> StandIns:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.gradients import differences
 from cog_adapt.runner.gradients.block_groups import grouped
-from cog_adapt.runner.gradients.differences import Verdict
+from cog_adapt.runner.gradients.differences import Limits, Verdict
 from cog_adapt.runner.gradients.directions import Way
 from cog_adapt.runner.gradients.examination import Examination, Numbers
 from cog_adapt.runner.gradients.flow import GradientFlow
@@ -170,9 +170,15 @@ class GradientSlopes:
         limits = replace(self.limits, noise=noise, tried=tried)
         tensors = [real(p.detach()) for p in named.values()]
         gradients = [real(g) for g in self._slopes_of(named)]
-        given = (self.subject.forward, tensors, gradients, limit, limits)
-        with self.flow.stand_ins.held():
-            return differences.compare(*given, loss=loss, ways=ways)
+
+        def compare(limits: Limits, loss: float) -> Verdict:
+            with self.flow.stand_ins.held():
+                forward = self.subject.forward
+                return differences.compare(
+                    forward, tensors, gradients, limit, limits, loss=loss, ways=ways
+                )
+
+        return self.flow.loss_rounding.judged(compare, limits, loss, self.flow.stand_ins)
 
     def _slopes_of(self, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
         """Return the slopes that the gradients stand for: most are these themselves."""

@@ -74,7 +74,10 @@ class ZeroEntries:
         ]
         views, directions = differences.zero_entries(tensors, gradients)
         noise = self.limits.noise * self.flow.scale + self.flow.spread
+        given = (self.subject.forward, views, directions)
         with self.flow.stand_ins.held():
-            return bool(views) and differences.depends_linearly(
-                self.subject.forward, views, directions, noise
-            )
+            if not views or not differences.depends_linearly(*given, noise):
+                return False
+        rounding = self.flow.loss_rounding.while_held(self.flow.stand_ins)  # takes forwards
+        with self.flow.stand_ins.held():
+            return differences.depends_linearly(*given, rounding)
