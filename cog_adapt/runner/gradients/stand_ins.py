@@ -17,6 +17,7 @@ from cog_adapt.runner.gradients.crossing_points import CrossingPoints
 from cog_adapt.runner.gradients.crossings import Crossings, Sites
 from cog_adapt.runner.gradients.culprits import is_hard_sample, is_step_call
 from cog_adapt.runner.gradients.declared import DeclaredStops
+from cog_adapt.runner.gradients.entry_statistics import entry_statistics
 from cog_adapt.runner.gradients.event import Event
 from cog_adapt.runner.gradients.graph import nodes
 from cog_adapt.runner.gradients.held_calls import HeldCalls
@@ -132,6 +133,7 @@ def find_stand_ins(
     meant = _meant(recorder.events, names, declared) if declared.patterns else set()
     for event in recorder.events:
         _sort_in(found, event, recorder, own, names, meant, functions)
+    found.constant |= entry_statistics(recorder, found.sites)
     return found
 
 
@@ -145,7 +147,7 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
     functions: dict[CodeType, Any],
 ) -> None:
     place = event.place(names)
-    if is_hard_sample(event):
+    if is_hard_sample(event) and event.index not in found.sites.calls:
         (found.soft if event.name == _HARD else found.linear).add(event.index)
         found.surrogates.append(place)
     elif event.stack.in_custom_function:
