@@ -106,8 +106,11 @@ class GradientSlopes:
             groups = self.groups | {n: own for n, own in self.wholes.items() if n != "(all)"}
             report = WrongGradients(self.flow, groups, self.verdicts).report
             wrong, rough = report(wrong, rough, self._compare_block)
-        if rough and not wrong:
-            _report_rough(self.flow, rough, is_all=len(rough) == len(self.verdicts))
+        unproved = [b for b, v in self.verdicts.items() if b in rough or _is_below_noise(v)]
+        if not wrong and len(unproved) == len(self.verdicts):
+            _judge_noise(self.flow)
+        if rough and not wrong and not self.exam.has("flat"):
+            _report_rough(self.exam, rough)
         is_judged = self.exam.has("gradient-wrong", "flat")
         unseen = [] if is_judged else _unverified(self.verdicts, self.shares)
         if unseen:
@@ -188,17 +191,22 @@ class GradientSlopes:
         return [g if factor(n) == 1 else g / factor(n) for n, g in found.items()]
 
 
-def _report_rough(flow: GradientFlow, rough: list[str], *, is_all: bool) -> None:
+def _judge_noise(flow: GradientFlow) -> None:
+    """Fail a loss that stays at rounding noise even when all parameters move far."""
+    with flow.subject.moved(flow.subject.names, _FAR):
+        if max(abs(flow.loss), abs(flow.subject.forward())) >= _ROUNDING:
+            return
+    flow.exam.fail(
+        "flat",
+        f"the loss is {flow.loss:.1e} wherever the parameters are, which is rounding "
+        "noise, and so is its gradient: nothing can be trained. Compare the output with "
+        "something other than itself.",
+    )
+
+
+def _report_rough(exam: Examination, rough: list[str]) -> None:
     """Report blocks along whose gradient no two differences agree."""
-    if is_all and _is_noise(flow):
-        flow.exam.fail(
-            "flat",
-            f"the loss is {flow.loss:.1e} wherever the parameters are, which is rounding "
-            "noise, and so is its gradient: nothing can be trained. Compare the output with "
-            "something other than itself.",
-        )
-        return
-    flow.exam.warn(
+    exam.warn(
         "rough",
         f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
         "prove nothing there (rounding, a straight-through estimator, sampling?).",
@@ -232,7 +240,7 @@ def _unverified(
     return found
 
 
-def _is_noise(flow: GradientFlow) -> bool:
-    """Return whether the loss stays at rounding noise even when all parameters move far."""
-    with flow.subject.moved(flow.subject.names, _FAR):
-        return max(abs(flow.loss), abs(flow.subject.forward())) < _ROUNDING
+def _is_below_noise(verdict: Verdict) -> bool:
+    """Return whether noise hides all that differences could say of a gradient."""
+    is_judged = verdict.wrong or verdict.rough
+    return not is_judged and verdict.predicted <= 2 * verdict.noise
