@@ -21,7 +21,7 @@ from cog_adapt.runner.gradients.subject import Subject
 
 _STEPS = 6
 _LONGER = (1, 10, 100)
-_CANCELLED = 30  # times the loss: smaller terms are as exact as it
+CANCELLED = 30  # times the loss: smaller terms are as exact as it
 SHORT = 1e-5
 """The first step's length, of the tensors' norm: it bends no loss."""
 
@@ -70,7 +70,7 @@ class LossRounding:
         if not (verdict.wrong or verdict.rough):
             return verdict
         terms = self.while_held(stops) / self.limits.noise
-        if terms <= _CANCELLED * abs(loss):
+        if terms <= CANCELLED * abs(loss):
             return verdict
         return compare(replace(self.limits, changes=OF_CANCELLED), terms)
 
