@@ -26,6 +26,8 @@ from gradient_check.phases.gradient_step import MakeOptimizer
 from gradient_check.phases.precision import PRECISIONS, Precision, ServeMode
 
 NO_FACTORS: Mapping[str, float] = MappingProxyType({})
+Patterns = str | Sequence[str]
+"""Some patterns; one text is one pattern."""
 _FORMS = (
     "a loss is `(module, probe) -> losses`, `(output) -> losses`, or, with a probe of (inputs, "
     "targets), `(output, targets) -> losses`"
@@ -158,20 +160,14 @@ def checked_maker(make: MakeOptimizer) -> MakeOptimizer:
     return made
 
 
-def check_declared(stops: object, factors: object, surrogates: object) -> None:
-    """Refuse `stop_gradients`, `reversed_gradients` and `surrogate_gradients` of other kinds."""
-    _check_patterns("stop_gradients", stops)
-    _check_patterns("surrogate_gradients", surrogates)
-    _check_factors(factors)
-
-
-def _check_factors(factors: object) -> None:
+def check_factors(factors: object) -> None:
+    """Refuse `reversed_gradients` of another kind."""
     if not isinstance(factors, Mapping):
         raise ConfigError(
             f"reversed_gradients is {factors!r}. Pass a factor by pattern: "
             '`{"domain.reverse": -0.3}`.'
         )
-    _check_patterns("reversed_gradients", list(factors))
+    checked_patterns("reversed_gradients", list(factors))
     for pattern, factor in factors.items():
         is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
         if not is_number or not math.isfinite(factor) or factor == 0:
@@ -183,7 +179,7 @@ def _check_factors(factors: object) -> None:
 
 def check_options(
     trainable: object,
-    unused: object,
+    unused: Sequence[str],
     serve_mode: object,
     entry: object,
     make_optimizer: object,
@@ -203,9 +199,8 @@ def check_options(
             f"trainable{inspect.signature(trainable)} is given two arguments. Pass `lambda name, "
             "parameter: ...`."
         )
-    _check_patterns("unused", unused)
     _check_regexes("trainable", [trainable] if isinstance(trainable, str) else [])
-    _check_regexes("unused", unused)  # type: ignore[arg-type]
+    _check_regexes("unused", unused)
     if isinstance(make_optimizer, torch.optim.Optimizer):
         kind = type(make_optimizer).__name__
         raise ConfigError(
@@ -217,12 +212,19 @@ def check_options(
             raise ConfigError(f"{name} is a {type(function).__name__}. Pass a function.")
 
 
-def _check_patterns(name: str, patterns: object) -> None:
-    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
-        raise ConfigError(f"{name} is {patterns!r}. Pass a sequence of texts, also for one.")
-    wrong = next((p for p in patterns if not isinstance(p, str)), None)
-    if wrong is not None:
-        raise ConfigError(f"{name} holds a {type(wrong).__name__}. Pass texts.")
+def checked_patterns(name: str, patterns: object) -> tuple[str, ...]:
+    """Return the patterns of an option, where one text is one pattern; refuse what are no texts."""
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    if not isinstance(patterns, Iterable):
+        raise ConfigError(f"{name} is {patterns!r}. Pass a text, or a sequence of texts.")
+    found = tuple(patterns)
+    for each in found:
+        if not isinstance(each, str):
+            raise ConfigError(f"{name} holds a {type(each).__name__}. Pass texts.")
+        if not each:
+            raise ConfigError(f"{name} holds an empty text, which names everything. Take it out.")
+    return found
 
 
 def _check_regexes(name: str, patterns: Iterable[str]) -> None:

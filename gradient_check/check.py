@@ -11,13 +11,15 @@ from torch import nn
 
 from gradient_check.arguments import (
     NO_FACTORS,
-    check_declared,
+    Patterns,
+    check_factors,
     check_loss,
     check_module,
     check_options,
     check_probe,
     check_values,
     checked_maker,
+    checked_patterns,
     chosen_precision,
     warn_of_misspelt,
 )
@@ -75,10 +77,10 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     *,
     precision: Precision | str | None = None,
     trainable: Selection = None,
-    unused: Sequence[str] = (),
-    stop_gradients: Sequence[str] = (),
+    unused: Patterns = (),
+    stop_gradients: Patterns = (),
     reversed_gradients: Mapping[str, float] = NO_FACTORS,
-    surrogate_gradients: Sequence[str] = (),
+    surrogate_gradients: Patterns = (),
     serve_mode: ServeMode = "inference_mode",
     entry: Callable[..., object] | None = None,
     make_optimizer: MakeOptimizer | None = None,
@@ -105,10 +107,11 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
             module's device; by default float32, or the dtype of its weights if it has 16 bits.
         trainable: a regex searched in parameter names, or a predicate of name and parameter; by
             default every floating point or complex parameter, also one that the module freezes.
-        unused: names, or full-match regexes of names, of parameters that may get no gradient.
-        stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
-            of the line (`file:line: code`). One that is found is a note, one that is not found a
-            warning.
+        unused: names, or full-match regexes of names, of parameters that may get no gradient. One
+            text is one pattern, here and below.
+        stop_gradients: stops that are meant: regexes of whole module paths or parameter names, or
+            parts of the line (`file:line: code`), each as a text or as a regex. One that is found
+            is a note, one that is not found a warning.
         reversed_gradients: where what passes backward is meant to be the slope times a factor, of
             either sign (gradient reversal), by patterns as above.
         surrogate_gradients: patterns of blocks whose gradient is meant to be no slope (a spike's
@@ -134,8 +137,11 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     check_loss(loss, probe)
     flags = {"checkpointing": checkpointing, "random_loss": random_loss, "strict": strict}
     check_values(learning_rate, seed, **flags)
+    unused = checked_patterns("unused", unused)
+    stop_gradients = checked_patterns("stop_gradients", stop_gradients)
+    surrogate_gradients = checked_patterns("surrogate_gradients", surrogate_gradients)
     check_options(trainable, unused, serve_mode, entry, make_optimizer)
-    check_declared(stop_gradients, reversed_gradients, surrogate_gradients)
+    check_factors(reversed_gradients)
     options = Options(
         chosen_precision(precision, module),
         serve_mode,
@@ -147,7 +153,8 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     )
     watched = ProbeLoss(loss, probe)
     slopes = DeclaredSlopes(reversed_gradients, surrogate_gradients)
-    allowed = Allowed(tuple(unused), DeclaredStops(stop_gradients), slopes)
+    names = filter(None, (*dict(module.named_modules()), *dict(module.named_parameters())))
+    allowed = Allowed(unused, DeclaredStops(stop_gradients, names), slopes)
     report = run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
     return report.strictly() if strict else report
 

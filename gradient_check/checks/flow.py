@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gradient_check.checks.loss_rounding import LossRounding
 from gradient_check.checks.single_rows import warning_of_single_rows
 from gradient_check.diagnosis.diagnosis import Diagnosis
 from gradient_check.diagnosis.kept_values import maker_of_inference_tensor
@@ -36,6 +37,7 @@ class GradientFlow:
         kinds: the custom functions that the forward uses.
         is_coarse: whether the module, checked in float32, passes through 16 bits of its own.
         can_lift: whether it can be run without these, and is small.
+        loss_rounding: of the loss.
         partly_zero: the parameters some of whose gradient's entries are 0.
     """
 
@@ -62,6 +64,7 @@ class GradientFlow:
         self.gradient_norms: dict[str, float] = {}
         self.partly_zero: set[str] = set()
         self._weights_norm = math.nan
+        self.loss_rounding = LossRounding(subject, limits)
 
     @property
     def scale(self) -> float:

@@ -12,7 +12,7 @@ from gradient_check.diagnosis.stand_ins import StandIns, find_stand_ins
 from gradient_check.findings.report import Place
 from gradient_check.instruments import differences
 from gradient_check.instruments.declared_slopes import DeclaredSlopes
-from gradient_check.instruments.differences import Verdict
+from gradient_check.instruments.differences import Limits, Verdict
 from gradient_check.instruments.directions import Way
 
 _FEW = 1e-3  # how far the factors of several parameters may be apart
@@ -106,23 +106,22 @@ def _compared(  # noqa: PLR0913 - the gradients, what is declared of them, and w
 
     All blocks are held, so that what leads from one to another counts as each passes it.
     """
+
+    def compare(limits: Limits, loss: float) -> Verdict:
+        with replace(_stops_of(flow), sites=slopes.sites).held() as crossings:
+            numbers = crossings.of(pattern)
+            tensors = [crossings.moved[n] for n in numbers]
+            given = [crossings.gradients[n] for n in numbers]
+            gradients = [
+                (g / factor).to(t) for g, t in zip(given, tensors, strict=True) if g is not None
+            ]
+            forward, limit = flow.subject.forward, limits.block
+            return differences.compare(
+                forward, tensors, gradients, limit, limits, loss=loss, ways=ways
+            )
+
     loss = flow.loss if loss is None else loss
-    with replace(_stops_of(flow), sites=slopes.sites).held() as crossings:
-        numbers = crossings.of(pattern)
-        tensors = [crossings.moved[n] for n in numbers]
-        given = [crossings.gradients[n] for n in numbers]
-        gradients = [
-            (g / factor).to(t) for g, t in zip(given, tensors, strict=True) if g is not None
-        ]
-        return differences.compare(
-            flow.subject.forward,
-            tensors,
-            gradients,
-            flow.limits.block,
-            flow.limits,
-            loss=loss,
-            ways=ways,
-        )
+    return flow.loss_rounding.judged(compare, flow.limits, loss, flow.stand_ins)
 
 
 def _stops_of(flow: GradientFlow) -> StandIns:

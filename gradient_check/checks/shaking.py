@@ -4,7 +4,7 @@ A missing gradient alone cannot tell a cut graph from a parameter that is not us
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.instruments.differences import SIXTEEN_BIT, Limits
@@ -12,22 +12,43 @@ from gradient_check.instruments.subject import Subject
 
 _FRACTIONS = (0.05, 0.5)
 _LIMIT = 1e-5
+_CLEAR = 30  # times the rounding
 _LIMIT_16_BIT = 1e-3
 
 
 class Shaking:
-    """Moves parameters of the replica, runs a forward, and puts them back."""
+    """Moves parameters of the replica, runs a forward, and puts them back.
 
-    def __init__(self, subject: Subject, loss: float, limits: Limits, spread: float) -> None:
+    Args:
+        subject: the replica's.
+        loss: before; NaN: a forward tells it.
+        limits: of the precision.
+        spread: how far losses of one seed differ.
+        rounding: tells how far rounding moves the loss, where it seems to move.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        loss: float,
+        limits: Limits,
+        spread: float,
+        rounding: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.subject = subject
         self.loss = subject.forward() if math.isnan(loss) else loss
         share = _LIMIT_16_BIT if limits is SIXTEEN_BIT else _LIMIT
         self.limit = share * abs(self.loss) + 3 * spread
+        self.rounding = rounding
 
     @classmethod
     def of(cls, flow: GradientFlow) -> "Shaking":
         """Make the test for the subject, the loss and the limits of a flow."""
-        return cls(flow.subject, flow.loss, flow.limits, flow.spread)
+
+        def rounding() -> float:
+            return flow.loss_rounding.while_held(flow.stand_ins)
+
+        return cls(flow.subject, flow.loss, flow.limits, flow.spread, rounding)
 
     def dependent(self, names: Sequence[str]) -> list[str]:
         """Return the parameters that the loss depends on."""
@@ -49,4 +70,6 @@ class Shaking:
     def _moves_by(self, names: Sequence[str], fraction: float) -> bool:
         with self.subject.moved(names, fraction):
             moved = abs(self.subject.forward() - self.loss)
-        return not moved <= self.limit  # NaN counts as moved
+        if moved <= self.limit:
+            return False
+        return not moved <= _CLEAR * self.rounding()  # NaN counts as moved

@@ -14,7 +14,7 @@ from gradient_check.checks.wrong_gradients import WrongGradients
 from gradient_check.findings.examination import Examination, Numbers
 from gradient_check.findings.report import count, some
 from gradient_check.instruments import differences
-from gradient_check.instruments.differences import Verdict
+from gradient_check.instruments.differences import Limits, Verdict
 from gradient_check.instruments.directions import Way
 from gradient_check.instruments.noise import real
 from gradient_check.instruments.padding import drop_padding
@@ -106,8 +106,11 @@ class GradientSlopes:
             groups = self.groups | {n: own for n, own in self.wholes.items() if n != "(all)"}
             report = WrongGradients(self.flow, groups, self.verdicts).report
             wrong, rough = report(wrong, rough, self._compare_block)
-        if rough and not wrong:
-            _report_rough(self.flow, rough, is_all=len(rough) == len(self.verdicts))
+        unproved = [b for b, v in self.verdicts.items() if b in rough or _is_below_noise(v)]
+        if not wrong and len(unproved) == len(self.verdicts):
+            _judge_noise(self.flow)
+        if rough and not wrong and not self.exam.has("flat"):
+            _report_rough(self.exam, rough)
         is_judged = self.exam.has("gradient-wrong", "flat")
         unseen = [] if is_judged else _unverified(self.verdicts, self.shares)
         if unseen:
@@ -170,9 +173,17 @@ class GradientSlopes:
         limits = replace(self.limits, noise=noise, tried=tried)
         tensors = [real(p.detach()) for p in named.values()]
         gradients = [real(g) for g in self._slopes_of(named)]
-        given = (self.subject.forward, tensors, gradients, limit, limits)
-        with self.flow.stand_ins.held():
-            return differences.compare(*given, loss=loss, ways=ways)
+
+        def compare(limits: Limits, loss: float) -> Verdict:
+            with self.flow.stand_ins.held():
+                forward = self.subject.forward
+                return differences.compare(
+                    forward, tensors, gradients, limit, limits, loss=loss, ways=ways
+                )
+
+        if self.flow.is_coarse:  # its rounding is that of its own 16 bits, which are left out
+            return compare(limits, loss)
+        return self.flow.loss_rounding.judged(compare, limits, loss, self.flow.stand_ins)
 
     def _slopes_of(self, named: Mapping[str, nn.Parameter]) -> list[Tensor]:
         """Return the slopes that the gradients stand for: most are these themselves."""
@@ -182,17 +193,22 @@ class GradientSlopes:
         return [g if factor(n) == 1 else g / factor(n) for n, g in found.items()]
 
 
-def _report_rough(flow: GradientFlow, rough: list[str], *, is_all: bool) -> None:
+def _judge_noise(flow: GradientFlow) -> None:
+    """Fail a loss that stays at rounding noise even when all parameters move far."""
+    with flow.subject.moved(flow.subject.names, _FAR):
+        if max(abs(flow.loss), abs(flow.subject.forward())) >= _ROUNDING:
+            return
+    flow.exam.fail(
+        "flat",
+        f"the loss is {flow.loss:.1e} wherever the parameters are, which is rounding "
+        "noise, and so is its gradient: nothing can be trained. Compare the output with "
+        "something other than itself.",
+    )
+
+
+def _report_rough(exam: Examination, rough: list[str]) -> None:
     """Report blocks along whose gradient no two differences agree."""
-    if is_all and _is_noise(flow):
-        flow.exam.fail(
-            "flat",
-            f"the loss is {flow.loss:.1e} wherever the parameters are, which is rounding "
-            "noise, and so is its gradient: nothing can be trained. Compare the output with "
-            "something other than itself.",
-        )
-        return
-    flow.exam.warn(
+    exam.warn(
         "rough",
         f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
         "prove nothing there (rounding, a straight-through estimator, sampling?).",
@@ -226,7 +242,7 @@ def _unverified(
     return found
 
 
-def _is_noise(flow: GradientFlow) -> bool:
-    """Return whether the loss stays at rounding noise even when all parameters move far."""
-    with flow.subject.moved(flow.subject.names, _FAR):
-        return max(abs(flow.loss), abs(flow.subject.forward())) < _ROUNDING
+def _is_below_noise(verdict: Verdict) -> bool:
+    """Return whether noise hides all that differences could say of a gradient."""
+    is_judged = verdict.wrong or verdict.rough
+    return not is_judged and verdict.predicted <= 2 * verdict.noise

@@ -188,6 +188,9 @@ class Update:
         limits, spread = self.flow.limits, self.flow.spread
         size = max(abs(step.before), self.flow.scale)
         is_large = abs(step.descent) > 4 * limits.noise * size + spread
+        if is_large and limits is not SIXTEEN_BIT:
+            rounding = self.flow.loss_rounding.while_held(self.flow.stand_ins)
+            is_large = abs(step.descent) > 4 * rounding
         if not is_large or limits is SIXTEEN_BIT:
             shaking = Shaking(self.subject, step.before, limits, spread)
             if shaking.depends(self.subject.names):

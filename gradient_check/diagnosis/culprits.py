@@ -14,15 +14,12 @@ from gradient_check.instruments.sources import definition, text_of
 
 STEPS = ("Round", "Sign", "Floor", "Ceil", "Trunc", "Sigmoid", "Tanh", "Softmax", "Heaviside")
 GATES = ("Relu", "Threshold", "Clamp", "Hardtanh", "LeakyRelu", "Maximum", "Minimum")
-_STEP_CALLS = {"round", "sign", "floor", "ceil", "trunc", "fix", "sgn", "heaviside", "bernoulli"}
-_STEP_CALLS |= {"argmax", "argmin", "multinomial"}
-_DISCRETE = {"one_hot", "topk", "max", "min", "long", "to", "scatter", "scatter_", "searchsorted"}
-_COMPARISONS = {"gt", "ge", "lt", "le", "__gt__", "__ge__", "__lt__", "__le__", "where"}
+STEP_CALLS = {"round", "sign", "floor", "ceil", "trunc", "fix", "sgn", "heaviside", "bernoulli"}
+STEP_CALLS |= {"argmax", "argmin", "multinomial"}
+DISCRETE = {"one_hot", "topk", "max", "min", "long", "to", "scatter", "scatter_", "searchsorted"}
+COMPARISONS = {"gt", "ge", "lt", "le", "__gt__", "__ge__", "__lt__", "__le__", "where"}
 _STRAIGHT_THROUGH = {"gumbel_softmax", "fake_quantize_per_tensor_affine"}
 _STRAIGHT_THROUGH |= {"fake_quantize_per_channel_affine", "fused_moving_avg_obs_fake_quant"}
-_DETACHES = {"detach", "data.__get__"}
-_ADDITIONS = {"add", "__add__", "__radd__", "__iadd__", "add_"}
-_SUBTRACTIONS = {"sub", "__sub__", "__rsub__", "rsub", "subtract"}
 
 
 def likeliest(
@@ -59,53 +56,7 @@ def likeliest(
 
 def is_step_call(event: Event) -> bool:
     """Return whether a call may be what makes a function a step function."""
-    return event.name in _STEP_CALLS | _COMPARISONS
-
-
-def operands_of(event: Event, recorder: Recorder) -> list[Tensor]:
-    """Return the operands of `step(h) - h` if an event detaches it to stand in for the step."""
-    if event.name not in _DETACHES or not event.is_cut:
-        return []
-    maker = recorder.made.get(id(event.inputs[0]))
-    is_remainder = maker is not None and maker.name in _SUBTRACTIONS and _steps(event)
-    return maker.inputs if maker is not None and is_remainder else []
-
-
-def subtracts_itself(event: Event, recorder: Recorder) -> bool:
-    """Return whether an event is the detach of `h + (step(h) - h).detach()`.
-
-    Or that of `step(h) + s - s.detach()`, where a surrogate `s` gives the gradient alone; or one of
-    the two in `step(h).detach() - h.detach() + h`.
-    """
-    if event.name not in _DETACHES or not event.is_cut:
-        return False
-    if operands_of(event, recorder):
-        return True
-    users = [e for e in recorder.events if _takes(e, event.outputs) and e.name in _SUBTRACTIONS]
-    if any(_adds(user, event.inputs[0], recorder) and _is_discrete(user) for user in users):
-        return True
-    return any(_passes_through(user, recorder) for user in users)
-
-
-def _passes_through(difference: Event, recorder: Recorder) -> bool:
-    """Return whether a subtraction is that of `step(h).detach() - h.detach() + h`."""
-    parts = [recorder.made.get(id(each)) for each in difference.inputs]
-    stops = [part for part in parts if part is not None and part.name in _DETACHES]
-    if len(stops) != 2 or not _steps(stops[0]):
-        return False
-    users = [e for e in recorder.events if _takes(e, difference.outputs) and e.name in _ADDITIONS]
-    return any(_takes(user, stops[1].inputs) for user in users)
-
-
-def _takes(event: Event, tensors: list[Tensor]) -> bool:
-    return any(one is other for one in event.inputs for other in tensors)
-
-
-def _adds(event: Event, tensor: Tensor, recorder: Recorder) -> bool:
-    """Return whether an operand of a subtraction is a tensor, or a sum that holds it."""
-    makers = [recorder.made.get(id(each)) for each in event.inputs]
-    sums = [maker for maker in makers if maker is not None and maker.name in _ADDITIONS]
-    return _takes(event, [tensor]) or any(_takes(each, [tensor]) for each in sums)
+    return event.name in STEP_CALLS | COMPARISONS
 
 
 def is_hard_sample(event: Event) -> bool:
@@ -129,17 +80,6 @@ def flowing_into(cuts: Cuts) -> set[Event]:
             found.add(event)
             waiting.extend(event.sources)
     return found
-
-
-def _steps(event: Event) -> bool:
-    """Return whether the values that a call cuts come from a step function."""
-    graph = (node.name() for root in event.roots for node in nodes(root))
-    return any(name.startswith(STEPS[:5]) for name in graph) or _is_discrete(event)
-
-
-def _is_discrete(event: Event) -> bool:
-    discrete = _STEP_CALLS | _COMPARISONS | _DISCRETE
-    return any(source.name in discrete for source in flowing_into(event.sources))
 
 
 def explain(wanted: set[int], cuts: Cuts) -> list[Event]:

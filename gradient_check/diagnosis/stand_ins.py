@@ -13,12 +13,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gradient_check.diagnosis.culprits import (
-    is_hard_sample,
-    is_step_call,
-    operands_of,
-    subtracts_itself,
-)
+from gradient_check.diagnosis.culprits import is_hard_sample, is_step_call
+from gradient_check.diagnosis.entry_statistics import entry_statistics
+from gradient_check.diagnosis.straight_through import operands_of, subtracts_itself
 from gradient_check.findings.report import Place
 from gradient_check.instruments.crossing_points import CrossingPoints
 from gradient_check.instruments.crossings import Crossings, Sites
@@ -136,6 +133,7 @@ def find_stand_ins(
     meant = _meant(recorder.events, names, declared) if declared.patterns else set()
     for event in recorder.events:
         _sort_in(found, event, recorder, own, names, meant, functions)
+    found.constant |= entry_statistics(recorder, found.sites)
     return found
 
 
@@ -149,7 +147,7 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
     functions: dict[CodeType, Any],
 ) -> None:
     place = event.place(names)
-    if is_hard_sample(event):
+    if is_hard_sample(event) and event.index not in found.sites.calls:
         (found.soft if event.name == _HARD else found.linear).add(event.index)
         found.surrogates.append(place)
     elif event.stack.in_custom_function:

@@ -5,7 +5,7 @@ term besides: the gradient that the block passed backward at that point, times t
 The slope of that is autograd's gradient exactly if everything outside the blocks is right.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -35,6 +35,7 @@ class Sites:
         modules: by the module.
         functions: by the number of a custom function's call among these in a forward.
         kinds: the custom functions' classes; `declared_kinds` are those of declared calls.
+        surrogates: the patterns of blocks whose gradient is no slope.
         calls: by the number of a torch call in a forward.
         hooks: by the number of a call of `register_hook`.
         names: the parameters that a declaration names.
@@ -45,7 +46,8 @@ class Sites:
     modules: dict[nn.Module, str] = field(default_factory=dict)
     functions: dict[int, str] = field(default_factory=dict)
     kinds: list[Any] = field(default_factory=list)
-    declared_kinds: list[Any] = field(default_factory=list)
+    declared_kinds: dict[Any, str] = field(default_factory=dict)
+    surrogates: Collection[str] = ()
     calls: dict[int, str] = field(default_factory=dict)
     hooks: dict[int, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)

@@ -7,6 +7,8 @@ from gradient_check.findings.examination import Examination
 from gradient_check.findings.report import Place, count, some
 from gradient_check.instruments.sources import texts_of
 
+_EMPTY_GROUP = re.compile(r"(?<!\\)\(\)")
+
 
 class DeclaredStops:
     """The caller's `stop_gradients`, and which of them were found.
@@ -14,12 +16,14 @@ class DeclaredStops:
     Args:
         patterns: each a regex of whole module paths or parameter names, or a part of the line
             (`file:line: code`) that stops the gradient, or of a call that leads to that line.
+        names: module paths and parameter names; a regex of one is no regex of lines.
     """
 
-    def __init__(self, patterns: Sequence[str] = ()) -> None:
+    def __init__(self, patterns: Sequence[str] = (), names: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
         self.found: set[str] = set()
         self._near: set[str] = set()
+        self._of_names = {p for name in names for p in self.patterns if is_name(p, name)}
 
     @property
     def are_missing(self) -> bool:
@@ -49,12 +53,24 @@ class DeclaredStops:
             return False
         if around:
             apart = [pattern for pattern in self.patterns if pattern not in self._near]
-            hits = set(named(apart, place.owners, texts_of(place.around) if apart else ()))
+            hits = self._named(apart, place.owners, texts_of(place.around) if apart else ())
         else:
-            hits = set(named(self.patterns, *at(place)))
+            hits = self._named(self.patterns, *at(place))
             self._near |= hits
         self.found |= hits
         return bool(hits)
+
+    def _named(
+        self, patterns: Iterable[str], paths: Sequence[str], lines: Sequence[str]
+    ) -> set[str]:
+        """Return the patterns that name one of these modules, or a part of one of these lines."""
+        plain = self._of_names
+        return {
+            pattern
+            for pattern in patterns
+            if any(is_name(pattern, path) for path in paths)
+            or is_part(pattern, lines, as_regex=pattern not in plain)
+        }
 
     def names(self, parameters: Iterable[str]) -> list[str]:
         """Return the parameters that are declared by their own names; they count as found."""
@@ -92,11 +108,6 @@ def at(place: Place) -> tuple[list[str], list[str]]:
     return [path] if path else [], lines + texts_of(place.around[:1])
 
 
-def named(patterns: Iterable[str], paths: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """Return the patterns that name one of these modules, or are a part of one of these lines."""
-    return [p for p in patterns if any(is_name(p, path) for path in paths) or is_part(p, lines)]
-
-
 def is_name(pattern: str, name: str) -> bool:
     """Return whether a pattern is a regex of a whole name; a part of a line is seldom a regex."""
     try:
@@ -105,12 +116,26 @@ def is_name(pattern: str, name: str) -> bool:
         return False
 
 
-def is_part(pattern: str, lines: Iterable[str]) -> bool:
-    """Return whether a pattern is a part of a line `file:line: code`.
+def is_part(pattern: str, lines: Iterable[str], *, as_regex: bool = True) -> bool:
+    """Return whether a pattern is a part of a line `file:line: code`, as a text or as a regex.
 
     A pattern without a colon is a part of the code or of the file: a module's path may be a number.
+
+    Args:
+        pattern: the pattern.
+        lines: the lines.
+        as_regex: whether to search it as a regex too. One with an empty group, `()`, is a call in
+            plain code: as a regex, `loss()` would be found wherever `loss` is.
     """
-    if ":" in pattern:
-        return any(pattern in line for line in lines)
-    parts = (line.split(":", 2) for line in lines)
-    return any(pattern in part for file, *_, code in parts for part in (file, code))
+    lines = list(lines)
+    if ":" not in pattern:
+        parts = (line.split(":", 2) for line in lines)
+        lines = [part for file, *_, code in parts for part in (file, code)]
+    if any(pattern in line for line in lines):
+        return True
+    if not as_regex or _EMPTY_GROUP.search(pattern):
+        return False
+    try:
+        return any(re.search(pattern, line) for line in lines)
+    except re.error:
+        return False

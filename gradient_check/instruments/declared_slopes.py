@@ -128,7 +128,7 @@ class _Search:
 
     def found(self, declared: DeclaredSlopes) -> Sites:
         """Return the sites of all declarations; one place is that of the first that names it."""
-        sites = Sites(kinds=list(self.lines))
+        sites = Sites(kinds=list(self.lines), surrogates=declared.surrogates)
         own = (self._parameters, self._hooked, self._inner, self._within, self._outer)
         for pattern in declared.factors:
             self._look(sites, pattern, own)
@@ -178,7 +178,7 @@ class _Search:
             place = self._place_of(stack)
             if self._names(pattern, place, self.lines[kind]):
                 places[sites.functions.setdefault(number, pattern)] = place
-                sites.declared_kinds.append(kind)
+                sites.declared_kinds.setdefault(kind, pattern)
         for event in self.recorder.events:
             place = event.place(self.names)
             if event.name == "register_hook" and self._names(pattern, place):
@@ -196,7 +196,7 @@ class _Search:
             return False
         for number, kind in hits.items():
             sites.functions.setdefault(number, pattern)
-            sites.declared_kinds.append(kind)
+            sites.declared_kinds.setdefault(kind, pattern)
         return self._note(sites, pattern, True, self._place_of(self.calls[min(hits)][1]))
 
     def _line(self, sites: Sites, pattern: str) -> bool:

@@ -39,6 +39,8 @@ class Limits:
 
 
 FLOAT32 = Limits(whole=0.003, block=0.003, noise=3e-7, rough=0.05)
+OF_CANCELLED = (1e-3, 5e-4, 2e-3)
+"""Changes for a loss whose terms cancel: alike, since even the largest may hardly be seen."""
 SIXTEEN_BIT = Limits(whole=0.10, block=0.30, noise=2e-3, rough=0.5, changes=(1e-2, 3e-2, 6e-2))
 
 _MOST_MOVE = 0.05  # of the weights' norm, at the largest change

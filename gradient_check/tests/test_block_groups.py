@@ -1,10 +1,15 @@
 """Parameters are compared one by one where that is quick, else in a few groups of neighbours."""
 
+import itertools
+import time
+
 import pytest
 
+from gradient_check.check import check_gradients
 from gradient_check.checks import block_groups
 from gradient_check.checks.block_groups import _merged, grouped
 from gradient_check.instruments.differences import FLOAT32, SIXTEEN_BIT
+from gradient_check.tests.cases import rows, squares
 from gradient_check.tests.flows import ran, tower
 
 
@@ -32,3 +37,16 @@ def test_a_quick_module_is_compared_by_parameter_and_a_slow_one_by_block() -> No
     by_block = grouped(subject, FLOAT32, block_groups._SECONDS)
     assert list(by_block) == ["first", "blocks.0", "blocks.1", "head"]
     assert grouped(subject, SIXTEEN_BIT, 0.0) == by_block
+
+
+def test_a_module_is_compared_in_the_same_blocks_while_others_use_the_cores(monkeypatch) -> None:
+    def forwards() -> int:
+        module, count = tower(), itertools.count()
+        module.register_forward_hook(lambda *_: next(count) and None)
+        assert check_gradients(module, rows(3, 6), squares).passed
+        return next(count)
+
+    alone = forwards()
+    clock = itertools.count(step=100.0)
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    assert forwards() == alone

@@ -18,8 +18,8 @@ from gradient_check.diagnosis.culprits import (
     likeliest,
     misdeclared,
     overwriting,
-    subtracts_itself,
 )
+from gradient_check.diagnosis.straight_through import subtracts_itself
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import module_names

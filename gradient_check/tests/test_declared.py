@@ -24,6 +24,14 @@ PLACE = Place("blocks.1 (Block)", "model.py:7: return a * b.detach()")
         ("model.py:7", True),
         ("model.py:8", False),
         ("b.detach(", True),
+        (r"b\.detach\(\)", True),
+        (r"model\.py:\d: return .*detach", True),
+        (r"(a|b)\.detach\(\)$", True),
+        (r"c\.detach\(\)", False),
+        ("return()", False),
+        ("*", True),
+        ("(", True),
+        ("[", False),
     ],
 )
 def test_a_stop_is_declared_by_module_or_line(pattern: str, expected: bool) -> None:
@@ -37,6 +45,12 @@ def test_a_stop_is_declared_by_the_line_inside_its_block() -> None:
     assert DeclaredStops(["target = self.net"]).admits(place)
     assert DeclaredStops(["torch.no_grad()"]).admits(place)
     assert not DeclaredStops(["other"]).admits(place)
+
+
+def test_a_regex_of_names_is_none_of_lines() -> None:
+    assert DeclaredStops(["return.*"]).admits(PLACE)
+    assert not DeclaredStops(["return.*"], names=["returns", "blocks.1"]).admits(PLACE)
+    assert DeclaredStops(["b.detach()"], names=["returns", "blocks.1"]).admits(PLACE)
 
 
 def test_a_parameter_is_declared_by_its_whole_name() -> None:
@@ -93,3 +107,58 @@ def test_a_declared_router_holds_its_choice_and_not_its_weights(declared: str, s
     report = check_gradients(Routed(), rows(12, 6), squares, stop_gradients=[declared])
     assert report.passed
     assert {"stop-gradient"} <= {*report.codes} <= {"stop-gradient", "unverified"}
+
+
+class Declared(nn.Module):
+    """Passes twice its gradient, has a stop, and a head that nothing uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.head = nn.Linear(6, 8), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.enter(x))
+        turned = Scaled.apply(h)
+        return turned - h.roll(1, 0).detach()
+
+
+class Scaled(torch.autograd.Function):
+    """Passes twice the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return 2 * grads[0]
+
+
+@pytest.mark.parametrize("kind", [list, lambda patterns: patterns[0]], ids=["a list", "a text"])
+@pytest.mark.parametrize("stop", ["roll(1, 0).detach()", r"roll\(.*\)\.detach"])
+@pytest.mark.parametrize("turned", ["Scaled.apply(h)", r"Scaled\.apply", r"turned\s*="])
+@pytest.mark.parametrize("argument", ["surrogate_gradients", "reversed_gradients"])
+def test_a_pattern_is_a_text_or_a_regex_and_one_text_is_one_pattern(
+    kind: Any, stop: str, turned: str, argument: str
+) -> None:
+    torch.manual_seed(0)
+    declared: Any = {turned: 2.0} if argument == "reversed_gradients" else kind([turned])
+    named: dict[str, Any] = {argument: declared}
+    report = check_gradients(
+        Declared(),
+        rows(8, 6),
+        squares,
+        unused=kind([r"head\..*"]),
+        stop_gradients=kind([stop]),
+        **named,
+    )
+    assert report.passed
+    assert {f.level for f in report.findings} == {"NOTE"}
+
+
+def test_a_regex_of_one_stop_excuses_no_other() -> None:
+    torch.manual_seed(0)
+    report = check_gradients(
+        Declared(), rows(8, 6), squares, unused="head.*", stop_gradients=r"roll\(.*\)\.detach"
+    )
+    assert [f.code for f in report.findings if f.level == "FAIL"] == ["gradient-wrong"]

@@ -72,6 +72,7 @@ def words(text):
     """
     timeless = re.sub(r"\d+\.\d+ s$", "", text, flags=re.MULTILINE)
     near = re.sub(r"unverified: 1[678] parameters", "unverified: some parameters", timeless)
+    near = re.sub(r", 1[678] unverified,", ", some unverified,", near)
     return re.sub(r"and 1[234]\s+more", "and more", near).split()
 
 

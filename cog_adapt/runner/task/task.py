@@ -56,7 +56,8 @@ class Task(ABC):
             for each example instead of at each step. By default no block has a name.
         unused: regex of parameters that the loss rightly ignores (an encoder's pooler, say).
         stop_gradients: stops that are meant: regexes of module paths or parameter names, or parts
-            of the line that stops the gradient; the self-test excuses these alone.
+            of the line that stops the gradient, as texts or as regexes; one text is one pattern.
+            The self-test excuses these alone.
         reversed_gradients: where what passes backward is the slope times a factor, of either
             sign, by such patterns: `{"domain.reverse": -0.3}`.
         surrogate_gradients: such patterns of blocks whose gradient is meant to be no slope.
@@ -93,9 +94,9 @@ class Task(ABC):
     head: str = r"head\..*"
     blocks: str = "(?!)"  # matches nothing
     unused: str = "(?!)"
-    stop_gradients: tuple[str, ...] = ()
+    stop_gradients: str | tuple[str, ...] = ()
     reversed_gradients: Mapping[str, float] = MappingProxyType({})
-    surrogate_gradients: tuple[str, ...] = ()
+    surrogate_gradients: str | tuple[str, ...] = ()
     random_loss: bool = False
     max_labels: int = 1_000
     max_label_characters: int = 200

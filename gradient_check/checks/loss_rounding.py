@@ -1,0 +1,126 @@
+"""Measures how far rounding moves a loss, which its value does not tell where its terms cancel.
+
+Two means around 100 whose difference is 0.001 give that difference to 1e-5 at best. Along steps too
+short to bend it a loss without rounding lies on a line, whatever its slope.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import pairwise
+
+from torch import Tensor
+
+from gradient_check.diagnosis.stand_ins import StandIns
+from gradient_check.findings.examination import attempted
+from gradient_check.instruments.differences import OF_CANCELLED, Limits, Verdict
+from gradient_check.instruments.directions import Direction, move, norm
+from gradient_check.instruments.noise import real
+from gradient_check.instruments.subject import Subject
+
+_STEPS = 6
+_LONGER = (1, 10, 100)
+CANCELLED = 30  # times the loss: smaller terms are as exact as it
+SHORT = 1e-5
+"""The first step's length, of the tensors' norm: it bends no loss."""
+
+
+class LossRounding:
+    """The rounding of a subject's loss, measured where a check would fail without it.
+
+    Args:
+        subject: the subject, whose parameters have their gradients.
+        limits: of the precision.
+    """
+
+    def __init__(self, subject: Subject, limits: Limits) -> None:
+        self.subject = subject
+        self.limits = limits
+        self._known: tuple[StandIns, float] | None = None
+
+    def while_held(self, stops: StandIns) -> float:
+        """Return how far rounding moves the loss while stops are held; 0 without a gradient.
+
+        It is measured once for the same stops.
+        """
+        if self._known is None or self._known[0] is not stops:
+            self._known = stops, attempted(lambda: self._measured(stops), 0.0)
+        return self._known[1]
+
+    def judged(
+        self,
+        compare: Callable[[Limits, float], Verdict],
+        limits: Limits,
+        loss: float,
+        stops: StandIns,
+    ) -> Verdict:
+        """Return a comparison's verdict; one that finds nothing right is taken again by rounding.
+
+        Where terms of the loss cancel, its value is no measure of its rounding, and of the steps
+        that are long enough: the size of these terms is.
+
+        Args:
+            compare: compares within limits, for a loss of a size.
+            limits: the limits, and what is known of noise.
+            loss: the loss.
+            stops: which are held.
+        """
+        verdict = compare(limits, loss)
+        if not (verdict.wrong or verdict.rough):
+            return verdict
+        terms = self.while_held(stops) / self.limits.noise
+        if terms <= CANCELLED * abs(loss):
+            return verdict
+        return compare(replace(self.limits, changes=OF_CANCELLED), terms)
+
+    def _measured(self, stops: StandIns) -> float:
+        grads = {n: p.grad for n, p in self.subject.parameters.items()}
+        own = {n: g for n, g in grads.items() if g is not None and not g.is_sparse}
+        tensors = [real(self.subject.parameters[name].detach()) for name in own]
+        directions = [Direction(real(gradient)) for gradient in own.values()]
+        length = norm([d.tensor for d in directions]) if directions else 0.0
+        if not 0 < length < math.inf:
+            return 0.0
+        exactly = self.subject.moved(own, 0.0)  # which puts back each bit
+        with nullcontext() if self.subject.is_large else exactly, stops.held():
+            size = SHORT * norm(tensors) / length
+            return rounding_of(self.subject.forward, tensors, directions, size)
+
+
+def rounding_of(
+    forward: Callable[[], float],
+    tensors: Sequence[Tensor],
+    directions: Sequence[Direction],
+    size: float,
+) -> float:
+    """Return how far rounding moves a loss, as its distance from a line shows.
+
+    Where a loss stays the same along such steps they are too short to cross its rounding, and
+    longer ones are taken.
+
+    Args:
+        forward: computes the loss at the tensors' present values.
+        tensors: float tensors without a graph; left as they were except for rounding.
+        directions: what they are moved along.
+        size: of the first step, in directions.
+    """
+    for times in _LONGER:
+        changes = _changes(forward, tensors, directions, times * size)
+        if any(changes):
+            return max(abs(after - before) for before, after in pairwise(changes))
+    return 0.0
+
+
+def _changes(
+    forward: Callable[[], float],
+    tensors: Sequence[Tensor],
+    directions: Sequence[Direction],
+    size: float,
+) -> list[float]:
+    losses = [forward()]
+    for _ in range(_STEPS):
+        move(tensors, directions, size)
+        losses.append(forward())
+    move(tensors, directions, -_STEPS * size)
+    return [after - before for before, after in pairwise(losses)]
