@@ -95,13 +95,12 @@ class Judged:
     def _of_few(self) -> Iterator[tuple[str, Tensor]]:
         """Yield averages, calibrated by the folds, and made less sure after."""
         yield AUTO, self._average(self._averaged[_STEPS], _SHARE, _SCALE).softmax(1)
-        for steps, run in self._averaged.items():
-            for share in _SHARES:
-                for scale in _SCALES:
-                    calibrated = self._average(run, share, scale)
-                    for after in _AFTER:
-                        name = f"{steps} steps, {share:g} closed, scale {scale:g} and {after:g}"
-                        yield name, (calibrated * after).softmax(1)
+        wanted = itertools.product(self._averaged.items(), _SHARES, _SCALES)
+        for (steps, run), share, scale in wanted:
+            calibrated = self._average(run, share, scale)
+            for after in _AFTER:
+                name = f"{steps} steps, {share:g} closed, scale {scale:g} and {after:g}"
+                yield name, (calibrated * after).softmax(1)
         yield CLOSED, self._own_form.head(self.case.test).softmax(1)
 
     def _of_many(self) -> Iterator[tuple[str, Tensor]]:
