@@ -1,23 +1,23 @@
-"""What answers a split whose trainings are kept: single methods, and rules of choosing.
+"""What answers a split whose trainings are kept: single methods, `auto`, and rules to choose from.
 
 A rule is given what `auto` knows: the examples, the answers of each fold's models to the other
 half, and what steps on all examples ended with.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from bench.left_out.cases import Case
 from bench.left_out.contestants import FROZEN
-from bench.left_out.trainings import Moved, Training, plain_answers
+from bench.left_out.trainings import LORA, Fold, Moved, Run, Training
 from cog_adapt.runner.auto.cross_answers import Answered
 from cog_adapt.runner.heads.calibration import effective_count
-from cog_adapt.runner.heads.closed_form import MIXTURE, OF_FEW, ClosedForm, Mixture, fit_classes
+from cog_adapt.runner.heads.closed_form import MIXTURE, ClosedForm, Mixture, fit_classes
 from cog_adapt.runner.heads.decision import (
     AVERAGE,
     BASE,
@@ -30,139 +30,147 @@ from cog_adapt.runner.heads.decision import (
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.heads.objective import Labels
 
-BEFORE, RULE, ALWAYS = "chosen by folds", "closed form or average", "average"
-TRAINED, LORA = "gradients", "lora"
-
-
-@dataclass(frozen=True)
-class Blend:
-    """How a head in closed form and one by gradients are averaged.
-
-    Attributes:
-        share: of the closed form.
-        scale: of the average, before it is calibrated by the folds.
-        is_half_way: whether features and trained head are those in the middle.
-    """
-
-    share: float = 0.5
-    scale: float = 0.5
-    is_half_way: bool = False
-
-    def outputs(self, closed: LinearHead, moved: Moved) -> Tensor:
-        """Return the outputs for the texts in question."""
-        features = moved.middle_features if self.is_half_way else moved.end_features
-        head = middle_of(moved) if self.is_half_way else LinearHead(*moved.end)
-        return head.averaged(closed, self.share).scaled(self.scale)(features)
-
-
-BLENDS: Mapping[str, Blend] = {
-    f"{'half-way' if half else 'end'}, {share:g} closed, scale {scale:g}": Blend(share, scale, half)
-    for half in (False, True)
-    for share in (0.25, 0.5)
-    for scale in (0.4, 0.5, 0.6)
-}
-"""Averages that may be chosen."""
-
-
-def middle_of(moved: Moved) -> LinearHead:
-    """Return the head half-way."""
-    weight, bias = ((a + b) / 2 for a, b in zip(moved.begin, moved.end, strict=True))
-    return LinearHead(weight, bias)
+AUTO, HEAD, BEFORE = "auto", "plain head", "closed form, names count much"
+ONE, FEW, MANY = "one example a label", "fewer than 30 examples", "30 examples or more"
+REGIMES = (ONE, FEW, MANY)
+"""`auto` answers each by a rule of its own."""
+_STEPS, _SHARE, _SCALE = "24", 0.5, 0.5  # of the average that `auto` makes
+_SHARES, _SCALES, _AFTER = (0.25, 0.5, 0.75), (0.4, 0.5, 0.6), (0.8, 0.9, 1.0)
+_USUAL_SCALES = (0.6, 0.8, 1.0, 1.2, 1.4)
+_POWERS = (0, 1, 2)  # of (K - 1) / K, for fewer labels
 
 
 class Judged:
     """A split, and what each rule answers there."""
 
     def __init__(self, training: Training) -> None:
-        self.training = training
-        zeros = torch.zeros(len(training.names))
-        self._labels = Labels(training.targets, LinearHead(training.names, zeros))
+        self.training, self.case = training, training.case
+        zeros = torch.zeros(len(self.case.names))
+        self._labels = Labels(self.case.targets, LinearHead(self.case.names, zeros))
         self._given = cast(Any, SimpleNamespace(objective=self._labels))
-        self._forms = {mixture: self._fitted(mixture) for mixture in (MIXTURE, OF_FEW)}
-        self._doubts = {mix: self._labels.doubt(form) for mix, form in self._forms.items()}
 
     @property
-    def count(self) -> int:
-        """How many examples there are."""
-        return len(self.training.targets)
+    def regime(self) -> str:
+        """Which of `auto`'s rules answers the split."""
+        if self._labels.averages and self._averaged:
+            return FEW
+        return MANY if self._averaged else ONE
 
     def singles(self) -> dict[str, Tensor]:
         """Return the probabilities (M, K) of what chooses nothing."""
-        found = {name: answer(self._case) for name, answer in FROZEN.items()}
-        found |= {
-            "closed form, names count much": self._forms[MIXTURE].head(self._tested).softmax(1),
-            CLOSED: self._forms[OF_FEW].head(self._tested).softmax(1),
-            TRAINED: LinearHead(*self._whole.end)(self._whole.end_features).softmax(1),
-        }
-        plain = plain_answers(self.training)
-        return found if plain is None else {**found, LORA: plain}
-
-    def before(self) -> tuple[Tensor, Decision]:
-        """Choose among base, closed form, gradients and their middle, as `auto` did."""
-        form = self._forms[MIXTURE]
-        answered = self._answered(MIXTURE, self._paths)
-        decision = self._decided(answered)
-        chosen = decision.chosen
-        if chosen in (BASE, CLOSED):
-            head = self._labels.prior if chosen == BASE else form.head
-            return head(self._tested).softmax(1), decision
-        whole = self._paths(form.head, self._whole)[chosen]
-        calibration = answered.calibration(self._given, chosen)
-        return self._labels.calibration_of_all(calibration)(whole).softmax(1), decision
-
-    def averaged(self, blend: Blend) -> tuple[Tensor, Tensor, Decision]:
-        """Return a calibrated average, what the folds choose of it and the closed form, and why."""
-
-        def paths(closed: LinearHead, moved: Moved) -> dict[str, Tensor]:
-            return {AVERAGE: blend.outputs(closed, moved)}
-
-        form = self._forms[OF_FEW]
-        answered = self._answered(OF_FEW, paths)
-        decision = self._decided(answered)
-        calibration = answered.calibration(self._given, AVERAGE)
-        always = calibration(blend.outputs(form.head, self._whole)).softmax(1)
-        if decision.chosen == CLOSED:
-            return always, form.head(self._tested).softmax(1), decision
-        return always, always, decision
-
-    @property
-    def _case(self) -> Case:
-        t = self.training
-        return Case(t.row, t.seed, t.digest, t.features, t.targets, t.test, t.wanted, t.names)
-
-    @property
-    def _tested(self) -> Tensor:
-        return self.training.test
-
-    @property
-    def _whole(self) -> Moved:
-        return self.training.whole
-
-    def _fitted(self, mixture: Mixture) -> ClosedForm:
-        t = self.training
-        return fit_classes(t.features, t.targets, self._labels.prior, mixture)
-
-    @staticmethod
-    def _paths(closed: LinearHead, moved: Moved) -> dict[str, Tensor]:
+        tested = self.case.test
         return {
-            GRADIENTS: LinearHead(*moved.end)(moved.end_features),
-            MIDDLE: middle_of(moved)(moved.middle_features),
+            **{name: answer(self.case) for name, answer in FROZEN.items()},
+            BEFORE: self._form(MIXTURE).head(tested).softmax(1),
+            HEAD: self._own_form.head(tested).softmax(1),
+            LORA: self._plain.outputs[GRADIENTS].softmax(1),
         }
 
-    def _answered(
-        self, mixture: Mixture, paths: Callable[[LinearHead, Moved], Mapping[str, Tensor]]
-    ) -> Answered:
-        t, parts = self.training, []
-        for fold in t.folds:
-            given = t.features[fold.train], t.targets[fold.train], self._labels.prior
-            closed = fit_classes(*given, mixture).head
-            others = t.features[fold.others]
-            outputs = {BASE: self._labels.prior(others), CLOSED: closed(others)}
-            parts.append({**outputs, **paths(closed, fold.moved)})
+    def rules(self) -> dict[str, Tensor]:
+        """Return the probabilities (M, K) of AUTO and of each rule that may take its place."""
+        found = {ONE: self._of_one, FEW: self._of_few, MANY: self._of_many}[self.regime]
+        return dict(found())
+
+    def seconds(self, rule: str) -> float:
+        """Return the CPU time of a rule's steps; 0 where it takes none."""
+        if rule == LORA or (self.regime == ONE and rule != CLOSED):
+            return self._plain.seconds
+        steps = rule.partition(" ")[0] if self.regime == FEW else self._most
+        if rule == AUTO:
+            steps = _STEPS if self.regime == FEW else self._most
+        return self.training.runs[steps].seconds if steps in self._averaged else 0.0
+
+    def _of_one(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield averages at a usual scale: no answer could calibrate them."""
+        outputs = self._plain.outputs
+        yield AUTO, self._labels.usual_calibration()(outputs[GRADIENTS]).softmax(1)
+        apart = (len(self.case.names) - 1) / len(self.case.names)
+        for share in (0.0, *_SHARES):
+            both = outputs[GRADIENTS].lerp(outputs[CLOSED], share)
+            for scale, power in itertools.product(_USUAL_SCALES, _POWERS):
+                name = f"{share:g} closed, scale {scale:g}, power {power} of labels"
+                yield name, (both * (scale * apart**power)).softmax(1)
+        yield CLOSED, self._own_form.head(self.case.test).softmax(1)
+
+    def _of_few(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield averages, calibrated by the folds, and made less sure after."""
+        yield AUTO, self._average(self._averaged[_STEPS], _SHARE, _SCALE).softmax(1)
+        wanted = itertools.product(self._averaged.items(), _SHARES, _SCALES)
+        for (steps, run), share, scale in wanted:
+            calibrated = self._average(run, share, scale)
+            for after in _AFTER:
+                name = f"{steps} steps, {share:g} closed, scale {scale:g} and {after:g}"
+                yield name, (calibrated * after).softmax(1)
+        yield CLOSED, self._own_form.head(self.case.test).softmax(1)
+
+    def _of_many(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield what the folds choose, each of the candidates alone, and averages."""
+        run = self._averaged[self._most]
+        answered = self._answered(run, self._candidates)
+        chosen = self._decided(answered).chosen
+        closed = self._own_form.head(self.case.test).softmax(1)
+        alone = {
+            BASE: self._labels.prior(self.case.test).softmax(1),
+            CLOSED: closed,
+            **{
+                name: answered.calibration_of_all(self._given, name)(
+                    run.whole.outputs[name]
+                ).softmax(1)
+                for name in (GRADIENTS, MIDDLE)
+            },
+        }
+        yield AUTO, alone[chosen]
+        yield from ((name, alone[name]) for name in (CLOSED, GRADIENTS, MIDDLE))
+        for share in _SHARES:
+            for scale in _SCALES:
+                average = self._average(run, share, scale).softmax(1)
+                yield f"{share:g} closed, scale {scale:g}", average
+
+    @property
+    def _averaged(self) -> Mapping[str, Run]:
+        return {name: run for name, run in self.training.runs.items() if run.folds}
+
+    @property
+    def _most(self) -> str:
+        return max(self._averaged, key=int, default="")
+
+    @property
+    def _plain(self) -> Moved:
+        return self.training.runs[LORA].whole
+
+    def _average(self, run: Run, share: float, scale: float) -> Tensor:
+        """Return the outputs (M, K) of an average, calibrated as the folds say."""
+
+        def averaged(moved: Moved) -> Tensor:
+            return moved.outputs[GRADIENTS].lerp(moved.outputs[CLOSED], share) * scale
+
+        answered = self._answered(run, lambda fold: {AVERAGE: averaged(fold.moved)})
+        return answered.calibration_of_all(self._given, AVERAGE)(averaged(run.whole))
+
+    def _candidates(self, fold: Fold) -> dict[str, Tensor]:
+        """Return what a fold's models answer to its other half."""
+        others = self.case.features[fold.others]
+        closed = self._labels.fit(self.case.features, fold.train).head
+        steps = {name: fold.moved.outputs[name] for name in (GRADIENTS, MIDDLE)}
+        return {BASE: self._labels.prior(others), CLOSED: closed(others), **steps}
+
+    def _answered(self, run: Run, answers: Callable[[Fold], Mapping[str, Tensor]]) -> Answered:
+        """Gather the answers of the folds' models, each to the examples that it has not seen."""
+        parts = [answers(fold) for fold in run.folds]
         joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        chosen = torch.cat([fold.others for fold in t.folds])
-        return Answered(chosen, joined, self._doubts[mixture])
+        return Answered(torch.cat([fold.others for fold in run.folds]), joined, self._doubt)
 
     def _decided(self, answered: Answered) -> Decision:
         count = effective_count(self._labels.importance(answered.chosen))
         return decide(answered.candidates(self._given), self._labels.name, count)
+
+    @cached_property
+    def _own_form(self) -> ClosedForm:
+        return self._labels.fit(self.case.features, torch.arange(len(self.case.targets)))
+
+    @cached_property
+    def _doubt(self) -> Any:  # noqa: ANN401 - what Answered takes
+        return self._labels.doubt(self._own_form)
+
+    def _form(self, mixture: Mixture) -> ClosedForm:
+        return fit_classes(self.case.features, self.case.targets, self._labels.prior, mixture)

@@ -32,7 +32,9 @@ from cog_adapt.runner.heads.linear_head import LinearHead
 _LEAST_TRUST = 0.1
 _FEW = 30
 _NEAR = 0.05  # of losses, in 16 bits too
-_USUAL_SCALE = 1.2  # of a head that gradients have trained on one example a label
+# Of a head that gradients have trained on one example a label, for many labels; rows of few labels
+# are further apart than their examples tell (docs/results/left-out.md).
+_USUAL_SCALE, _LABELS_POWER = 1.2, 2
 _SURER = 0.9  # of the scale: after twice a fold's examples and steps, logits are larger
 
 
@@ -151,7 +153,9 @@ class Labels:
     def usual_calibration(self) -> Calibration:
         """Return what is used where too few examples are there to fit anything."""
         classes = len(self.prior.weight)
-        return Calibration(_USUAL_SCALE, torch.zeros(classes, dtype=torch.float64))
+        apart = 1 - 1 / max(2, classes)
+        none = torch.zeros(classes, dtype=torch.float64)
+        return Calibration(_USUAL_SCALE * apart**_LABELS_POWER, none)
 
     def calibration_of_all(self, of_folds: Calibration) -> Calibration:
         """Return what calibrates the model of all examples, by that of the folds' models."""

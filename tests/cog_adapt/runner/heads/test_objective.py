@@ -207,8 +207,9 @@ def test_the_model_of_all_examples_is_calibrated_to_be_less_sure():
     assert NUMBERS.calibration_of_all(of_folds) is of_folds
 
 
-def test_too_few_examples_to_fit_anything_have_a_stated_scale():
+def test_too_few_examples_to_fit_anything_have_a_stated_scale_that_is_less_for_few_labels():
     usual = LABELS.usual_calibration()
-    assert (usual.scale, usual.offsets.tolist()) == (1.2, [0, 0, 0])
+    assert usual.scale == pytest.approx(1.2 * (2 / 3) ** 2)
+    assert usual.offsets.tolist() == [0, 0, 0]
     of_numbers = NUMBERS.usual_calibration()
     assert (of_numbers.scale, of_numbers.offsets.tolist()) == (1.0, [0, 0])
