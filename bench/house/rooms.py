@@ -113,9 +113,9 @@ def document(counts: Mapping[str, Mapping[str, Count]]) -> Iterator[str]:
     yield "| | tree | rooms | floors | arrows | lines |"
     yield "|---|---|---|---|---|---|"
     for title in PACKAGES:
-        for tree, found in counts.items():
-            if title in found:
-                yield f"| {title} | {tree} | " + " | ".join(map(str, found[title])) + " |"
+        rows = ((tree, found[title]) for tree, found in counts.items() if title in found)
+        for tree, row in rows:
+            yield f"| {title} | {tree} | " + " | ".join(map(str, row)) + " |"
 
 
 def main() -> None:
