@@ -10,8 +10,8 @@ from cog_adapt.runner import errors as of_runner
 from cog_adapt.server import errors as of_server
 from gradient_check.phases import errors as of_kernel
 
-SERVER, RUNNER = (Path(each.__file__).parent for each in (of_server, of_runner))
-KERNEL = Path(of_kernel.__file__).parents[1]
+SERVER, RUNNER = (Path(str(each.__file__)).parent for each in (of_server, of_runner))
+KERNEL = Path(str(of_kernel.__file__)).parents[1]
 TREE = re.compile(r"^([│ ├└─]*)([A-Z]\w+)( .*)?$", re.MULTILINE)
 BUILT_IN = re.compile(r"also (\w+)")
 

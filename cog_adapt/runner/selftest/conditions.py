@@ -21,7 +21,7 @@ from cog_adapt.runner.task.code import code_behind
 from cog_adapt.runner.task.task import Task
 from gradient_check.phases.census import process_flags
 
-_PACKAGES = (Path(__file__).parents[2], Path(gradient_check.__file__).parent)
+PACKAGES = (Path(__file__).parents[2], Path(gradient_check.__file__).parent)
 _DRIVER = Path("/proc/driver/nvidia/version")
 _BACKEND_FLAGS = {
     "cuda.matmul": (
@@ -42,7 +42,7 @@ def conditions_of(model: LoadedModel) -> dict[str, str]:
         "base": model.digest,
         "structure": _digest([str(model.base).encode()]),
         "task": f"{type(model.task).__qualname__} {_digest([*_texts(own), _values(model.task)])}",
-        "package": _digest(_texts(file for folder in _PACKAGES for file in folder.rglob("*.py"))),
+        "package": _digest(_texts(file for folder in PACKAGES for file in folder.rglob("*.py"))),
         "libraries": ", ".join(f"{name} {_version(name)}" for name in sorted(libraries)),
         "python": platform.python_version(),
         "torch": torch.__version__,

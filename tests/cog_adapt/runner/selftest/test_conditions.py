@@ -111,7 +111,7 @@ def test_the_code_of_the_package_changes_them(tmp_path, monkeypatch):
     plain = of(Images())
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "module.py").write_text("x = 1\n")
-    monkeypatch.setattr(conditions, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(conditions, "PACKAGES", (tmp_path,))
     assert "package" in changed(plain, of(Images()))
 
 
