@@ -8,7 +8,6 @@ import asyncio
 import statistics
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -109,7 +108,9 @@ def main() -> None:
     """Measure what a request costs whose examples are known."""
     chosen = arguments(main.__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        settings = replace(RunnerSettings.from_environment(), weights_dir=Path(folder))
+        settings = RunnerSettings.from_environment().model_copy(
+            update={"weights_dir": Path(folder)}
+        )
         sizes = (2, 3, 1) if chosen.quick else (40, 10, 3)
         measure(settings, *sizes).publish(choose_precision(settings), chosen.output)
 

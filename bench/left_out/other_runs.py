@@ -37,7 +37,9 @@ def runs_of(name: str) -> Iterator[Mapping[str, Contestant]]:
     """Give what a set's own runner answers: by steps of the task's method, and by `auto`."""
     subject = Subject(lambda: task_of(name), "head", draw, lambda: others.digest(name), {})
     with tempfile.TemporaryDirectory() as folder:  # no adapter of an earlier run must be reused
-        settings = replace(RunnerSettings.from_environment(), weights_dir=Path(folder))
+        settings = RunnerSettings.from_environment().model_copy(
+            update={"weights_dir": Path(folder)}
+        )
         with ModelRunner(subject.task(), settings) as runner:
             model = Model.of(subject, runner)
             kept = replace(model, features=_Kept(name, model))
