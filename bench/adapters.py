@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bench.report import Columns, Report, Spread, arguments, milliseconds
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.store import AdapterStore
 from gradient_check.phases.precision import Precision
 from gradient_check.phases.randomness import generator
@@ -153,7 +153,7 @@ def lookup_row(what: str, found: Sequence[tuple[bool, float]]) -> dict[str, Any]
 
 def measure(sizes: Sizes, folder: Path) -> Report:
     """Fill a store, look adapters up, and start again."""
-    budgets = Budgets(sizes.memory_bytes, sizes.memory_bytes // 2, NO_LIMIT, NO_LIMIT)
+    budgets = StorageBudgets(sizes.memory_bytes, sizes.memory_bytes // 2, NO_LIMIT, NO_LIMIT)
     store = AdapterStore(folder, budgets)
     ids, puts = fill(store, sizes)
     rows = [row("put", puts)]

@@ -25,7 +25,7 @@ from gradient_check.arguments import (
 )
 from gradient_check.checks.arrivals import GradientArrivals
 from gradient_check.checks.audit import audit_module, report_uncopied
-from gradient_check.checks.concurrency import Concurrency
+from gradient_check.checks.concurrency import ConcurrencyCheck
 from gradient_check.checks.entry import audit_entry
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.frozen import FrozenParameters
@@ -35,7 +35,7 @@ from gradient_check.checks.repeatability import Repeatability
 from gradient_check.checks.rounding import Rounding
 from gradient_check.checks.slopes import GradientSlopes
 from gradient_check.checks.starting_point import StartingPoint
-from gradient_check.checks.traces import Traces
+from gradient_check.checks.traces import LastingEffects
 from gradient_check.checks.update import Update
 from gradient_check.checks.zero_entries import ZeroEntries
 from gradient_check.diagnosis.stand_ins import find_stand_ins
@@ -47,7 +47,7 @@ from gradient_check.instruments.declared_slopes import DeclaredSlopes
 from gradient_check.instruments.guard import Guard
 from gradient_check.instruments.probe_loss import ProbeLoss
 from gradient_check.instruments.selection import Selection, select
-from gradient_check.instruments.subject import Options, Subject
+from gradient_check.instruments.subject import CheckOptions, Subject
 from gradient_check.phases.errors import ConfigError
 from gradient_check.phases.gradient_step import MakeOptimizer
 from gradient_check.phases.modes import ThreadModes, run_adaptation, run_setup
@@ -62,7 +62,7 @@ _STEPS = (
 
 
 @dataclass(frozen=True)
-class Allowed:
+class Declarations:
     """What the caller declares: parameters without a gradient, and what is meant to be no slope."""
 
     unused: tuple[str, ...]
@@ -142,7 +142,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     surrogate_gradients = checked_patterns("surrogate_gradients", surrogate_gradients)
     check_options(trainable, unused, serve_mode, entry, make_optimizer)
     check_factors(reversed_gradients)
-    options = Options(
+    options = CheckOptions(
         chosen_precision(precision, module),
         serve_mode,
         checked_maker(make_optimizer or _adamw(learning_rate)),
@@ -154,7 +154,7 @@ def check_gradients(  # noqa: PLR0913 - a module, a probe, a loss; everything el
     watched = ProbeLoss(loss, probe)
     slopes = DeclaredSlopes(reversed_gradients, surrogate_gradients)
     names = filter(None, (*dict(module.named_modules()), *dict(module.named_parameters())))
-    allowed = Allowed(unused, DeclaredStops(stop_gradients, names), slopes)
+    allowed = Declarations(unused, DeclaredStops(stop_gradients, names), slopes)
     report = run_setup(_examine, module, probe, watched, options, trainable, allowed, entry)
     return report.strictly() if strict else report
 
@@ -163,9 +163,9 @@ def _examine(  # noqa: PLR0913
     module: nn.Module,
     probe: Any,  # noqa: ANN401
     loss: ProbeLoss,
-    options: Options,
+    options: CheckOptions,
     trainable: Selection,
-    allowed: Allowed,
+    allowed: Declarations,
     entry: Callable[..., object] | None,
 ) -> GradientReport:
     began = time.perf_counter()
@@ -210,8 +210,8 @@ def _run(  # noqa: PLR0913
     probe: Any,  # noqa: ANN401
     loss: ProbeLoss,
     names: list[str],
-    options: Options,
-    allowed: Allowed,
+    options: CheckOptions,
+    allowed: Declarations,
 ) -> dict[str, float]:
     guard = Guard(module, options.precision.device)
     try:
@@ -241,7 +241,7 @@ def _run(  # noqa: PLR0913
 
 
 def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> None:
-    slopes, update, traces = GradientSlopes(flow), Update(operation), Traces(operation)
+    slopes, update, traces = GradientSlopes(flow), Update(operation), LastingEffects(operation)
     zeros = ZeroEntries(flow)
     slopes.while_held = zeros.look
     exam.check("inference", operation.serve_first)
@@ -260,7 +260,7 @@ def _take_steps(exam: Examination, flow: GradientFlow, operation: Operation) -> 
         exam.check("rounding", Rounding(flow).judge, needs=("gradients", "finite gradients"))
     exam.check("zero entries", zeros.judge, needs=("gradients",))
     exam.check("optimizer", update.take_step, needs=("gradients", "finite gradients"))
-    exam.check("concurrency", Concurrency(operation).judge, needs=("served", "stepped"))
+    exam.check("concurrency", ConcurrencyCheck(operation).judge, needs=("served", "stepped"))
     exam.check("release", traces.judge_release, needs=("loss",))
     exam.check("base", traces.judge_base)
 

@@ -12,7 +12,7 @@ import predict
 from bench.attack.long_ticks import watch_if_asked
 from cog_adapt.runner.scheduling.fair_queue import FairQueue
 from cog_adapt.runner.scheduling.scheduler import Scheduler
-from cog_adapt.runner.scheduling.tickets import Job, Part, Ticket
+from cog_adapt.runner.scheduling.tickets import Job, SharedWork, Ticket
 
 WATCHED = "watched"
 
@@ -49,7 +49,7 @@ class Ticks:
         return self._tick(queue)
 
     def submit(
-        self, work: Generator[Any, None, Any], owner: str = "", part: Part | None = None
+        self, work: Generator[Any, None, Any], owner: str = "", part: SharedWork | None = None
     ) -> Ticket[Any]:
         """Note when a piece of the watched owner's work began to wait."""
         if owner == WATCHED:

@@ -24,7 +24,7 @@ from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.cross_answers import middle
 from cog_adapt.runner.auto.head import features_of
-from cog_adapt.runner.auto.start import Given, given_of
+from cog_adapt.runner.auto.start import AutoStart, given_of
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.heads.closed_form import ClosedForm
@@ -73,7 +73,7 @@ class Recorder:
         write(Training(case, self._runs(given, tested)), self._folder)
         return True
 
-    def _runs(self, given: Given, tested: Sequence[str]) -> dict[str, Run]:
+    def _runs(self, given: AutoStart, tested: Sequence[str]) -> dict[str, Run]:
         form = given.objective.fit(given.features, torch.arange(len(given.features)))
         recipe = Recipe(method=_METHOD, seed=given.start.recipe.seed, max_steps=_PLAIN_STEPS)
         plain = self._model.start(given.start.examples, recipe)
@@ -88,7 +88,7 @@ class Recorder:
             )
         return runs
 
-    def _given(self, examples: Sequence[Example], seed: int) -> Given:
+    def _given(self, examples: Sequence[Example], seed: int) -> AutoStart:
         model = self._model
         recipe = Recipe(method=_METHOD, seed=seed)
         start = finished(model.starting(examples, recipe, is_blind=True))
@@ -97,13 +97,13 @@ class Recorder:
         assert given is not None
         return given
 
-    def _fold(self, given: Given, train: Tensor, others: Tensor, steps: int) -> Fold:
+    def _fold(self, given: AutoStart, train: Tensor, others: Tensor, steps: int) -> Fold:
         form = given.objective.fit(given.features, train)
         run = given.beginning(train, form, max(1, int(steps * _FOLD_STEPS)))
         texts = [given.start.examples[at].input for at in others.tolist()]
         return Fold(train, others, self._moved(given, run, form, texts))
 
-    def _moved(self, given: Given, run: Start, form: ClosedForm, texts: Sequence[str]) -> Moved:
+    def _moved(self, given: AutoStart, run: Start, form: ClosedForm, texts: Sequence[str]) -> Moved:
         began = time.process_time()
         tensors, _ = _last(adapt(run))
         seconds = time.process_time() - began
@@ -117,7 +117,7 @@ class Recorder:
             outputs[MIDDLE] = given.names.read(half)(self._at(given, half, texts))
         return Moved(outputs, seconds)
 
-    def _at(self, given: Given, tensors: Tensors, texts: Sequence[str]) -> Tensor:
+    def _at(self, given: AutoStart, tensors: Tensors, texts: Sequence[str]) -> Tensor:
         start = given.start
         device = start.precision.device
         moved = {name: tensor.to(device) for name, tensor in tensors.items()}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bench.left_out.contestants import FROZEN
 from bench.left_out.trainings import LORA, Fold, Moved, Run, Training
-from cog_adapt.runner.auto.cross_answers import Answered
+from cog_adapt.runner.auto.cross_answers import CrossAnswers
 from cog_adapt.runner.heads.calibration import effective_count
 from cog_adapt.runner.heads.closed_form import MIXTURE, ClosedForm, Mixture, fit_classes
 from cog_adapt.runner.heads.decision import (
@@ -24,7 +24,7 @@ from cog_adapt.runner.heads.decision import (
     CLOSED,
     GRADIENTS,
     MIDDLE,
-    Decision,
+    HeadDecision,
     decide,
 )
 from cog_adapt.runner.heads.linear_head import LinearHead
@@ -154,13 +154,13 @@ class Judged:
         steps = {name: fold.moved.outputs[name] for name in (GRADIENTS, MIDDLE)}
         return {BASE: self._labels.prior(others), CLOSED: closed(others), **steps}
 
-    def _answered(self, run: Run, answers: Callable[[Fold], Mapping[str, Tensor]]) -> Answered:
+    def _answered(self, run: Run, answers: Callable[[Fold], Mapping[str, Tensor]]) -> CrossAnswers:
         """Gather the answers of the folds' models, each to the examples that it has not seen."""
         parts = [answers(fold) for fold in run.folds]
         joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        return Answered(torch.cat([fold.others for fold in run.folds]), joined, self._doubt)
+        return CrossAnswers(torch.cat([fold.others for fold in run.folds]), joined, self._doubt)
 
-    def _decided(self, answered: Answered) -> Decision:
+    def _decided(self, answered: CrossAnswers) -> HeadDecision:
         count = effective_count(self._labels.importance(answered.chosen))
         return decide(answered.candidates(self._given), self._labels.name, count)
 

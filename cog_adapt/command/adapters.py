@@ -177,7 +177,7 @@ def _saying_failures() -> Iterator[None]:
 @contextmanager
 def _served(url: str, key: str | None) -> Iterator[AdapterSource]:
     from cog_adapt.command.client import Client
-    from cog_adapt.command.served_adapters import ServedAdapters
+    from cog_adapt.command.served_adapters import RemoteAdapters
 
     with closing(Client(url, key)) as client:
-        yield ServedAdapters(client)
+        yield RemoteAdapters(client)

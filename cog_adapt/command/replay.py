@@ -17,7 +17,7 @@ from cog_adapt.server.errors import InputError, ServerError
 
 if TYPE_CHECKING:
     from cog_adapt.runner.data.examples import ExampleSet
-    from cog_adapt.runner.requests.replay import Replayed
+    from cog_adapt.runner.requests.replay import ReplayResult
     from cog_adapt.runner.task.task import Task
 
 _FAILED, _INTERRUPTED = 1, 130
@@ -69,7 +69,7 @@ def _replayed(  # noqa: PLR0913 - those of the command
     adapter: Path | None,
     public_key: Path | None,
     reference: str,
-) -> "Replayed":
+) -> "ReplayResult":
     # Imported here: torch takes seconds, which no other command waits for.
     from cog_adapt.runner.config import RunnerSettings
     from cog_adapt.runner.known.receipt import read_receipt
@@ -125,7 +125,7 @@ def _inputs_of(client: Client, record: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _lines(done: "Replayed") -> list[str]:
+def _lines(done: "ReplayResult") -> list[str]:
     verdict = "equal, bit for bit" if done.is_equal else "NOT equal"
     lines = [
         f"{done.steps} steps replayed: the adapter is {verdict}.",

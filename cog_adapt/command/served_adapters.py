@@ -11,7 +11,7 @@ _PAGE = 1000
 _SUCCEEDED, _CREATED = 200, 201
 
 
-class ServedAdapters:
+class RemoteAdapters:
     """The adapters that a server's key may use."""
 
     def __init__(self, client: Client) -> None:

@@ -48,7 +48,7 @@ USUAL = (
 )
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One variable."""
 
     name: str
@@ -57,22 +57,22 @@ class Row(NamedTuple):
     meaning: str
 
 
-def shared_rows() -> Iterator[Row]:
+def shared_rows() -> Iterator[SettingRow]:
     """Yield what both sides read."""
     yield from _rows(SharedSettings, ())
 
 
-def server_rows() -> Iterator[Row]:
+def server_rows() -> Iterator[SettingRow]:
     """Yield what the server alone reads."""
     yield from _rows(Settings, SharedSettings.model_fields)
 
 
-def model_rows() -> Iterator[Row]:
+def model_rows() -> Iterator[SettingRow]:
     """Yield what the model's side alone reads."""
     yield from _rows(RunnerSettings, SharedSettings.model_fields)
     models = "folder of `task.py`'s encoder, folder or id of a `CausalLM`; unset: the packaged one"
-    yield Row("MODEL", "–", "path or id", models)
-    yield Row("COG_WEIGHTS", "–", "path or URL", "an adapter that `predict.py` starts with")
+    yield SettingRow("MODEL", "–", "path or id", models)
+    yield SettingRow("COG_WEIGHTS", "–", "path or URL", "an adapter that `predict.py` starts with")
 
 
 def page() -> str:
@@ -89,24 +89,24 @@ def page() -> str:
     return _HEAD + "".join(f"\n## {title}\n\n{_table(text, rows)}" for title, text, rows in groups)
 
 
-def _rows(settings: type[BaseSettings], without: Collection[str]) -> Iterator[Row]:
+def _rows(settings: type[BaseSettings], without: Collection[str]) -> Iterator[SettingRow]:
     for name, field in settings.model_fields.items():
         if name not in without:
             meaning = field.description or ""
-            yield Row(name.upper(), _shown(field.default), allowed_by(field), meaning)
+            yield SettingRow(name.upper(), _shown(field.default), allowed_by(field), meaning)
 
 
-def _chosen(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
+def _chosen(rows: Iterable[SettingRow], names: Iterable[str]) -> list[SettingRow]:
     """Return the rows of these names, in the order of the names."""
     by_name = {row.name: row for row in rows}
     return [by_name[name] for name in names if name in by_name]
 
 
-def _left(rows: Iterable[Row]) -> list[Row]:
+def _left(rows: Iterable[SettingRow]) -> list[SettingRow]:
     return [row for row in rows if row.name not in {*LIMITS, *USUAL}]
 
 
-def _table(text: str, rows: Iterable[Row]) -> str:
+def _table(text: str, rows: Iterable[SettingRow]) -> str:
     lines = [f"| `{row.name}` | {row.default} | {row.allowed} | {row.meaning} |\n" for row in rows]
     return "".join((text and f"{text}\n", _COLUMNS, *lines))
 

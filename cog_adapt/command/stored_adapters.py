@@ -6,7 +6,7 @@ from pathlib import Path
 from cog_adapt.adapter_rule import OPERATOR, SeveralOwners, choose, parse_reference
 from cog_adapt.command.adapter_source import Metadata, as_json, write_portions
 from cog_adapt.command.local_server import local_server
-from cog_adapt.command.served_adapters import ServedAdapters
+from cog_adapt.command.served_adapters import RemoteAdapters
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.storage.budgets import budgets_of
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
@@ -72,7 +72,7 @@ class StoredAdapters:
         """Have a server, which is started in this folder, check one against its model."""
         with local_server("predict", {}) as client:
             client.wait_until_ready(_SETUP_SECONDS)
-            return ServedAdapters(client).put(path)
+            return RemoteAdapters(client).put(path)
 
     def change(self, reference: str, owner: str | None, changes: Mapping[str, object]) -> Metadata:
         """Change one."""

@@ -8,9 +8,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.lm.key_values import Rows, bytes_per_token
+from cog_adapt.lm.key_values import AnswerRows, bytes_per_token
 from cog_adapt.lm.models import model_name, read_config, read_model, read_tokenizer
-from cog_adapt.lm.packing import PackedTokens, Row, Tokens, pack
+from cog_adapt.lm.packing import PackedRow, PackedTokens, Tokens, pack
 from cog_adapt.lm.prompts import Prompts, example_of
 from cog_adapt.lm.sampling import TextOptions
 from cog_adapt.lm.text_generation import TextGeneration
@@ -94,7 +94,7 @@ class CausalLM(GenerativeTask):
         losses = nn.functional.cross_entropy(asked, targets, reduction="none")
         return losses.sum(1) / counts.sum(1)
 
-    def _packed(self, module: nn.Module, batch: Batch, targets: Tensor) -> list[Row]:
+    def _packed(self, module: nn.Module, batch: Batch, targets: Tensor) -> list[PackedRow]:
         """Return the batch as packed rows; none where it has to stay padded.
 
         A GPU is faster with one wide batch. Outputs of frozen blocks are kept by padded rows. And
@@ -158,7 +158,7 @@ class CausalLM(GenerativeTask):
             input_ids=torch.tensor(tokens, device=device),
             attention_mask=_APART.to(device) if apart else None,
             position_ids=places,
-            past_key_values=Rows([each.cache for each in growing], apart=apart),
+            past_key_values=AnswerRows([each.cache for each in growing], apart=apart),
             use_cache=True,
             logits_to_keep=1,
         ).logits
@@ -169,7 +169,7 @@ class CausalLM(GenerativeTask):
         cast(TextGeneration, generation).accept(logits)
 
 
-def _row_loss(module: nn.Module, row: Row) -> Tensor:
+def _row_loss(module: nn.Module, row: PackedRow) -> Tensor:
     """Compute the mean loss of each example of a packed row."""
     logits = module(
         input_ids=row.input_ids,

@@ -65,7 +65,7 @@ def bytes_per_token(config: PretrainedConfig) -> int:
     return 2 * _FLOAT32 * int(text.num_hidden_layers) * int(heads) * int(width)
 
 
-class Rows(Cache):  # type: ignore[misc]  # transformers has no types
+class AnswerRows(Cache):  # type: ignore[misc]  # transformers has no types
     """The cache of one forward: a row for each answer, which its own `KeyValues` keep.
 
     Args:

@@ -34,7 +34,7 @@ class Tokens:
 
 
 @dataclass(frozen=True)
-class Row:
+class PackedRow:
     """Examples that share a row of T tokens, of whose answers K are learned.
 
     Attributes:
@@ -114,7 +114,7 @@ class PackedTokens(PartTokens):
         return sum(tokens) if device.type == "cpu" else super().all(tokens, device)
 
 
-def pack(examples: Sequence[Tokens], most: int = MOST_TOKENS) -> list[Row]:
+def pack(examples: Sequence[Tokens], most: int = MOST_TOKENS) -> list[PackedRow]:
     """Put examples into rows, in their order; no rows where padding costs about as little."""
     rows = [_joined(None, examples[0])]
     for example in examples[1:]:
@@ -125,7 +125,7 @@ def pack(examples: Sequence[Tokens], most: int = MOST_TOKENS) -> list[Row]:
     return rows if worth else []
 
 
-def _joined(row: Row | None, example: Tokens) -> Row:
+def _joined(row: PackedRow | None, example: Tokens) -> PackedRow:
     before = [row.examples[0].prompt[: row.prefix]] if row else []
     shared = commonprefix([*before, example.prompt[:-1]])
-    return Row((*(row.examples if row else ()), example), len(shared))
+    return PackedRow((*(row.examples if row else ()), example), len(shared))

@@ -15,7 +15,7 @@ from cog_adapt.runner.config import Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.inference.answers import Query, find_shortened
 from cog_adapt.runner.inference.growing import GenerativeTask
-from cog_adapt.runner.known.knowledge import Knowledge
+from cog_adapt.runner.known.knowledge import AdaptationCache
 from cog_adapt.runner.loading import load
 from cog_adapt.runner.model.growing_answers import GrowingAnswers, OnEnd
 from cog_adapt.runner.model.input_decoder import InputDecoder
@@ -232,9 +232,9 @@ def _gauges_of(runner: ModelRunner) -> dict[str, float]:
     return {name: value for part in parts for name, value in part.gauges().items()}
 
 
-def _knowledge_of(runner: ModelRunner) -> Knowledge:
+def _knowledge_of(runner: ModelRunner) -> AdaptationCache:
     origin = f"{runner.base} {runner.precision}{mode_of(runner.precision.device)}"
-    return Knowledge(runner.task, origin, runner.settings, runner.store)
+    return AdaptationCache(runner.task, origin, runner.settings, runner.store)
 
 
 def _adapters_of(runner: ModelRunner) -> Adapters:

@@ -11,27 +11,27 @@ from fastapi import FastAPI
 
 from cog_adapt.server.api import docs, forgetting, health, playground
 from cog_adapt.server.api.adapters import AdapterRoutes
-from cog_adapt.server.api.dependencies import Parts
+from cog_adapt.server.api.dependencies import ServerParts
 from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.page import PageRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
-from cog_adapt.server.budget import Budgets
+from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.errors import StorageError
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Records
-from cog_adapt.server.service.adapters import Adapters
+from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.observer import Observer
-from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
-from cog_adapt.server.telemetry.traces import Traces
+from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.temp_files import remove_old_temp_files
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import WorkerConfig
@@ -71,14 +71,14 @@ def create_app(settings: Settings) -> FastAPI:
     Raises:
         ConfigError: a setting cannot be used.
     """
-    traces, egress = Traces.from_environment(), Egress(settings.egress_allow)
+    traces, egress = PredictionTraces.from_environment(), Egress(settings.egress_allow)
     signer = WebhookSigner("coglet/0.23.1", settings.webhook_auth_token, settings.webhook_secret)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         started: Launch = app.state.launch
         await started.records.register()
-        budgets = Budgets.of(settings)
+        budgets = MemoryBudgets.of(settings)
         webhooks = Webhooks(
             started.records,
             egress,
@@ -112,12 +112,16 @@ def launch(app: FastAPI, launched: Launch) -> None:
 
 
 def _put_together(
-    settings: Settings, started: Launch, budgets: Budgets, webhooks: Webhooks, traces: Traces
-) -> Parts:
+    settings: Settings,
+    started: Launch,
+    budgets: MemoryBudgets,
+    webhooks: Webhooks,
+    traces: PredictionTraces,
+) -> ServerParts:
     """Make the parts, from what knows nothing to what knows all."""
     observer = Observer(started.metrics, traces)
     announcer = Announcer(webhooks, observer, settings.cog_throttle_response_interval)
-    recorder = Recorder(started.records, webhooks, announcer, observer)
+    recorder = PredictionRecorder(started.records, webhooks, announcer, observer)
     for budget in budgets:
         started.metrics.watch(budget)
     dispatchers = {
@@ -128,12 +132,12 @@ def _put_together(
     monitor = HealthMonitor(service)
     counted, end = started.metrics, started.shut_down
     upload_url = started.configs[started.mode].upload_url
-    adapters = Adapters(service)
-    return Parts(settings, service, monitor, webhooks, counted, end, adapters, upload_url)
+    adapters = AdapterService(service)
+    return ServerParts(settings, service, monitor, webhooks, counted, end, adapters, upload_url)
 
 
 @contextlib.asynccontextmanager
-async def _running(parts: Parts) -> AsyncIterator[None]:
+async def _running(parts: ServerParts) -> AsyncIterator[None]:
     """Run everything, from the start of the worker to the end of all that was accepted."""
     seconds, records = parts.settings.drain_seconds, parts.service.records
     await parts.webhooks.start()

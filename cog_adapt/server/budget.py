@@ -120,7 +120,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Budgets:
+class MemoryBudgets:
     """The budgets of a server's memory.
 
     Attributes:
@@ -136,7 +136,7 @@ class Budgets:
     webhooks: Budget
 
     @classmethod
-    def of(cls, settings: Settings) -> "Budgets":
+    def of(cls, settings: Settings) -> "MemoryBudgets":
         """Make them by the settings; Cog has none."""
         return cls(
             queue=_in_memory("waiting inputs", "QUEUE_BYTES", settings.queue_bytes, 8, settings),

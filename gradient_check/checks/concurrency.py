@@ -13,7 +13,7 @@ from gradient_check.instruments.draws import DrawsAgain
 _REPEATS = 3
 
 
-class Concurrency:
+class ConcurrencyCheck:
     """Judges inferences that run while the replica is trained."""
 
     def __init__(self, operation: Operation) -> None:

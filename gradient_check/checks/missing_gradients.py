@@ -1,7 +1,7 @@
 """Step 9 for missing gradients: the parameter is cut off the loss, used elsewhere, or not used."""
 
 from gradient_check.checks.flow import GradientFlow
-from gradient_check.checks.shaking import Shaking
+from gradient_check.checks.shaking import Perturbation
 from gradient_check.checks.unused_parameters import UnusedParameters
 from gradient_check.findings.report import Place, count, some
 from gradient_check.instruments.sources import is_in_library
@@ -29,7 +29,7 @@ class MissingGradients:
         if not missing:
             return
         missing = self._not_frozen(self._not_declared(missing))
-        dependent = Shaking.of(self.flow).dependent(missing)
+        dependent = Perturbation.of(self.flow).dependent(missing)
         silent = [name for name in missing if name not in dependent]
         hidden = [name for name in silent if self.diagnosis.is_cut(name)]
         if dependent or hidden:

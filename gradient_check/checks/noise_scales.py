@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from torch import nn
 
 from gradient_check.checks.flow import GradientFlow
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.recording import Recorder
 
 _ADDITIONS = re.compile(r"_*[ri]?(add|sub)_*")  # noise beside a value does not depend on it
@@ -39,5 +39,5 @@ def _shaping(recorder: Recorder, parameters: Mapping[str, nn.Parameter]) -> set[
     return found
 
 
-def _is_draw(event: Event) -> bool:
+def _is_draw(event: RecordedCall) -> bool:
     return bool(_DRAWS.search(event.name)) and "dropout" not in event.name

@@ -13,7 +13,7 @@ from gradient_check.findings.report import Place
 from gradient_check.instruments import differences
 from gradient_check.instruments.declared_slopes import DeclaredSlopes
 from gradient_check.instruments.differences import Limits, Verdict
-from gradient_check.instruments.directions import Way
+from gradient_check.instruments.directions import DirectionKind
 
 _FEW = 1e-3  # how far the factors of several parameters may be apart
 _COARSE = 0.05  # a limit above it is that of 16 bits, where a factor has fewer digits
@@ -70,7 +70,7 @@ def measured_factor(
         pattern: of the blocks.
         expected: the factor, unless differences say otherwise.
     """
-    first = _compared(flow, slopes, pattern, expected, (Way.GRADIENT,))
+    first = _compared(flow, slopes, pattern, expected, (DirectionKind.GRADIENT,))
     if not first.wrong:
         return None if first.rough else expected
     factor = expected / first.ratio if first.ratio else math.inf
@@ -79,7 +79,7 @@ def measured_factor(
     digits = 1 if flow.limits.block > _COARSE else 3
     near = round(factor, digits)
     factor = near if abs(near - factor) < flow.limits.block * abs(factor) else factor
-    again = _compared(flow, slopes, pattern, factor, (Way.GRADIENT, Way.BENT))
+    again = _compared(flow, slopes, pattern, factor, (DirectionKind.GRADIENT, DirectionKind.BENT))
     return None if again.wrong or again.rough else factor
 
 
@@ -87,7 +87,7 @@ def _is_wrong_everywhere(flow: GradientFlow, pattern: str, factor: float) -> boo
     """Return whether a declared factor is wrong here and near by: next to a kink both may be."""
     if not flow.slopes.sites or pattern not in flow.slopes.sites.places:
         return False
-    ways = (Way.GRADIENT, Way.BENT)
+    ways = (DirectionKind.GRADIENT, DirectionKind.BENT)
     if not _compared(flow, flow.slopes, pattern, factor, ways).wrong:
         return False
     with flow.subject.elsewhere(1) as loss:
@@ -99,7 +99,7 @@ def _compared(  # noqa: PLR0913 - the gradients, what is declared of them, and w
     slopes: DeclaredSlopes,
     pattern: str,
     factor: float,
-    ways: tuple[Way, ...],
+    ways: tuple[DirectionKind, ...],
     loss: float | None = None,
 ) -> Verdict:
     """Compare what passes backward into the blocks with the loss's change when values move there.

@@ -15,7 +15,7 @@ from gradient_check.diagnosis.copies import fresh_replica
 from gradient_check.diagnosis.retention import is_made_before, place_of_keeping
 from gradient_check.findings.examination import attempted
 from gradient_check.findings.report import NOWHERE, Place
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import module_names
 from gradient_check.instruments.subject import Subject
@@ -105,7 +105,7 @@ def _recorded_inference(subject: Subject) -> tuple[Recorder, dict[int, str]]:
     return recorder, module_names(adapted)
 
 
-def _diverging(expected: Recorder, found: Recorder) -> Event | None:
+def _diverging(expected: Recorder, found: Recorder) -> RecordedCall | None:
     """Return the call at which one recorded forward leaves the way of another, to other values.
 
     A part that is computed by other calls, and gives the same, is no such call.
@@ -116,7 +116,7 @@ def _diverging(expected: Recorder, found: Recorder) -> Event | None:
     """
     ours, theirs = expected.events[:_MOST], found.events[:_MOST]
     own, its = ([(e.name, e.stack.position) for e in events] for events in (ours, theirs))
-    apart: Event | None = None
+    apart: RecordedCall | None = None
     matcher = SequenceMatcher(None, own, its, autojunk=False)
     for kind, begin, end, its_begin, its_end in matcher.get_opcodes():
         ours_here, theirs_here = ours[begin:end], theirs[its_begin:its_end]
@@ -131,8 +131,8 @@ def _diverging(expected: Recorder, found: Recorder) -> Event | None:
 
 
 def _with_other_values(
-    events: Sequence[Event], others: Sequence[Event]
-) -> Iterator[tuple[Event, Event]]:
+    events: Sequence[RecordedCall], others: Sequence[RecordedCall]
+) -> Iterator[tuple[RecordedCall, RecordedCall]]:
     """Yield the pairs of calls that got, or gave, other values."""
     for one, other in zip(events, others, strict=True):
         if not (_all_near(one.inputs, other.inputs) and _all_near(one.outputs, other.outputs)):

@@ -16,7 +16,7 @@ _CLEAR = 30  # times the rounding
 _LIMIT_16_BIT = 1e-3
 
 
-class Shaking:
+class Perturbation:
     """Moves parameters of the replica, runs a forward, and puts them back.
 
     Args:
@@ -42,7 +42,7 @@ class Shaking:
         self.rounding = rounding
 
     @classmethod
-    def of(cls, flow: GradientFlow) -> "Shaking":
+    def of(cls, flow: GradientFlow) -> "Perturbation":
         """Make the test for the subject, the loss and the limits of a flow."""
 
         def rounding() -> float:

@@ -15,7 +15,7 @@ from gradient_check.findings.examination import Examination, Numbers
 from gradient_check.findings.report import count, some
 from gradient_check.instruments import differences
 from gradient_check.instruments.differences import Limits, Verdict
-from gradient_check.instruments.directions import Way
+from gradient_check.instruments.directions import DirectionKind
 from gradient_check.instruments.noise import real
 from gradient_check.instruments.padding import drop_padding
 
@@ -73,8 +73,12 @@ class GradientSlopes:
         exactly: that takes a second. How the loss bends along the values proves nothing.
         """
         if self.subject.is_large and self.limits.block <= self.limits.whole:
-            return replace(self._compare(names, self.limits.whole, [Way.VALUES]), rough=False)
-        return self._compare(names, self.limits.whole, [Way.GRADIENT, Way.VALUES])
+            return replace(
+                self._compare(names, self.limits.whole, [DirectionKind.VALUES]), rough=False
+            )
+        return self._compare(
+            names, self.limits.whole, [DirectionKind.GRADIENT, DirectionKind.VALUES]
+        )
 
     def _group(self) -> None:
         """Group what is not grouped yet; move along the values too where that is needed."""
@@ -147,11 +151,11 @@ class GradientSlopes:
     def _compare_block(self, block: str, loss: float | None = None) -> Verdict:
         is_whole = block in self.wholes
         limit = self.limits.whole if is_whole else self.limits.block
-        ways = self._ways(Way.GRADIENT if is_whole else Way.BENT)
+        ways = self._ways(DirectionKind.GRADIENT if is_whole else DirectionKind.BENT)
         return self._compare(self._names_of([block]), limit, ways, loss=loss)
 
-    def _ways(self, first: Way = Way.BENT) -> list[Way]:
-        return [first, Way.VALUES] if self.by_scale else [first]
+    def _ways(self, first: DirectionKind = DirectionKind.BENT) -> list[DirectionKind]:
+        return [first, DirectionKind.VALUES] if self.by_scale else [first]
 
     def _names_of(self, blocks: Collection[str]) -> list[str]:
         groups = self.groups | self.wholes
@@ -162,13 +166,17 @@ class GradientSlopes:
         return {n: own[n] for n in names if norms.get(n, 0.0) > 0 and not slopes.is_excused(n)}
 
     def _compare(
-        self, names: Collection[str], limit: float, ways: Sequence[Way], loss: float | None = None
+        self,
+        names: Collection[str],
+        limit: float,
+        ways: Sequence[DirectionKind],
+        loss: float | None = None,
     ) -> Verdict:
         self.subject.hold(names)
         named = self._with_gradient(names)
         loss = self.flow.loss if loss is None else loss
         noise = self.limits.noise + self.flow.spread / max(self.flow.scale, 1e-30)
-        is_far = self.subject.is_large and ways[0] is not Way.VALUES
+        is_far = self.subject.is_large and ways[0] is not DirectionKind.VALUES
         tried = _LARGEST_FIRST if is_far else self.limits.tried
         limits = replace(self.limits, noise=noise, tried=tried)
         tensors = [real(p.detach()) for p in named.values()]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.diagnosis.definitions import assigned, assigned_near, holder
 from gradient_check.findings.report import NOWHERE, Place, count, some
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.graph import reached_leaves
 from gradient_check.instruments.held_tensors import unregistered
 
@@ -84,7 +84,7 @@ def _origin_of(flow: GradientFlow, hidden: Mapping[int, str]) -> Place:
     return Place(flow.diagnosis.names.get(id(holder(module, path))), line)
 
 
-def _uses_of(flow: GradientFlow, wanted: Callable[[set[int]], set[int]]) -> list[Event]:
+def _uses_of(flow: GradientFlow, wanted: Callable[[set[int]], set[int]]) -> list[RecordedCall]:
     """Return the calls of a forward that compute with those of its leaves that are wanted."""
     recorder, losses = flow.diagnosis.forward.record()
     leaves = set() if losses is None else wanted({*reached_leaves(losses)})

@@ -24,7 +24,7 @@ _RESCALED = (
 )
 
 
-class Traces:
+class LastingEffects:
     """Judges the lasting effects of serving and training."""
 
     def __init__(self, operation: Operation) -> None:

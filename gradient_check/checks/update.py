@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gradient_check.checks.kept_graphs import report_later_backward
 from gradient_check.checks.operation import Operation
 from gradient_check.checks.optimizer_groups import optimizer_fits
-from gradient_check.checks.shaking import Shaking
+from gradient_check.checks.shaking import Perturbation
 from gradient_check.findings.examination import Numbers, describe
 from gradient_check.findings.report import count, some
 from gradient_check.instruments.differences import SIXTEEN_BIT
@@ -177,7 +177,7 @@ class Update:
         if not stops.has_stops and not flow.slopes.surrogates:
             return False
         with stops.held():
-            shaking = Shaking(self.subject, math.nan, flow.limits, flow.spread)
+            shaking = Perturbation(self.subject, math.nan, flow.limits, flow.spread)
             return shaking.depends(self.subject.names)
 
     def _judge_still(self, step: "_Step") -> None:
@@ -192,7 +192,7 @@ class Update:
             rounding = self.flow.loss_rounding.while_held(self.flow.stand_ins)
             is_large = abs(step.descent) > 4 * rounding
         if not is_large or limits is SIXTEEN_BIT:
-            shaking = Shaking(self.subject, step.before, limits, spread)
+            shaking = Perturbation(self.subject, step.before, limits, spread)
             if shaking.depends(self.subject.names):
                 return
         if is_large and self._is_stopped():

@@ -1,7 +1,7 @@
 """Step 9 for gradients that are exactly 0: lost on the way, or dead on this probe."""
 
 from gradient_check.checks.flow import GradientFlow
-from gradient_check.checks.shaking import Shaking
+from gradient_check.checks.shaking import Perturbation
 from gradient_check.findings.report import Place, count, some
 
 
@@ -30,7 +30,7 @@ class ZeroGradients:
         A gate that this probe shuts (a ReLU, say) is no fault: a small move does not change the
         loss there.
         """
-        shaking = Shaking.of(self.flow)
+        shaking = Perturbation.of(self.flow)
         with self.flow.stand_ins.held():  # what a declared block keeps to itself is not lost
             dependent = shaking.dependent(names)
         gated = [n for n in dependent if self.diagnosis.is_gated(n) and shaking.is_asleep(n)]

@@ -12,7 +12,7 @@ from gradient_check.diagnosis.forward_diagnosis import ForwardDiagnosis
 from gradient_check.diagnosis.retention import line_of, named_tensors
 from gradient_check.findings.examination import attempted
 from gradient_check.findings.report import NOWHERE, Place
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import module_names
 from gradient_check.instruments.subject import Subject
@@ -67,7 +67,7 @@ def _tensors_of(module: nn.Module) -> list[Tensor]:
     return [t for t in (*module.parameters(), *module.buffers()) if t.numel()]
 
 
-def _write_to(tensors: Iterable[Tensor], recorder: Recorder) -> Event | None:
+def _write_to(tensors: Iterable[Tensor], recorder: Recorder) -> RecordedCall | None:
     """Return the call that writes to one of some tensors.
 
     Of several, it is the first that writes other tensors' values: a counter's comes after it.

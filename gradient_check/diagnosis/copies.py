@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradient_check.diagnosis.diagnosis import Diagnosis
 from gradient_check.findings.report import NOWHERE, Place
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.held_tensors import kept_tensors
 from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import module_names
@@ -92,5 +92,5 @@ def fresh_replica(subject: Subject) -> Iterator[None]:
         subject.step.replica = subject.replica
 
 
-def _uses(recorder: Recorder, leaves: set[int]) -> list[Event]:
+def _uses(recorder: Recorder, leaves: set[int]) -> list[RecordedCall]:
     return [event for event in recorder.events if event.leaves & leaves and event.stack.position]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from gradient_check.findings.report import NOWHERE, Place
-from gradient_check.instruments.event import Cuts, Event
+from gradient_check.instruments.event import Cuts, RecordedCall
 from gradient_check.instruments.graph import nodes
 from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import definition, text_of
@@ -24,7 +24,7 @@ _STRAIGHT_THROUGH |= {"fake_quantize_per_channel_affine", "fused_moving_avg_obs_
 
 def likeliest(
     recorder: Recorder,
-    flowing: set[Event],
+    flowing: set[RecordedCall],
     place: Place,
     names: dict[int, str],
     apart: Collection[int] = (),
@@ -54,12 +54,12 @@ def likeliest(
     return place
 
 
-def is_step_call(event: Event) -> bool:
+def is_step_call(event: RecordedCall) -> bool:
     """Return whether a call may be what makes a function a step function."""
     return event.name in STEP_CALLS | COMPARISONS
 
 
-def is_hard_sample(event: Event) -> bool:
+def is_hard_sample(event: RecordedCall) -> bool:
     """Return whether a call of torch's own gives discrete results with a stand-in gradient."""
     if event.name not in _STRAIGHT_THROUGH:
         return False
@@ -70,9 +70,9 @@ def is_hard_sample(event: Event) -> bool:
     )
 
 
-def flowing_into(cuts: Cuts) -> set[Event]:
+def flowing_into(cuts: Cuts) -> set[RecordedCall]:
     """Return the cuts, and those that flowed into them."""
-    found: set[Event] = set()
+    found: set[RecordedCall] = set()
     waiting = list(cuts)
     while waiting:
         event = waiting.pop()
@@ -82,13 +82,13 @@ def flowing_into(cuts: Cuts) -> set[Event]:
     return found
 
 
-def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
+def explain(wanted: set[int], cuts: Cuts) -> list[RecordedCall]:
     """Return the cuts nearest to the loss that the wanted parameters flowed into, largest first.
 
     Those that gave whole numbers or truth values come last: a choice (of experts) has no gradient.
     """
-    culprits: list[Event] = []
-    seen: set[Event] = set()
+    culprits: list[RecordedCall] = []
+    seen: set[RecordedCall] = set()
     while cuts and wanted:
         largest_first = sorted(cuts, key=lambda e: (_chooses(e), -e.size, e.index))
         hits = {event: wanted & event.reaches() for event in largest_first}
@@ -99,7 +99,7 @@ def explain(wanted: set[int], cuts: Cuts) -> list[Event]:
     return culprits
 
 
-def _chooses(event: Event) -> bool:
+def _chooses(event: RecordedCall) -> bool:
     severed = [tensor for tensor in event.outputs if not tensor.requires_grad]
     return bool(severed) and not any(tensor.is_floating_point() for tensor in severed)
 

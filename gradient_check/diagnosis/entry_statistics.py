@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from gradient_check.instruments.crossings import Sites
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.graph import leaf_of
 from gradient_check.instruments.recording import Recorder
 
@@ -35,7 +35,7 @@ def entry_statistics(recorder: Recorder, sites: Sites) -> set[int]:
     }
 
 
-def _is_inside(event: Event, sites: Sites) -> bool:
+def _is_inside(event: RecordedCall, sites: Sites) -> bool:
     """Return whether a call is one of a block whose gradient is declared to be no slope."""
     patterns = [sites.calls.get(event.index)]
     modules = {id(module): pattern for module, pattern in sites.modules.items()}
@@ -45,7 +45,7 @@ def _is_inside(event: Event, sites: Sites) -> bool:
     return any(pattern in sites.surrogates for pattern in patterns)
 
 
-def _is_of(entries: list[Tensor], stop: Event) -> bool:
+def _is_of(entries: list[Tensor], stop: RecordedCall) -> bool:
     """Return whether the stopped values are computed from entries of blocks alone."""
     own = {id(entry) for entry in entries}
     ends = {entry.grad_fn for entry in entries if entry.grad_fn is not None}
@@ -67,7 +67,7 @@ def _leaves(roots: Iterable[Node], ends: set[Node]) -> Iterator[Tensor]:
         waiting.extend(following for following, _ in node.next_functions)
 
 
-def _ends_within(inside: set[int], stop: Event, recorder: Recorder) -> bool:
+def _ends_within(inside: set[int], stop: RecordedCall, recorder: Recorder) -> bool:
     """Return whether all that comes of stopped values, without a gradient, enters blocks."""
     values = {id(tensor) for tensor in stop.outputs}
     enters = False

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from gradient_check.diagnosis.culprits import address
 from gradient_check.findings.report import Place
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.recording import Recorder
 
 
@@ -25,7 +25,7 @@ class WatchedHook:
 
     def __init__(self, hook: Callable[..., Any]) -> None:
         self.hook = hook
-        self.change: Event | None = None
+        self.change: RecordedCall | None = None
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - a hook takes and gives anything
         """Run the hook, and note where what it gives comes from."""
@@ -44,12 +44,12 @@ class WatchedHook:
         return Place(of_hook.module, line or of_hook.line)
 
 
-def _made(recorder: Recorder, result: object) -> Event | None:
+def _made(recorder: Recorder, result: object) -> RecordedCall | None:
     """Return the last call on the way to a result whose values are not those it was given."""
     return next(filter(None, (_maker_of(recorder, tensor) for tensor in _tensors(result))), None)
 
 
-def _maker_of(recorder: Recorder, tensor: Tensor) -> Event | None:
+def _maker_of(recorder: Recorder, tensor: Tensor) -> RecordedCall | None:
     """Return the last call that gave a tensor its values, calls that hand values on apart."""
     for event in reversed(recorder.events):
         if not any(tensor is each for each in event.outputs):
@@ -61,7 +61,7 @@ def _maker_of(recorder: Recorder, tensor: Tensor) -> Event | None:
     return None
 
 
-def _unchanged(event: Event) -> Tensor | None:
+def _unchanged(event: RecordedCall) -> Tensor | None:
     """Return the argument whose values a call gives again: a copy, another layout, itself."""
     if event.writes:
         return None
@@ -70,7 +70,7 @@ def _unchanged(event: Event) -> Tensor | None:
     return next((t for t in alike if torch.equal(t.detach(), output.detach())), None)
 
 
-def _written(recorder: Recorder, given: list[Tensor]) -> Event | None:
+def _written(recorder: Recorder, given: list[Tensor]) -> RecordedCall | None:
     """Return the last call that wrote to what a hook was given, or that gave it another gradient.
 
     Where a parameter gets another tensor as its gradient, it is the call that made this tensor.

@@ -16,8 +16,8 @@ from gradient_check.diagnosis.hook_lines import WatchedHook
 from gradient_check.diagnosis.stand_ins import StandIns
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments import differences
-from gradient_check.instruments.directions import Way
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.directions import DirectionKind
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.noise import real
 from gradient_check.instruments.padding import ignoring_padding
 from gradient_check.instruments.recording import SKIPPABLE, Recorder
@@ -110,11 +110,11 @@ class Interventions:
             put_back()
         return watched.place(hook.place, self.modules)
 
-    def _suspects(self) -> Iterator[list[Event]]:
+    def _suspects(self) -> Iterator[list[RecordedCall]]:
         """Yield the calls that can be left out, grouped by what loses the graph, last first."""
         recorder = Recorder()
         self._run(recorder)
-        lines: dict[object, list[Event]] = {}
+        lines: dict[object, list[RecordedCall]] = {}
         for event in recorder.events:
             if event.stack.position and event.index not in self.stand_ins.constant:
                 cause = _cause_of(event)
@@ -165,7 +165,7 @@ class Interventions:
                 limits.block,
                 limits,
                 loss=loss,
-                ways=(Way.BENT, Way.VALUES),
+                ways=(DirectionKind.BENT, DirectionKind.VALUES),
             )
             if verdict.wrong or verdict.rough:
                 return False
@@ -192,7 +192,7 @@ class Interventions:
             self.subject.loss.recorder = None
 
 
-def _cause_of(event: Event) -> Position | None:
+def _cause_of(event: RecordedCall) -> Position | None:
     """Return the line that takes the graph from a call, or sets a hook; None if it has its graph.
 
     All calls of a block without gradients have the block's line.

@@ -17,7 +17,7 @@ from gradient_check.diagnosis.interventions import Interventions
 from gradient_check.diagnosis.stand_ins import functions_of
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments.crossing_points import replaced
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.held_tensors import tensors_in
 from gradient_check.instruments.recording import Recorder
 
@@ -60,7 +60,7 @@ def _noted(ctx: Any, recorder: Recorder) -> list[tuple[int, Tensor]]:  # noqa: A
     return [(len(recorder.events), tensor) for tensor in held]
 
 
-def _writes_after(kept: Sequence[tuple[int, Tensor]], recorder: Recorder) -> list[Event]:
+def _writes_after(kept: Sequence[tuple[int, Tensor]], recorder: Recorder) -> list[RecordedCall]:
     """Return the calls that write to the memory of a tensor after a context has kept it."""
     since: dict[int, int] = {}
     for number, tensor in kept:

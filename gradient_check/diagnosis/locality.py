@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments import differences
-from gradient_check.instruments.directions import Way
+from gradient_check.instruments.directions import DirectionKind
 from gradient_check.instruments.graph import nodes
 from gradient_check.instruments.noise import real, tiled
 from gradient_check.instruments.padding import ignoring_padding
@@ -127,7 +127,7 @@ class _LocalCheck:
             limits.block,
             limits,
             loss=self.scale,
-            ways=(Way.BENT, Way.VALUES),
+            ways=(DirectionKind.BENT, DirectionKind.VALUES),
         )
         if verdict.wrong:
             return True

@@ -13,14 +13,14 @@ from torch.utils._pytree import tree_leaves
 
 from gradient_check.diagnosis.forward_diagnosis import ForwardDiagnosis
 from gradient_check.findings.report import NOWHERE, Place
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.recording import Recorder
 
 
 class Origin(NamedTuple):
     """The call from which a value is not finite, and whether that call was told to make it so."""
 
-    event: Event
+    event: RecordedCall
     is_meant: bool
 
 
@@ -84,7 +84,7 @@ class NonFiniteValues(Recorder):
         return min(found, key=lambda origin: origin.is_meant, default=None)
 
 
-def _is_meant(event: Event, leaves: Iterable[object]) -> bool:
+def _is_meant(event: RecordedCall, leaves: Iterable[object]) -> bool:
     """Return whether a call was given the infinity that it puts in, or fills from memory."""
     is_filling = "fill" in event.name or "full" in event.name or "empty" in event.name
     return is_filling or any(isinstance(v, float) and not math.isfinite(v) for v in leaves)

@@ -20,7 +20,7 @@ from gradient_check.findings.report import Place
 from gradient_check.instruments.crossing_points import CrossingPoints
 from gradient_check.instruments.crossings import Crossings, Sites
 from gradient_check.instruments.declared import DeclaredStops
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.graph import nodes
 from gradient_check.instruments.held_calls import HeldCalls
 from gradient_check.instruments.recording import Recorder
@@ -139,7 +139,7 @@ def find_stand_ins(
 
 def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
     found: StandIns,
-    event: Event,
+    event: RecordedCall,
     recorder: Recorder,
     operands: set[int],
     names: dict[int, str],
@@ -168,7 +168,7 @@ def _sort_in(  # noqa: PLR0913 - one event, and all that tells its kind
         found.libraries.append(place)
 
 
-def _meant(events: list[Event], names: dict[int, str], declared: DeclaredStops) -> set[int]:
+def _meant(events: list[RecordedCall], names: dict[int, str], declared: DeclaredStops) -> set[int]:
     """Return the indices of the declared stops; a stop of values without a gradient is found too.
 
     What else runs in a block without gradients stops nothing, and is looked at last.
@@ -182,7 +182,7 @@ def _meant(events: list[Event], names: dict[int, str], declared: DeclaredStops) 
     return {e.index for e, is_meant in zip(stops, admitted, strict=True) if is_meant}
 
 
-def _is_a_librarys(event: Event) -> bool:
+def _is_a_librarys(event: RecordedCall) -> bool:
     position = event.stack.position
     if not event.grad_enabled and event.stack.frames[0][0].co_filename.startswith(_TORCHS_STOPS):
         return True

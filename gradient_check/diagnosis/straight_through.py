@@ -7,7 +7,7 @@ h).detach()`, or `step(h) - s.detach() + s`, its terms in whatever order.
 from torch import Tensor
 
 from gradient_check.diagnosis.culprits import COMPARISONS, DISCRETE, STEP_CALLS, STEPS, flowing_into
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.graph import leaf_of, nodes
 from gradient_check.instruments.recording import Recorder
 
@@ -20,7 +20,7 @@ _SUMS = _ADDITIONS | _SUBTRACTIONS | _NEGATIONS
 _Terms = list[tuple[int, Tensor]]
 
 
-def operands_of(event: Event, recorder: Recorder) -> list[Tensor]:
+def operands_of(event: RecordedCall, recorder: Recorder) -> list[Tensor]:
     """Return the operands of `step(h) - h` if an event detaches it to stand in for the step."""
     if event.name not in _DETACHES or not event.is_cut:
         return []
@@ -29,7 +29,7 @@ def operands_of(event: Event, recorder: Recorder) -> list[Tensor]:
     return maker.inputs if maker is not None and is_remainder else []
 
 
-def subtracts_itself(event: Event, recorder: Recorder) -> bool:
+def subtracts_itself(event: RecordedCall, recorder: Recorder) -> bool:
     """Return whether an event is the detach of `h + (step(h) - h).detach()`.
 
     Or that of `step(h) + s - s.detach()`, where a surrogate `s` gives the gradient alone; or one of
@@ -45,7 +45,7 @@ def subtracts_itself(event: Event, recorder: Recorder) -> bool:
     return any(_passes_through(user, recorder) for user in users) or _replaces(event, recorder)
 
 
-def _passes_through(difference: Event, recorder: Recorder) -> bool:
+def _passes_through(difference: RecordedCall, recorder: Recorder) -> bool:
     """Return whether a subtraction is that of `step(h).detach() - h.detach() + h`."""
     parts = [recorder.made.get(id(each)) for each in difference.inputs]
     stops = [part for part in parts if part is not None and part.name in _DETACHES]
@@ -55,18 +55,18 @@ def _passes_through(difference: Event, recorder: Recorder) -> bool:
     return any(_takes(user, stops[1].inputs) for user in users)
 
 
-def _takes(event: Event, tensors: list[Tensor]) -> bool:
+def _takes(event: RecordedCall, tensors: list[Tensor]) -> bool:
     return any(one is other for one in event.inputs for other in tensors)
 
 
-def _adds(event: Event, tensor: Tensor, recorder: Recorder) -> bool:
+def _adds(event: RecordedCall, tensor: Tensor, recorder: Recorder) -> bool:
     """Return whether an operand of a subtraction is a tensor, or a sum that holds it."""
     makers = [recorder.made.get(id(each)) for each in event.inputs]
     sums = [maker for maker in makers if maker is not None and maker.name in _ADDITIONS]
     return _takes(event, [tensor]) or any(_takes(each, [tensor]) for each in sums)
 
 
-def _replaces(stop: Event, recorder: Recorder) -> bool:
+def _replaces(stop: RecordedCall, recorder: Recorder) -> bool:
     """Return whether a step is added to the stopped values' difference from themselves.
 
     The smallest sum decides that has another term beside the two: what is added later is no part
@@ -87,7 +87,7 @@ def _replaces(stop: Event, recorder: Recorder) -> bool:
     return False
 
 
-def _terms(total: Event, recorder: Recorder, known: tuple[Tensor, ...]) -> _Terms:
+def _terms(total: RecordedCall, recorder: Recorder, known: tuple[Tensor, ...]) -> _Terms:
     """Return the terms of a sum of sums, each with its sign; the known ones are not taken apart."""
     signed = [
         (-1 if _is_subtracted(number, total) else 1, tensor)
@@ -104,14 +104,14 @@ def _terms(total: Event, recorder: Recorder, known: tuple[Tensor, ...]) -> _Term
     return found
 
 
-def _is_subtracted(number: int, event: Event) -> bool:
+def _is_subtracted(number: int, event: RecordedCall) -> bool:
     """Return whether an operand is subtracted; `1 - h` has one tensor, as `h - 1` has."""
     if event.name in _NEGATIONS:
         return True
     return event.name in _SUBTRACTIONS and (number == 0) == (event.name in _REVERSED)
 
 
-def _maker_before(user: Event, tensor: Tensor, recorder: Recorder) -> Event | None:
+def _maker_before(user: RecordedCall, tensor: Tensor, recorder: Recorder) -> RecordedCall | None:
     """Return the call that gave a tensor the values that a later call meets."""
     for event in reversed(recorder.events[: user.index]):
         if any(tensor is output for output in event.outputs):
@@ -119,7 +119,7 @@ def _maker_before(user: Event, tensor: Tensor, recorder: Recorder) -> Event | No
     return None
 
 
-def _is_step_of(tensor: Tensor, user: Event, recorder: Recorder, flowing: Tensor) -> bool:
+def _is_step_of(tensor: Tensor, user: RecordedCall, recorder: Recorder, flowing: Tensor) -> bool:
     """Return whether values are a step function's, or were chosen by one, without a gradient.
 
     The way back from them passes values without a gradient alone, or a stop. What has a gradient of
@@ -144,18 +144,18 @@ def _is_step_of(tensor: Tensor, user: Event, recorder: Recorder, flowing: Tensor
     return False
 
 
-def _gives_choice(event: Event) -> bool:
+def _gives_choice(event: RecordedCall) -> bool:
     """Return whether a call makes whole numbers or truth values of floats."""
     is_of_floats = any(tensor.is_floating_point() for tensor in event.inputs)
     return is_of_floats and any(not tensor.is_floating_point() for tensor in event.outputs)
 
 
-def _steps(event: Event) -> bool:
+def _steps(event: RecordedCall) -> bool:
     """Return whether the values that a call cuts come from a step function."""
     graph = (node.name() for root in event.roots for node in nodes(root))
     return any(name.startswith(STEPS[:5]) for name in graph) or _is_discrete(event)
 
 
-def _is_discrete(event: Event) -> bool:
+def _is_discrete(event: RecordedCall) -> bool:
     discrete = STEP_CALLS | COMPARISONS | DISCRETE
     return any(source.name in discrete for source in flowing_into(event.sources))

@@ -17,7 +17,7 @@ from torch import Size, Tensor
 from gradient_check.diagnosis.computed_once import computed_once
 from gradient_check.diagnosis.definitions import assigned, assigned_near, attribute
 from gradient_check.diagnosis.diagnosis import Diagnosis
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.sources import first_line, is_callers, text_of
 from gradient_check.instruments.syntax import Position, function_at, surrounds
 
@@ -115,7 +115,7 @@ class UnusedLines:
             path = around
         return path
 
-    def _uses(self, names: Iterable[str], derived: Collection[int] = ()) -> Iterator[Event]:
+    def _uses(self, names: Iterable[str], derived: Collection[int] = ()) -> Iterator[RecordedCall]:
         """Yield the calls that compute with parameters, or with tensors derived from them."""
         leaves = {id(self.subject.parameters[name]) for name in names}
         for event in self.events:
@@ -123,7 +123,7 @@ class UnusedLines:
             if is_used and event.stack.position:
                 yield event
 
-    def _position(self, event: Event, path: str) -> Position:
+    def _position(self, event: RecordedCall, path: str) -> Position:
         """Return the line at which control went from outside to what lies on a path."""
         names = self.names.items()
         outer = {i for i, name in names if not f"{name.split(' (')[0]}.".startswith(f"{path}.")}

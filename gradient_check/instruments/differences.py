@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from gradient_check.instruments.directions import Direction, Way, along, dot, move, norm, rows_of
+from gradient_check.instruments.directions import (
+    Direction,
+    DirectionKind,
+    along,
+    dot,
+    move,
+    norm,
+    rows_of,
+)
 from gradient_check.instruments.noise import spread, tiled
 
 Forward = Callable[[], float]
@@ -109,7 +117,7 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
     limits: Limits,
     *,
     loss: float,
-    ways: Sequence[Way] = (Way.GRADIENT,),
+    ways: Sequence[DirectionKind] = (DirectionKind.GRADIENT,),
 ) -> Verdict:
     """Move `tensors` along each of the ways, forwards and back, and compare the loss's change.
 
@@ -129,7 +137,7 @@ def compare(  # noqa: PLR0913 - what to move, along what, and how far off it may
     for way in ways:
         moved = (
             tensors
-            if way is not Way.VALUES
+            if way is not DirectionKind.VALUES
             else [
                 t if r is None else t.index_select(0, r) for t, r in zip(tensors, rows, strict=True)
             ]

@@ -26,7 +26,7 @@ class Direction(NamedTuple):
     rows: Tensor | None = None
 
 
-class Way(Enum):
+class DirectionKind(Enum):
     """What tensors are moved along.
 
     A gradient that lost a part orthogonal to the rest is right along itself, and wrong along the
@@ -39,11 +39,13 @@ class Way(Enum):
     VALUES = "values"
 
 
-def along(way: Way, tensors: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Direction]:
+def along(
+    way: DirectionKind, tensors: Sequence[Tensor], gradients: Sequence[Tensor]
+) -> list[Direction]:
     """Return the directions of the tensors."""
-    if way is Way.VALUES:
+    if way is DirectionKind.VALUES:
         return scaling(tensors, gradients)
-    return [bend(g) if way is Way.BENT else Direction(g) for g in gradients]
+    return [bend(g) if way is DirectionKind.BENT else Direction(g) for g in gradients]
 
 
 def move(tensors: Sequence[Tensor], directions: Sequence[Direction], size: float) -> None:

@@ -8,10 +8,10 @@ from gradient_check.instruments.graph import leaf_of, nodes
 from gradient_check.instruments.sources import Stack, above, text_of, within
 from gradient_check.phases.census import is_healthy
 
-Cuts = frozenset["Event"]
+Cuts = frozenset["RecordedCall"]
 
 
-class Event:
+class RecordedCall:
     """One torch call."""
 
     def __init__(self, name: str, stack: Stack, inputs: list[Tensor], index: int) -> None:

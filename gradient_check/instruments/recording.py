@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from gradient_check.instruments.event import Cuts, Event
+from gradient_check.instruments.event import Cuts, RecordedCall
 from gradient_check.instruments.sources import stack_here
 from gradient_check.phases.modes import run_with_graph
 
@@ -43,13 +43,13 @@ class Recorder(TorchFunctionMode):
     def __init__(self, skip: Collection[int] = ()) -> None:
         super().__init__()
         self.skip = skip
-        self.events: list[Event] = []
+        self.events: list[RecordedCall] = []
         self.cuts: dict[int, Cuts] = {}
-        self.escapes: list[tuple[Event, Cuts, object]] = []
+        self.escapes: list[tuple[RecordedCall, Cuts, object]] = []
         self.known: dict[int, Tensor] = {}
         self.storages: dict[int, Tensor] = {}
-        self.makers: dict[Any, Event] = {}
-        self.made: dict[int, Event] = {}
+        self.makers: dict[Any, RecordedCall] = {}
+        self.made: dict[int, RecordedCall] = {}
         self.hidden: dict[int, Cuts] = {}
 
     def __torch_function__(
@@ -62,7 +62,7 @@ class Recorder(TorchFunctionMode):
         """Run one call and note it."""
         kwargs = kwargs or {}
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        event = Event(name_of(func), stack_here(), inputs, len(self.events))
+        event = RecordedCall(name_of(func), stack_here(), inputs, len(self.events))
         self.events.append(event)
         for tensor in inputs:
             self._note_undifferentiated(event, tensor)
@@ -75,7 +75,7 @@ class Recorder(TorchFunctionMode):
         self._note(event, args, kwargs, result)
         return result
 
-    def _note(self, event: Event, args: Any, kwargs: Any, result: Any) -> None:  # noqa: ANN401
+    def _note(self, event: RecordedCall, args: Any, kwargs: Any, result: Any) -> None:  # noqa: ANN401
         outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
         if event.name in _LEAVES_TORCH:
             self._note_escape(event, result)
@@ -87,7 +87,7 @@ class Recorder(TorchFunctionMode):
         for tensor in changed:
             self._note_written(event, tensor)
 
-    def _note_output(self, event: Event, tensor: Tensor) -> None:
+    def _note_output(self, event: RecordedCall, tensor: Tensor) -> None:
         loses = event.has_graph and not _has_its_graph(tensor, event)
         if event.stack.in_custom_function:  # its results may have a gradient yet
             came = (self.hidden.get(id(t), _NONE) for t in event.inputs)
@@ -100,7 +100,7 @@ class Recorder(TorchFunctionMode):
             carried = _NONE if event.name in _READS_NO_VALUES else event.sources
             self._know(tensor, carried, event)
 
-    def _note_undifferentiated(self, event: Event, tensor: Tensor) -> None:
+    def _note_undifferentiated(self, event: RecordedCall, tensor: Tensor) -> None:
         """Note as cut what a custom function computed from its inputs and gave no gradient."""
         if event.stack.in_custom_function or tensor.requires_grad:
             return
@@ -110,7 +110,7 @@ class Recorder(TorchFunctionMode):
                 inner.is_cut = True
             self.cuts[id(tensor)] = self.cuts_of(tensor) | hidden
 
-    def _note_written(self, event: Event, tensor: Tensor) -> None:
+    def _note_written(self, event: RecordedCall, tensor: Tensor) -> None:
         before = self.cuts_of(tensor)
         self._know(tensor, before | event.sources, event)
         if tensor._base is not None:
@@ -120,7 +120,7 @@ class Recorder(TorchFunctionMode):
             event.is_cut = True
             self._know(alias, self.cuts_of(alias) | {event}, event)
 
-    def _note_escape(self, event: Event, result: object) -> None:
+    def _note_escape(self, event: RecordedCall, result: object) -> None:
         cuts = event.sources
         if event.has_graph:
             event.is_cut = True
@@ -128,7 +128,7 @@ class Recorder(TorchFunctionMode):
         if cuts:
             self.escapes.append((event, cuts, result))
 
-    def _know(self, tensor: Tensor, cuts: Cuts, event: Event) -> None:
+    def _know(self, tensor: Tensor, cuts: Cuts, event: RecordedCall) -> None:
         self.known[id(tensor)] = tensor
         self.cuts[id(tensor)] = cuts
         self.storages.setdefault(_storage(tensor), tensor)
@@ -137,7 +137,7 @@ class Recorder(TorchFunctionMode):
         if tensor.grad_fn is not None:
             self.makers.setdefault(tensor.grad_fn, event)
 
-    def maker(self, node: Any) -> Event | None:  # noqa: ANN401
+    def maker(self, node: Any) -> RecordedCall | None:  # noqa: ANN401
         """Return the call that made a node of the graph; for a custom function, its last call."""
         if node in self.makers:
             return self.makers[node]
@@ -178,7 +178,7 @@ class Recorder(TorchFunctionMode):
         """Return the cuts of a new tensor on known memory: `nn.Parameter(h)`, or from NumPy."""
         cuts = self.cuts[id(twin)]
         if twin.requires_grad:
-            event = Event("rewrap", stack_here(), [twin], len(self.events))
+            event = RecordedCall("rewrap", stack_here(), [twin], len(self.events))
             event.is_cut = True
             event.sources = cuts
             cuts = frozenset([event])
@@ -186,7 +186,7 @@ class Recorder(TorchFunctionMode):
         return cuts
 
 
-def _has_its_graph(tensor: Tensor, event: Event) -> bool:
+def _has_its_graph(tensor: Tensor, event: RecordedCall) -> bool:
     """Return whether a result has the graph of a call; a view under no_grad may be a new leaf."""
     is_new_leaf = tensor.is_leaf and not any(tensor is given for given in event.inputs)
     return tensor.requires_grad and not is_new_leaf
@@ -214,7 +214,7 @@ def without_cut(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return run_with_graph(func, *args, **kwargs)
 
 
-def _returned(recorder: Recorder, event: Event, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401
+def _returned(recorder: Recorder, event: RecordedCall, args: Any, kwargs: Any) -> Cuts:  # noqa: ANN401
     """Return the cuts of escaped values that this call brings back."""
     if not recorder.escapes:
         return _NONE

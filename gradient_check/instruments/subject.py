@@ -37,7 +37,7 @@ _AFTERWARDS = "_post_accumulate_grad_hooks"
 
 
 @dataclass(frozen=True)
-class Options:
+class CheckOptions:
     """The caller's options for the test."""
 
     precision: Precision
@@ -66,7 +66,7 @@ class Subject(MovingReplica):
         probe: Any,  # noqa: ANN401 - any pytree
         loss: ProbeLoss,
         names: list[str],
-        options: Options,
+        options: CheckOptions,
     ) -> None:
         self.probe = probe
         self.loss = loss

@@ -34,7 +34,7 @@ _MOST_SKIPS = 30  # a float16 scale begins at 2**16 and halves at each skip
 _MOST_UPDATED = 4_000_000
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """Some rows of a step's batch, as a batch of its own.
 
     Attributes:
@@ -100,12 +100,12 @@ class GradientStep:
 
     def gradients(self, batch: Any, seed: int) -> Tensor:  # noqa: ANN401 - any batch
         """Run forward and backward without an update; leave `.grad` set and unscaled."""
-        given = (Part(batch), (seed, seed), None)
+        given = (BatchPart(batch), (seed, seed), None)
         return run_adaptation(self._gradients, self.replica, self.training, *given)
 
     def __call__(self, batch: Any, seed: int) -> StepResult:  # noqa: ANN401 - any batch
         """Do what `ticks` does with a whole batch, at once."""
-        work = self.ticks([Part(batch)], seed)
+        work = self.ticks([BatchPart(batch)], seed)
         while True:
             try:
                 next(work)
@@ -113,7 +113,7 @@ class GradientStep:
                 result: StepResult = stop.value
                 return result
 
-    def ticks(self, parts: Sequence[Part], seed: int) -> Generator[None, None, StepResult]:
+    def ticks(self, parts: Sequence[BatchPart], seed: int) -> Generator[None, None, StepResult]:
         """Take one optimizer step, a part a tick; repeat an attempt that float16 voids.
 
         No mode is on between two ticks. What ends before the update leaves no gradient.
@@ -142,7 +142,7 @@ class GradientStep:
         )
 
     def _attempt(
-        self, parts: Sequence[Part], seed: int
+        self, parts: Sequence[BatchPart], seed: int
     ) -> Generator[None, None, tuple[float, float] | None]:
         """Add up the parts' gradients, then update; None where float16 overflowed."""
         last = len(parts) - 1
@@ -169,7 +169,7 @@ class GradientStep:
             return self.loss(module, batch).float()
 
     def _accumulate(
-        self, module: nn.Module, part: Part, seeds: _Seeds, earlier: Tensor | None
+        self, module: nn.Module, part: BatchPart, seeds: _Seeds, earlier: Tensor | None
     ) -> Tensor:
         """Add a part's gradients to those of the parts before it; return the loss up to here."""
         if earlier is None:
@@ -187,14 +187,14 @@ class GradientStep:
         return loss.detach() if earlier is None else earlier + loss.detach()
 
     def _gradients(
-        self, module: nn.Module, part: Part, seeds: _Seeds, earlier: Tensor | None
+        self, module: nn.Module, part: BatchPart, seeds: _Seeds, earlier: Tensor | None
     ) -> Tensor:
         loss = self._accumulate(module, part, seeds, earlier)
         self.scaler.unscale_(self.optimizer)
         return loss
 
     def _update(
-        self, module: nn.Module, part: Part, seeds: _Seeds, earlier: Tensor | None
+        self, module: nn.Module, part: BatchPart, seeds: _Seeds, earlier: Tensor | None
     ) -> tuple[float, float] | None:
         loss = self._gradients(module, part, seeds, earlier)
         norms = self._clip(module, loss)

@@ -14,7 +14,7 @@ from gradient_check.instruments.differences import FLOAT32
 from gradient_check.instruments.guard import Guard
 from gradient_check.instruments.probe_loss import ProbeLoss
 from gradient_check.instruments.selection import Selection, select
-from gradient_check.instruments.subject import Options, Subject
+from gradient_check.instruments.subject import CheckOptions, Subject
 from gradient_check.phases.precision import Precision
 from gradient_check.tests.cases import Block, Tower, rows, squares
 from gradient_check.tests.models import seeded_module
@@ -49,7 +49,7 @@ def subject_of(
         "checkpointing": False,
         "seed": 0,
     }
-    chosen = Options(**(defaults | options))
+    chosen = CheckOptions(**(defaults | options))
     return Subject(module, probe, ProbeLoss(loss, probe), select(module, trainable), chosen)
 
 

@@ -5,17 +5,17 @@ from typing import Any
 from torch import Tensor
 
 from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.checks.concurrency import Concurrency
+from gradient_check.checks.concurrency import ConcurrencyCheck
 from gradient_check.tests.flows import flow_of, found, only, operation_of, tower
 from gradient_check.tests.present import present
 
 
-def concurrency_of(module: Any) -> Concurrency:
+def concurrency_of(module: Any) -> ConcurrencyCheck:
     operation = operation_of(flow_of(module))
     operation.serve_first()
     operation.flow.run_forward()
     GradientArrivals(operation.flow)._measure()
-    return Concurrency(operation)
+    return ConcurrencyCheck(operation)
 
 
 def test_serving_during_a_step_answers_as_before() -> None:

@@ -6,12 +6,12 @@ from torch import Tensor
 
 from gradient_check.instruments import differences
 from gradient_check.instruments.differences import FLOAT32, compare, depends_linearly, zero_entries
-from gradient_check.instruments.directions import Direction, Way
+from gradient_check.instruments.directions import Direction, DirectionKind
 
 
-def ways(*, bent: bool = False, scaled: bool = False) -> list[Way]:
-    first = Way.BENT if bent else Way.GRADIENT
-    return [first, Way.VALUES] if scaled else [first]
+def ways(*, bent: bool = False, scaled: bool = False) -> list[DirectionKind]:
+    first = DirectionKind.BENT if bent else DirectionKind.GRADIENT
+    return [first, DirectionKind.VALUES] if scaled else [first]
 
 
 def judged(weights: Tensor, gradient: Tensor, function, **given: bool):

@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradient_check.instruments.event import Event
+from gradient_check.instruments.event import RecordedCall
 from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import module_names, stack_here
 from gradient_check.tests.flows import tower
 from gradient_check.tests.present import present
 
 
-def event(name: str = "mul", inputs: tuple[Tensor, ...] = ()) -> Event:
-    return Event(name, stack_here(), list(inputs), 0)
+def event(name: str = "mul", inputs: tuple[Tensor, ...] = ()) -> RecordedCall:
+    return RecordedCall(name, stack_here(), list(inputs), 0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from gradient_check.checks.repeatability import Repeatability
 from gradient_check.checks.slopes import GradientSlopes, _unverified
 from gradient_check.checks.wrong_gradients import WrongGradients
 from gradient_check.instruments.differences import Verdict
-from gradient_check.instruments.directions import Way
+from gradient_check.instruments.directions import DirectionKind
 from gradient_check.tests.flows import found, only, ran, tower
 from gradient_check.tests.present import present
 from gradient_check.tests.test_locality import Tripled
@@ -207,11 +207,13 @@ def test_a_large_module_is_compared_whole_along_its_values_alone(monkeypatch) ->
     monkeypatch.setattr(GradientSlopes, "_compare", noting)
     slopes = slopes_of(ByNorm())
     slopes.judge_whole()
-    assert moved[0] == (1, [Way.VALUES])
+    assert moved[0] == (1, [DirectionKind.VALUES])
     assert slopes.verdicts["(all, 1 of 2)"].wrong
     moved.clear()
     judged(nn.Sequential(Step(), Step()))
-    assert {Way.VALUES} == {way for _, ways in moved if Way.BENT not in ways for way in ways}
+    assert {DirectionKind.VALUES} == {
+        way for _, ways in moved if DirectionKind.BENT not in ways for way in ways
+    }
 
 
 def test_complex_gradients_are_compared_as_real_numbers() -> None:

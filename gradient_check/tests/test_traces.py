@@ -8,17 +8,17 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 
 from gradient_check import check_gradients
-from gradient_check.checks.traces import Traces
+from gradient_check.checks.traces import LastingEffects
 from gradient_check.tests.cases import rows, squares
 from gradient_check.tests.flows import flow_of, found, only, operation_of, tower
 from gradient_check.tests.present import present
 
 
-def traces_of(module: Any, **rest) -> Traces:
+def traces_of(module: Any, **rest) -> LastingEffects:
     operation = operation_of(flow_of(module, **rest))
     operation.serve_first()
     operation.exam.findings.clear()
-    return Traces(operation)
+    return LastingEffects(operation)
 
 
 def test_a_sound_forward_leaves_nothing() -> None:

@@ -13,9 +13,9 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import ConfigError as RunnerConfigError
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.known.knowledge import Knowledge
+from cog_adapt.runner.known.knowledge import AdaptationCache
 from cog_adapt.runner.model_runner import ModelRunner
-from cog_adapt.runner.storage.budgets import Budgets, budgets_of
+from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.server import budget
 from cog_adapt.server.errors import ConfigError
@@ -35,7 +35,7 @@ def _memory(monkeypatch):
 
 def test_a_share_of_the_memory_is_a_share_of_each_budget_in_memory():
     settings = Settings(memory_share=0.25)
-    budgets = (*budget.Budgets.of(settings), budget.body_budget(settings))
+    budgets = (*budget.MemoryBudgets.of(settings), budget.body_budget(settings))
     assert [each.most for each in budgets] == [200_000, 25_000, 200_000, 25_000, 200_000]
     quarter = budgets_of(RunnerSettings(memory_share=0.25)).memory
     assert 4 * quarter <= budgets_of(RunnerSettings()).memory < 4 * (quarter + 1)
@@ -49,14 +49,14 @@ def test_bytes_of_disk_are_parted_between_records_and_adapters():
 def test_an_owners_share_counts_on_both_sides():
     assert budget.body_budget(Settings(owner_share=0.25)).most_of_owner == 200_000
     settings = RunnerSettings(owner_share=0.3, adapter_memory_bytes=10, adapter_disk_bytes=20)
-    assert budgets_of(settings) == Budgets(10, 3, 20, 6, days=90)
+    assert budgets_of(settings) == StorageBudgets(10, 3, 20, 6, days=90)
 
 
 @pytest.mark.parametrize(("share", "is_kept"), [(1.0, True), (0.5, False)])
 def test_an_owners_share_of_the_examples_that_are_kept(tmp_path, share, is_kept):
     settings = RunnerSettings(weights_dir=tmp_path, feature_bytes=2**16, owner_share=share)
     store = AdapterStore(tmp_path, budgets_of(settings))
-    knowledge = Knowledge(Letters(), "model", settings, store)
+    knowledge = AdaptationCache(Letters(), "model", settings, store)
     kept = knowledge.kept.of("ann")
     for word in "abcdefgh":
         kept.put([word], [torch.zeros(2**10)])
@@ -88,7 +88,7 @@ def test_a_budgets_own_setting_wins():
         adapter_disk_bytes=13,
         adapter_owner_disk_bytes=8,
     )
-    assert budgets_of(settings) == Budgets(12, 7, 13, 8, days=90)
+    assert budgets_of(settings) == StorageBudgets(12, 7, 13, 8, days=90)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from cog_adapt import deletion_clock
 from cog_adapt.deletion_clock import deletion_now, deletion_time
 from cog_adapt.runner.errors import AdapterNotFound
-from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.checkpoint_folder import CheckpointFolder
 from cog_adapt.runner.storage.store import AdapterStore
 from cog_adapt.server.records.blobs import Blobs
@@ -79,7 +79,7 @@ def test_temporary_files_and_states_of_trainings_stay(set_forward, tmp_path, mon
 
 
 def test_adapters_are_not_removed_though_those_over_their_time_are_not_found(set_forward, tmp_path):
-    budgets = Budgets(0, 0, 2**40, 2**40, 90)
+    budgets = StorageBudgets(0, 0, 2**40, 2**40, 90)
     store = AdapterStore(tmp_path, budgets)
     adapters = [adapter_of(number) for number in range(4)]
     for adapter in adapters:

@@ -16,8 +16,8 @@ from types import FunctionType, MethodType
 from unittest.mock import patch
 
 from cog_adapt import ModelRunner, RunnerSettings, Settings
-from cog_adapt.server.budget import Budgets, body_budget, memory_bytes
-from cog_adapt.server.records.space import Measured, RecordSpace
+from cog_adapt.server.budget import MemoryBudgets, body_budget, memory_bytes
+from cog_adapt.server.records.space import RecordSpace, SpaceUse
 from tests.cog_adapt.models import SHAPES
 
 _PAGE, _PAGES = 4096, 500_009  # 2 GB, less than any machine's that runs the tests
@@ -53,8 +53,8 @@ def _of_the_three(folder: Path) -> Iterator[str]:
 def _of_server(folder: Path) -> Iterator[str]:
     settings = Settings(data_dir=folder)
     space = RecordSpace.of(settings)
-    space.set(Measured(0, {}))
-    for budget in (*Budgets.of(settings), body_budget(settings), space):
+    space.set(SpaceUse(0, {}))
+    for budget in (*MemoryBudgets.of(settings), body_budget(settings), space):
         yield f"server {budget.name}: all {budget.most:.0f} an owner {budget.most_of_owner:.0f}"
 
 

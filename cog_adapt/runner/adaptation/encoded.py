@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.row_store import RowStore, first_row
-from cog_adapt.runner.adaptation.start import Rows, Start
+from cog_adapt.runner.adaptation.start import Start, StepRows
 from cog_adapt.runner.adaptation.step_parts import cost_of, cut
 from cog_adapt.runner.data.plain_values import characters_of
 from cog_adapt.runner.task.decoding import encoded
 from cog_adapt.runner.task.input_sizes import PAIR_CHARACTERS, fitting, portions
 from cog_adapt.runner.task.task import Batch, on_device
-from gradient_check.phases.gradient_step import Part
+from gradient_check.phases.gradient_step import BatchPart
 
 _MULTIPLE = 16  # lengths on a GPU are multiples of this
 _MEASURED = 256  # examples whose longest bounds a rounded length: a model may end there
@@ -97,11 +97,11 @@ class EncodedExamples:
             if some.stop < len(left):
                 yield None
 
-    def rows(self, chosen: Sequence[int]) -> Rows:
+    def rows(self, chosen: Sequence[int]) -> StepRows:
         """Return the batch, the targets and the weights of examples by their positions."""
         self._measure()
         tensors = on_device(self.store.gather(chosen), self.device)
-        return Rows(tensors, tensors.pop(_TARGETS), self.weights(chosen), tuple(chosen))
+        return StepRows(tensors, tensors.pop(_TARGETS), self.weights(chosen), tuple(chosen))
 
     def groups(self, chosen: Sequence[int], relief: float = 1.0) -> list[list[int]]:
         """Cut a batch into parts by the limit of the start; return their positions.
@@ -121,7 +121,7 @@ class EncodedExamples:
         """Return the tokens, with padding, of the largest of these parts."""
         return max(self._size([*map(self._cost, group)]) for group in groups)
 
-    def parts(self, groups: Sequence[Sequence[int]]) -> Sequence[Part]:
+    def parts(self, groups: Sequence[Sequence[int]]) -> Sequence[BatchPart]:
         """Return the parts of a batch, by the positions of each; each is made when it is taken."""
         return _Parts(self, groups)
 
@@ -174,7 +174,7 @@ class EncodedExamples:
         return {**encoded(start.task, [e.input for e in examples]), _TARGETS: targets}
 
 
-class _Parts(Sequence[Part]):
+class _Parts(Sequence[BatchPart]):
     """The parts of a batch, each made at its own tick: where rows are not joined, it is encoded."""
 
     def __init__(self, examples: EncodedExamples, groups: Sequence[Sequence[int]]) -> None:
@@ -187,17 +187,17 @@ class _Parts(Sequence[Part]):
         return len(self._groups)
 
     @overload
-    def __getitem__(self, number: int) -> Part: ...
+    def __getitem__(self, number: int) -> BatchPart: ...
 
     @overload
-    def __getitem__(self, number: slice) -> Sequence[Part]: ...
+    def __getitem__(self, number: slice) -> Sequence[BatchPart]: ...
 
-    def __getitem__(self, number: int | slice) -> Part | Sequence[Part]:
+    def __getitem__(self, number: int | slice) -> BatchPart | Sequence[BatchPart]:
         if isinstance(number, slice):
             return [self[each] for each in range(len(self))[number]]
         group = self._groups[number]
         if len(self) == 1:
-            return Part(self._examples.rows(group))
+            return BatchPart(self._examples.rows(group))
         earlier = tuple(self._whole[: sum(map(len, self._groups[:number]))])
         rows = self._examples.rows(group)._replace(mean_weight=self._mean, earlier=earlier)
-        return Part(rows, len(group) / len(self._whole))
+        return BatchPart(rows, len(group) / len(self._whole))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cog_adapt.runner.adaptation.start import Rows, Start, adamw, encode_examples, weighted_loss
+from cog_adapt.runner.adaptation.start import Start, StepRows, adamw, encode_examples, weighted_loss
 from cog_adapt.runner.adaptation.step_parts import cost_of, limit_for, mixes_rows
 from cog_adapt.runner.adaptation.trunk import MOST_BYTES, frozen_blocks
 from cog_adapt.runner.data.examples import Example
@@ -144,7 +144,7 @@ class MemoryEstimates:
         key = (frozenset(start.tensors), recipe.rank, recipe.checkpointing)
         known = self._measured.get(key)
         if known is None or known.numbers < numbers:
-            rows = Rows(batch, targets, None, tuple(range(len(examples))))
+            rows = StepRows(batch, targets, None, tuple(range(len(examples))))
             known = _measure(start, rows)._replace(numbers=numbers)
             self._remember(key, known)
         share = numbers / known.numbers  # a shorter one has at most its share
@@ -180,7 +180,7 @@ def longest_of(examples: Sequence[Example]) -> list[int]:
     return sorted(range(len(examples)), key=length, reverse=True)[:_MEASURED]
 
 
-def _measure(start: Start, rows: Rows) -> _Row:
+def _measure(start: Start, rows: StepRows) -> _Row:
     """Count what one forward of a replica of its own keeps, for each of the rows."""
     replica = training_replica(start.template, start.tensors, start.scales)
     training = modules_in_training(replica)

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cog_adapt.runner.heads.decision import Decision
+from cog_adapt.runner.heads.decision import HeadDecision
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class AdaptationReport:
     trunk: str = ""
     halved_at: int | None = None
     bit_for_bit: bool = True
-    decision: Decision | None = None
+    decision: HeadDecision | None = None
 
     @property
     def score_before(self) -> float | None:

@@ -21,7 +21,7 @@ from cog_adapt.runner.adaptation.encoded import EncodedExamples
 from cog_adapt.runner.adaptation.kept_outputs import recall
 from cog_adapt.runner.adaptation.micro_batches import MicroBatches
 from cog_adapt.runner.adaptation.report import AdaptationReport, HeldOut, Step
-from cog_adapt.runner.adaptation.start import Rows, Start, adamw, weighted_loss
+from cog_adapt.runner.adaptation.start import Start, StepRows, adamw, weighted_loss
 from cog_adapt.runner.adaptation.training_state import (
     TrainingState,
     copied_optimizer,
@@ -279,7 +279,7 @@ def _state_of(run: _Run) -> Generator[None, None, TrainingState]:
 
 
 def _loss_and_score(
-    module: nn.Module, task: Task, rows: Rows, seed: int, device: torch.device
+    module: nn.Module, task: Task, rows: StepRows, seed: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     values = []
     for rate in (task.loss, task.score):

@@ -29,7 +29,7 @@ Keep = Callable[[TrainingState], "Future[None] | None"]
 """Writes a state; what is returned is done when it is written, None where it is already."""
 
 
-class KeptRows(Protocol):
+class RowLookup(Protocol):
     """Encoded inputs of recent requests."""
 
     def get_row(self, value: Any) -> Batch | None:  # noqa: ANN401 - the task's own
@@ -74,7 +74,7 @@ class Start:
     weights: Sequence[float] | None = None
     limit: PartLimit = field(default_factory=PartLimit)
     compiles: bool = False
-    kept_rows: KeptRows | None = None
+    kept_rows: RowLookup | None = None
     began: float | None = None
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class Checkpoints:
         return replace(start, resume=self.load(), keep=self.save, keep_every=self.every)
 
 
-class Rows(NamedTuple):
+class StepRows(NamedTuple):
     """A step's batch on the device: each has a row for each example.
 
     Attributes:
@@ -156,13 +156,13 @@ def example_loss(task: Task) -> Callable[[nn.Module, tuple[Batch, Tensor]], Tens
     return loss
 
 
-def weighted_loss(task: Task) -> Callable[[nn.Module, Rows], Tensor]:
+def weighted_loss(task: Task) -> Callable[[nn.Module, StepRows], Tensor]:
     """Return `example_loss` for batches with weights (N,): the mean of its result is weighted.
 
     A batch whose weights are all 0 has the loss 0; one without weights has the plain losses.
     """
 
-    def loss(module: nn.Module, rows: Rows) -> Tensor:
+    def loss(module: nn.Module, rows: StepRows) -> Tensor:
         weights = rows.weights
         with drawing_by_row(rows.positions, rows.earlier):
             losses = task.loss(module, rows.batch, rows.targets)

@@ -23,7 +23,7 @@ from cog_adapt.runner.adaptation.kept_outputs import (
     only_tensor,
     recall,
 )
-from cog_adapt.runner.adaptation.start import Rows
+from cog_adapt.runner.adaptation.start import StepRows
 from cog_adapt.runner.adaptation.step_parts import FORWARD_ALONE
 from cog_adapt.runner.config import Recipe
 from gradient_check.phases.gradient_step import GradientStep
@@ -104,7 +104,7 @@ def keep_trunk(
     return TrunkKept(kept, f"{len(blocks)} frozen blocks ran once for each example")
 
 
-def _rows(examples: EncodedExamples, chosen: Sequence[int]) -> Rows:
+def _rows(examples: EncodedExamples, chosen: Sequence[int]) -> StepRows:
     if not examples.fits_a_tick(chosen):
         raise UnfitTrunkError("the examples are too long to be compared in one tick")
     return examples.rows(chosen)
@@ -187,7 +187,7 @@ def _equal(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def _recalled_losses(spare: GradientStep, rows: Rows) -> Tensor:
+def _recalled_losses(spare: GradientStep, rows: StepRows) -> Tensor:
     try:
         return spare.losses(rows, _SEED)
     except torch.OutOfMemoryError:

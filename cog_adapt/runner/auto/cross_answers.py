@@ -13,16 +13,16 @@ from torch import Tensor
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.head import outputs_of
-from cog_adapt.runner.auto.start import Given
+from cog_adapt.runner.auto.start import AutoStart
 from cog_adapt.runner.devices.algebra_thread import beside
-from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, Doubt
+from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, WrongLabelShare
 from cog_adapt.runner.heads.decision import (
     AVERAGE,
     BASE,
     CLOSED,
     GRADIENTS,
     MIDDLE,
-    Candidate,
+    CandidateScore,
 )
 from cog_adapt.runner.heads.linear_head import LinearHead
 from gradient_check.phases.lora import LORA_A
@@ -33,7 +33,7 @@ _CLOSED_SHARE, _AVERAGE_SCALE = 0.5, 0.5  # a head on features that have learned
 
 
 @dataclass(frozen=True)
-class Answered:
+class CrossAnswers:
     """Outputs for examples, by models that have not seen them.
 
     Attributes:
@@ -44,13 +44,13 @@ class Answered:
 
     chosen: Tensor
     outputs: Mapping[str, Tensor]
-    doubt: Doubt = NO_DOUBT
+    doubt: WrongLabelShare = NO_DOUBT
 
-    def calibration(self, given: Given, name: str) -> Calibration:
+    def calibration(self, given: AutoStart, name: str) -> Calibration:
         """Fit what calibrates a candidate."""
         return given.objective.calibration(self.outputs[name], self.chosen, self.doubt)
 
-    def calibration_of_all(self, given: Given, name: str) -> Calibration:
+    def calibration_of_all(self, given: AutoStart, name: str) -> Calibration:
         """Return what calibrates a candidate that all examples have trained.
 
         An average is less sure than gradients, and is taken as the folds' models are.
@@ -58,7 +58,7 @@ class Answered:
         of_folds = self.calibration(given, name)
         return of_folds if name == AVERAGE else given.objective.calibration_of_all(of_folds)
 
-    def candidates(self, given: Given) -> dict[str, Candidate]:
+    def candidates(self, given: AutoStart) -> dict[str, CandidateScore]:
         """Return what the calibrated answers are worth; the base answers as it is.
 
         All are judged by the same share of wrong labels: a bad answer must not be excused by its
@@ -69,17 +69,19 @@ class Answered:
         return {n: candidate_of(given, o, self.chosen, self.doubt) for n, o in calibrated.items()}
 
 
-def candidate_of(given: Given, outputs: Tensor, chosen: Tensor, doubt: Doubt) -> Candidate:
+def candidate_of(
+    given: AutoStart, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare
+) -> CandidateScore:
     """Return what outputs for the chosen examples were worth, where some labels may be wrong."""
     objective = given.objective
     losses = objective.losses(outputs, chosen, doubt.wrong)
     scores = objective.right(outputs, chosen, doubt.wrong)
     said = 0.0 if doubt.is_open else doubt.wrong
     importance = objective.importance(chosen)
-    return Candidate.of(losses, scores, importance, said, objective.is_share)
+    return CandidateScore.of(losses, scores, importance, said, objective.is_share)
 
 
-def cross_answers(given: Given, doubt: Doubt) -> Generator[None, None, Answered]:
+def cross_answers(given: AutoStart, doubt: WrongLabelShare) -> Generator[None, None, CrossAnswers]:
     """Train on each fold, and answer the other."""
     steps = max(1, int(given.steps * _FOLD_STEPS))
     parts: list[tuple[Tensor, dict[str, Tensor]]] = []
@@ -100,7 +102,7 @@ def cross_answers(given: Given, doubt: Doubt) -> Generator[None, None, Answered]
         parts.append((others, outputs))
     names = parts[0][1]
     joined = {name: torch.cat([outputs[name] for _, outputs in parts]) for name in names}
-    return Answered(torch.cat([others for others, _ in parts]), joined, doubt)
+    return CrossAnswers(torch.cat([others for others, _ in parts]), joined, doubt)
 
 
 def _trained(run: Start) -> Generator[None, None, Tensors]:
@@ -115,7 +117,7 @@ def _trained(run: Start) -> Generator[None, None, Tensors]:
         yield None
 
 
-def _outputs(given: Given, tensors: Tensors, others: Tensor) -> Generator[None, None, Tensor]:
+def _outputs(given: AutoStart, tensors: Tensors, others: Tensor) -> Generator[None, None, Tensor]:
     start = given.start
     moved = {name: tensor.to(start.precision.device) for name, tensor in tensors.items()}
     replica = serving_replica(start.template, moved, start.scales)
@@ -135,7 +137,7 @@ def middle(begin: Mapping[str, Tensor], end: Mapping[str, Tensor]) -> Tensors:
     }
 
 
-def averaged(given: Given, closed: LinearHead, trained: Tensors) -> Tensors:
+def averaged(given: AutoStart, closed: LinearHead, trained: Tensors) -> Tensors:
     """Return trained tensors whose head is the average of their own and the closed form's.
 
     Both see the features that steps have moved, so that one forward answers. There the examples

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.start import Start
-from cog_adapt.runner.auto.start import Given, given_of, is_too_much
+from cog_adapt.runner.auto.start import AutoStart, given_of, is_too_much
 from cog_adapt.runner.inference.answers import Phase
 
 
@@ -25,7 +25,7 @@ class Compute(Protocol):
 
 def gathered(
     start: Start, phase: Phase, compute: Compute, began: float
-) -> Generator[None, None, Given | None]:
+) -> Generator[None, None, AutoStart | None]:
     """Compute features of inputs, a batch a tick; None where no head can be fitted to them.
 
     The labels take turns, so that a budget that ends meanwhile has seen some examples of each.

@@ -60,7 +60,7 @@ class HeadNames:
         return {self.weight: head.weight, **bias}
 
 
-class KeptFeatures(Protocol):
+class FeatureLookup(Protocol):
     """Features of inputs that were seen before, in batches of other inputs.
 
     Attributes:
@@ -81,7 +81,7 @@ def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
     module: nn.Module,
     inputs: Sequence[Any],
     size: int,
-    kept: KeptFeatures | None = None,
+    kept: FeatureLookup | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Generator[None, None, Tensor | None]:
     """Compute the features (N, D) of inputs; None where the task has none.
@@ -105,7 +105,9 @@ def features_of(  # noqa: PLR0913 - the model, what to look at, and until when
     return torch.stack([row for row in rows[:end] if row is not None])
 
 
-def _known(inputs: Sequence[Any], kept: KeptFeatures) -> Generator[None, None, list[Tensor | None]]:
+def _known(
+    inputs: Sequence[Any], kept: FeatureLookup
+) -> Generator[None, None, list[Tensor | None]]:
     """Look for the rows of inputs that were seen before, some inputs a tick."""
     rows: list[Tensor | None] = []
     for place in _some_at_once(inputs):
@@ -116,7 +118,7 @@ def _known(inputs: Sequence[Any], kept: KeptFeatures) -> Generator[None, None, l
 
 
 def _keep(
-    inputs: Sequence[Any], computed: Tensor, kept: KeptFeatures
+    inputs: Sequence[Any], computed: Tensor, kept: FeatureLookup
 ) -> Generator[None, None, None]:
     """Keep computed rows, some a tick."""
     for place in _some_at_once(inputs):

@@ -19,14 +19,14 @@ from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.adaptation.start import Start
 from cog_adapt.runner.auto.cross_answers import (
-    Answered,
+    CrossAnswers,
     averaged,
     candidate_of,
     cross_answers,
     middle,
 )
 from cog_adapt.runner.auto.head import outputs_of
-from cog_adapt.runner.auto.start import Given, Outcome
+from cog_adapt.runner.auto.start import AutoResult, AutoStart
 from cog_adapt.runner.devices.algebra_thread import beside
 from cog_adapt.runner.heads.calibration import effective_count
 from cog_adapt.runner.heads.closed_form import ClosedForm
@@ -36,7 +36,7 @@ from cog_adapt.runner.heads.decision import (
     CLOSED,
     GRADIENTS,
     MIDDLE,
-    Decision,
+    HeadDecision,
     asked_for,
     decide,
     of_few,
@@ -61,13 +61,13 @@ class Early:
 
     tensors: Tensors
     labels: tuple[str, ...]
-    decision: Decision
+    decision: HeadDecision
 
 
-Automatic = Generator[Step | Early | None, None, Outcome | None]
+Automatic = Generator[Step | Early | None, None, AutoResult | None]
 
 
-def adapt_automatically(given: Given) -> Automatic:
+def adapt_automatically(given: AutoStart) -> Automatic:
     """Adapt; yields the closed form, then each step on all examples (None for other ticks).
 
     None where the task's head is another one than its features say. Where the task's method trains
@@ -100,7 +100,7 @@ def adapt_automatically(given: Given) -> Automatic:
     return (yield from _with_gradients(given, form, answered, decision))
 
 
-def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
+def fit_head(given: AutoStart) -> Generator[None, None, AutoResult | None]:
     """Fit a head in closed form and nothing else; None where the task's head is another one."""
     if not (yield from _is_linear(given)):
         return None
@@ -111,10 +111,10 @@ def fit_head(given: Given) -> Generator[None, None, Outcome | None]:
 
 
 def _in_time(
-    given: Given, work: Generator[None, None, Answered]
-) -> Generator[None, None, Answered | None]:
+    given: AutoStart, work: Generator[None, None, CrossAnswers]
+) -> Generator[None, None, CrossAnswers | None]:
     """Go on with work until the budget is over; None where it was not done by then."""
-    done: list[Answered] = []
+    done: list[CrossAnswers] = []
 
     def ticks() -> Generator[None, None, None]:
         done.append((yield from work))
@@ -126,7 +126,7 @@ def _in_time(
     return done[0]
 
 
-def _is_linear(given: Given) -> Generator[None, None, bool]:
+def _is_linear(given: AutoStart) -> Generator[None, None, bool]:
     """Return whether the head is what the task says: linear in the features, and its loss usual."""
     start, few = given.start, torch.arange(min(_FEW, len(given.features)))
     replica = serving_replica(start.template, start.tensors, start.scales)
@@ -142,7 +142,7 @@ def _is_linear(given: Given) -> Generator[None, None, bool]:
     return is_head and given.objective.explains(losses, outputs, few)
 
 
-def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome]:
+def adapt_without_features(start: Start) -> Generator[Step | None, None, AutoResult]:
     """Adapt by the task's own method, with early stopping where there are enough examples."""
     held_out = start.recipe.hold_out
     if not held_out and len(start.examples) >= _FEWEST_TO_HOLD_OUT:
@@ -150,17 +150,19 @@ def adapt_without_features(start: Start) -> Generator[Step | None, None, Outcome
     start = replace(start, recipe=replace(start.recipe, hold_out=held_out))
     tensors, report = yield from adapt(start)
     why = f"{type(start.task).__name__} has no head that can be fitted: steps are all there is"
-    return Outcome(tensors, replace(report, decision=Decision(GRADIENTS, why, "score")))
+    return AutoResult(tensors, replace(report, decision=HeadDecision(GRADIENTS, why, "score")))
 
 
-def _without_gradients(given: Given, closed: Tensors, decision: Decision, reason: str) -> Outcome:
+def _without_gradients(
+    given: AutoStart, closed: Tensors, decision: HeadDecision, reason: str
+) -> AutoResult:
     """Return what a decision between the base and the closed form says, without a step."""
     return given.outcome(None if decision.chosen == BASE else closed, decision, reason)
 
 
 def _with_gradients(
-    given: Given, form: ClosedForm, answered: Answered, decision: Decision
-) -> Generator[Step | None, None, Outcome]:
+    given: AutoStart, form: ClosedForm, answered: CrossAnswers, decision: HeadDecision
+) -> Generator[Step | None, None, AutoResult]:
     """Take steps on all examples, and make of them what was decided."""
     run = given.checkpointed(given.last_beginning(form))
     tensors, report = yield from adapt(run)
@@ -173,10 +175,10 @@ def _with_gradients(
     head = given.names.read(tensors).calibrated(calibration)
     seconds = time.monotonic() - given.began
     report = replace(report, decision=decision, seconds=seconds)
-    return Outcome(tensors | given.names.write(head), report, bool(given.below))
+    return AutoResult(tensors | given.names.write(head), report, bool(given.below))
 
 
-def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, Outcome]:
+def _unestimated(given: AutoStart, first: HeadDecision) -> Generator[Step | None, None, AutoResult]:
     """Adapt to so few examples that none can be left out, as the task's own method does.
 
     From the labels' names gradients gain more than from centroids of one example each.
@@ -191,17 +193,17 @@ def _unestimated(given: Given, first: Decision) -> Generator[Step | None, None, 
     head = given.names.read(tensors).calibrated(given.objective.usual_calibration())
     seconds = time.monotonic() - given.began
     report = replace(report, decision=first, seconds=seconds)
-    return Outcome(tensors | given.names.write(head), report)
+    return AutoResult(tensors | given.names.write(head), report)
 
 
-def _fitted(given: Given) -> tuple[ClosedForm, Decision]:
+def _fitted(given: AutoStart) -> tuple[ClosedForm, HeadDecision]:
     """Fit a head to all examples, and compare it with the base."""
     everything = torch.arange(len(given.features))
     form = given.objective.fit(given.features, everything)
     return form, _without_steps(given, form, everything)
 
 
-def _without_steps(given: Given, form: ClosedForm, everything: Tensor) -> Decision:
+def _without_steps(given: AutoStart, form: ClosedForm, everything: Tensor) -> HeadDecision:
     """Compare the base with the closed form's leave-one-out answers."""
     objective = given.objective
     if not given.folds:
@@ -213,7 +215,7 @@ def _without_steps(given: Given, form: ClosedForm, everything: Tensor) -> Decisi
     return of_few(first) if objective.averages else first
 
 
-def _decide(given: Given, answered: Answered, first: Decision) -> Decision:
+def _decide(given: AutoStart, answered: CrossAnswers, first: HeadDecision) -> HeadDecision:
     """Choose among all; leave-one-out answers estimate the closed form best."""
     found = answered.candidates(given)
     count = effective_count(given.objective.importance(answered.chosen))

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from cog_adapt.runner.adaptation.report import AdaptationReport
-from cog_adapt.runner.adaptation.start import Checkpoints, KeptRows, Start
-from cog_adapt.runner.auto.head import HeadNames, KeptFeatures
+from cog_adapt.runner.adaptation.start import Checkpoints, RowLookup, Start
+from cog_adapt.runner.auto.head import FeatureLookup, HeadNames
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.heads.closed_form import ClosedForm
-from cog_adapt.runner.heads.decision import BASE, CLOSED, Decision
+from cog_adapt.runner.heads.decision import BASE, CLOSED, HeadDecision
 from cog_adapt.runner.heads.folds import folds
 from cog_adapt.runner.heads.linear_head import LinearHead
 from cog_adapt.runner.heads.objective import Labels, Numbers, Objective
@@ -36,12 +36,12 @@ _FITTED_AT_ONCE = 1_000  # examples times labels, whose head is fitted in a tick
 _MOST_EXAMPLES, _MOST_OUTPUTS, _MOST_WIDTH = 10_000, 200_000, 1_024
 
 
-class KeptInputs(KeptFeatures, KeptRows, Protocol):
+class InputLookup(FeatureLookup, RowLookup, Protocol):
     """Features and encoded rows of recent requests' inputs."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AutoResult:
     """What `auto` returns.
 
     Attributes:
@@ -56,7 +56,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Given:
+class AutoStart:
     """What `auto` begins with.
 
     Attributes:
@@ -172,7 +172,7 @@ class Given:
         """Return examples' targets in the shape that the task's own loss takes them."""
         return self.start.task.encode_targets([row.target for row in rows], self.start.labels)
 
-    def outcome(self, tensors: Tensors | None, decision: Decision, reason: str) -> Outcome:
+    def outcome(self, tensors: Tensors | None, decision: HeadDecision, reason: str) -> AutoResult:
         """Make the outcome of no step on all examples."""
         recipe = self.start.recipe
         if reason == "budget_seconds":
@@ -194,7 +194,7 @@ class Given:
             bit_for_bit=is_repeatable(self.start.precision.device),
             decision=decision,
         )
-        return Outcome(tensors, report)
+        return AutoResult(tensors, report)
 
     @property
     def is_over(self) -> bool:
@@ -228,7 +228,7 @@ def given_of(
     features: Tensor | None,
     began: float,
     asked: int | None = None,
-) -> Given | None:
+) -> AutoStart | None:
     """Gather what `auto` begins with; None where a head cannot be fitted in closed form.
 
     Args:
@@ -253,7 +253,7 @@ def given_of(
     if objective is None:
         return None
     count = len(start.examples) if asked is None else asked
-    return Given(start, phase, names, objective, features, began, count)
+    return AutoStart(start, phase, names, objective, features, began, count)
 
 
 def _objective(start: Start, prior: LinearHead) -> Objective | None:

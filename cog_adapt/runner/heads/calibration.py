@@ -26,7 +26,7 @@ _LEAST_LIKELY, _LEAST_SHARE = 1e-300, 1e-3
 
 
 @dataclass(frozen=True)
-class Doubt:
+class WrongLabelShare:
     """How likely each share of wrong labels is, (1 + len(_SHARES),): none of them first."""
 
     likely: Tensor
@@ -43,7 +43,7 @@ class Doubt:
         return none * (1 - _NONE_BEFORE) * math.e > (1 - none) * _NONE_BEFORE
 
 
-NO_DOUBT = Doubt(torch.tensor([1.0, *[0.0] * len(_SHARES)], dtype=torch.float64))
+NO_DOUBT = WrongLabelShare(torch.tensor([1.0, *[0.0] * len(_SHARES)], dtype=torch.float64))
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def doubted_losses(logits: Tensor, targets: Tensor, wrong: float) -> Tensor:
     return -torch.log((1 - doubts) * (-losses).exp().clamp_min(_LEAST_LIKELY) + chance)
 
 
-def doubt_of(logits: Tensor, targets: Tensor, weights: Tensor) -> Doubt:
+def doubt_of(logits: Tensor, targets: Tensor, weights: Tensor) -> WrongLabelShare:
     """Return how likely which share of the class numbers (N,) is wrong, by logits (N, K).
 
     A label that is wrong may be any by chance. Labels with few examples are not doubted.
@@ -101,7 +101,7 @@ def doubt_of(logits: Tensor, targets: Tensor, weights: Tensor) -> Doubt:
 
 
 def calibrate(
-    logits: Tensor, targets: Tensor, weights: Tensor, doubt: Doubt | None = None
+    logits: Tensor, targets: Tensor, weights: Tensor, doubt: WrongLabelShare | None = None
 ) -> Calibration:
     """Fit scale and offsets to logits (N, K) of class numbers (N,).
 
@@ -156,12 +156,14 @@ class _Fit:
             found = self._doubting(found, wrong)
             yield wrong, found
 
-    def doubt(self, by_share: Sequence[tuple[float, Calibration]]) -> Doubt:
+    def doubt(self, by_share: Sequence[tuple[float, Calibration]]) -> WrongLabelShare:
         """Return how likely each share is, by its loss and by what is believed before."""
         losses = [self.doubted_loss(found, wrong) for wrong, found in by_share]
         before = torch.full((len(losses),), (1 - _NONE_BEFORE) / len(_SHARES), dtype=torch.float64)
         before[0] = _NONE_BEFORE
-        return Doubt((before.log() - torch.tensor(losses, dtype=torch.float64)).softmax(0))
+        return WrongLabelShare(
+            (before.log() - torch.tensor(losses, dtype=torch.float64)).softmax(0)
+        )
 
     def _doubting(self, found: Calibration, wrong: float) -> Calibration:
         """Fit with a share of wrong labels, by expectation and maximisation."""

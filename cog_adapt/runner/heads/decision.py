@@ -28,7 +28,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateScore:
     """What the answers of one way to examples that it has not seen were worth.
 
     Attributes:
@@ -51,7 +51,7 @@ class Candidate:
         weights: Tensor,
         wrong: float = 0.0,
         is_share: bool = False,
-    ) -> "Candidate":
+    ) -> "CandidateScore":
         """Average losses and scores (N,) by weights (N,).
 
         Args:
@@ -78,7 +78,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Decision:
+class HeadDecision:
     """What answers from now on, and why.
 
     Attributes:
@@ -93,9 +93,9 @@ class Decision:
     chosen: str
     why: str
     metric: str
-    before: Candidate | None = None
-    after: Candidate | None = None
-    candidates: Mapping[str, Candidate] = field(default_factory=dict)
+    before: CandidateScore | None = None
+    after: CandidateScore | None = None
+    candidates: Mapping[str, CandidateScore] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, with the sentence that a caller reads."""
@@ -122,18 +122,18 @@ class Decision:
         return f"{expected}; about {wrong:.0%} of the labels look wrong" if wrong else expected
 
 
-def unknown(metric: str) -> Decision:
+def unknown(metric: str) -> HeadDecision:
     """Decide without an estimate: gradients add to the closed form."""
-    return Decision(GRADIENTS, "with so few examples gradient steps usually pay", metric)
+    return HeadDecision(GRADIENTS, "with so few examples gradient steps usually pay", metric)
 
 
-def asked_for(first: Decision) -> Decision:
+def asked_for(first: HeadDecision) -> HeadDecision:
     """Return the decision where a head in closed form was asked for, whatever it is worth."""
     why = "a head in closed form was asked for"
     return replace(first, chosen=CLOSED, why=why, after=first.candidates.get(CLOSED))
 
 
-def of_few(first: Decision) -> Decision:
+def of_few(first: HeadDecision) -> HeadDecision:
     """Return the decision where examples are too few to tell the base from a closed form.
 
     The names that the base answers by are a part of the closed form, and an example that is left
@@ -144,7 +144,7 @@ def of_few(first: Decision) -> Decision:
     return replace(first, chosen=CLOSED, why=_WORDS[CLOSED], after=first.candidates[CLOSED])
 
 
-def of_head_alone(first: Decision) -> Decision:
+def of_head_alone(first: HeadDecision) -> HeadDecision:
     """Return the decision where steps would train nothing but the head."""
     if first.chosen == BASE:
         return first
@@ -152,7 +152,9 @@ def of_head_alone(first: Decision) -> Decision:
     return replace(first, chosen=CLOSED, why=why)
 
 
-def decide(candidates: Mapping[str, Candidate], metric: str, count: float = math.inf) -> Decision:
+def decide(
+    candidates: Mapping[str, CandidateScore], metric: str, count: float = math.inf
+) -> HeadDecision:
     """Choose the least loss among candidates that answered the same examples.
 
     Args:
@@ -166,12 +168,12 @@ def decide(candidates: Mapping[str, Candidate], metric: str, count: float = math
     if AVERAGE in candidates:
         allowed = [AVERAGE]
     chosen = min(allowed, key=lambda name: candidates[name].loss)
-    return Decision(
+    return HeadDecision(
         chosen, _WORDS[chosen], metric, candidates[BASE], candidates[chosen], candidates
     )
 
 
-def _rounded(candidate: Candidate | None) -> dict[str, float] | None:
+def _rounded(candidate: CandidateScore | None) -> dict[str, float] | None:
     if candidate is None:
         return None
     return {name: round(value, 4) for name, value in vars(candidate).items()}

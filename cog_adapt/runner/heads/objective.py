@@ -11,7 +11,7 @@ from torch import Tensor
 from cog_adapt.runner.heads.calibration import (
     NO_DOUBT,
     Calibration,
-    Doubt,
+    WrongLabelShare,
     balanced_weights,
     calibrate,
     doubt_of,
@@ -138,7 +138,7 @@ class Labels:
         agrees = (outputs.argmax(1) == self.targets[chosen]).double()
         return (agrees - wrong / outputs.shape[1]) / (1 - wrong)
 
-    def doubt(self, form: ClosedForm) -> Doubt:
+    def doubt(self, form: ClosedForm) -> WrongLabelShare:
         """Return which share of the labels looks wrong, by a closed form of all examples.
 
         Its leave-one-out answers have seen more examples than those of a fold, and tell more.
@@ -146,7 +146,7 @@ class Labels:
         everything = torch.arange(len(self.targets))
         return doubt_of(form.left_out, self.targets, self.importance(everything))
 
-    def calibration(self, outputs: Tensor, chosen: Tensor, doubt: Doubt) -> Calibration:
+    def calibration(self, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare) -> Calibration:
         """Fit what calibrates logits that their examples had no part in."""
         return calibrate(outputs, self.targets[chosen], self.importance(chosen), doubt)
 
@@ -214,11 +214,11 @@ class Numbers:
         """Return what of the variance is explained, (N,); its mean is R²."""
         return 1 - self.losses(outputs, chosen)
 
-    def doubt(self, form: ClosedForm) -> Doubt:
+    def doubt(self, form: ClosedForm) -> WrongLabelShare:
         """Return that no number is doubted."""
         return NO_DOUBT
 
-    def calibration(self, outputs: Tensor, chosen: Tensor, doubt: Doubt) -> Calibration:
+    def calibration(self, outputs: Tensor, chosen: Tensor, doubt: WrongLabelShare) -> Calibration:
         """Return what changes nothing: numbers are not calibrated."""
         return self.usual_calibration()
 

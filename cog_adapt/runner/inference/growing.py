@@ -42,7 +42,7 @@ class Generation(ABC):
 
 
 @dataclass(frozen=True)
-class Made:
+class AnswerPiece:
     """A piece of an answer."""
 
     piece: Any

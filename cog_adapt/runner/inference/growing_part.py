@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference.answers import Query, options_of
-from cog_adapt.runner.inference.growing import Generation, GenerativeTask, Made
+from cog_adapt.runner.inference.growing import AnswerPiece, Generation, GenerativeTask
 from cog_adapt.runner.inference.growing_memory import CacheNeeded
 from cog_adapt.runner.inference.prediction_part import Ticks
-from cog_adapt.runner.inference.served_adapters import Served
+from cog_adapt.runner.inference.served_adapters import ReadyModule
 from cog_adapt.runner.inference.stacked import Structure
 from cog_adapt.runner.task.decoding import opened
 from gradient_check.phases.determinism import require_repeatable
@@ -53,7 +53,7 @@ class GenerationPart:
         self.alone = query.deterministic
         self.generation: Generation | None = None
         self._error: Exception | None = None
-        self._made: Made | None = None
+        self._made: AnswerPiece | None = None
         self._began = time.monotonic()
         self._first: float | None = None
 
@@ -69,11 +69,11 @@ class GenerationPart:
         return joins and not self.alone and not self.done and self.served is not None
 
     @property
-    def served(self) -> Served | None:
+    def served(self) -> ReadyModule | None:
         """The module that answers it; None where it is not ready."""
         return self.ticks.modules.ready(self.query)
 
-    def news(self) -> Made | None:
+    def news(self) -> AnswerPiece | None:
         """Return what the last tick made of it."""
         made, self._made = self._made, None
         return made
@@ -166,7 +166,7 @@ class GenerationPart:
         piece = generation.taken()
         if piece is not None:
             self._first = self._first or time.monotonic()
-            self._made = Made(piece)
+            self._made = AnswerPiece(piece)
 
     def _part_company(
         self, structure: Structure | None, parts: Sequence["GenerationPart"], error: Exception

@@ -15,7 +15,7 @@ _REMEMBERED = 32
 MASK = "attention_mask"
 
 
-class Pace:
+class InferencePace:
     """Measures what inference costs, in tokens a second.
 
     The best of the latest ticks counts: a tick that was disturbed, or too small to keep the cores

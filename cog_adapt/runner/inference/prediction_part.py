@@ -14,11 +14,11 @@ from typing import Any
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import InputError, PredictionError
 from cog_adapt.runner.inference.answers import Phase, Query, options_of, predict_batch
-from cog_adapt.runner.inference.pace import Pace, costs_of, first_limit
+from cog_adapt.runner.inference.pace import InferencePace, costs_of, first_limit
 from cog_adapt.runner.inference.ready_modules import ReadyModules
-from cog_adapt.runner.inference.served_adapters import Served
+from cog_adapt.runner.inference.served_adapters import ReadyModule
 from cog_adapt.runner.inference.stacked import Structure
-from cog_adapt.runner.inference.together import Piece, SharedForwards
+from cog_adapt.runner.inference.together import RowGroup, SharedForwards
 from cog_adapt.runner.task.decoding import encoded
 from cog_adapt.runner.task.input_sizes import fitting
 from cog_adapt.runner.task.task import Batch
@@ -39,7 +39,7 @@ class Ticks:
     phase: Phase
     modules: ReadyModules
     shared: SharedForwards
-    pace: Pace
+    pace: InferencePace
     batch_size: int
 
 
@@ -115,7 +115,7 @@ class PredictionPart:
         except Exception as error:  # noqa: BLE001 - each gets its own, alone in its next tick
             return self._part_company(structure, rows, error)
 
-    def _answer_alone(self, served: Served) -> None:
+    def _answer_alone(self, served: ReadyModule) -> None:
         rows, batch = self._encoded(
             self._chosen(((self, row) for row in self.waiting), self.ticks.batch_size)
         )
@@ -133,7 +133,7 @@ class PredictionPart:
         inputs: dict[PredictionPart, list[Any]] = {}
         for part, row in rows:
             inputs.setdefault(part, []).append(part.query.inputs[row])
-        pieces = [Piece(some, part._served(), part.options) for part, some in inputs.items()]
+        pieces = [RowGroup(some, part._served(), part.options) for part, some in inputs.items()]
         began = self.ticks.pace.clock()
         answers = self.ticks.shared.answer(structure, pieces, batch)
         self._record(rows, self.ticks.pace.clock() - began)
@@ -153,7 +153,7 @@ class PredictionPart:
             part.alone = True
         return [(part, 1 / len(parts)) for part in parts]
 
-    def _served(self) -> Served:
+    def _served(self) -> ReadyModule:
         served = self.ticks.modules.ready(self.query)
         assert served is not None
         return served

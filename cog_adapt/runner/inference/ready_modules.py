@@ -7,7 +7,7 @@ import torch
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.inference.answers import Phase, Query
 from cog_adapt.runner.inference.label_tensors import finished, label_tensors
-from cog_adapt.runner.inference.served_adapters import Served, ServedAdapters
+from cog_adapt.runner.inference.served_adapters import ReadyModule, ServedAdapters
 from cog_adapt.runner.modules.adapter_fit import check_fits
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.modules.loaded_base import LoadedBase, moved
@@ -27,11 +27,11 @@ class ReadyModules:
         self._batch_size = settings.batch_size
         self.served = _served(base, settings)
 
-    def ready(self, query: Query) -> Served | None:
+    def ready(self, query: Query) -> ReadyModule | None:
         """Return the module that answers a query; None where it is not ready, or none may."""
         return None if self._base.damage else self.served.find(_key(query))
 
-    def serving(self, query: Query) -> Generator[None, None, Served]:
+    def serving(self, query: Query) -> Generator[None, None, ReadyModule]:
         """Make the module that answers a query ready, some labels a tick."""
         self._base.refuse_when_damaged()
         adapter, key = query.adapter, _key(query)

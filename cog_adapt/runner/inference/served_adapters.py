@@ -13,7 +13,7 @@ from gradient_check.phases.replicas import serving_replica
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class ReadyModule:
     """A module ready to answer, with the label set of its head.
 
     Attributes:
@@ -51,12 +51,12 @@ class ServedAdapters:
         self._precision = precision
         self._limit = limit
         self._most_bytes = most_bytes
-        self._served: OrderedDict[str, Served] = OrderedDict()
+        self._served: OrderedDict[str, ReadyModule] = OrderedDict()
         self.bytes = 0
         self.hits = 0
         self.misses = 0
 
-    def get(self, key: str, make: Callable[[], Adapter]) -> Served:
+    def get(self, key: str, make: Callable[[], Adapter]) -> ReadyModule:
         """Return the module for `key`; `make` gives the adapter where it is not ready yet."""
         if key in self._served:
             self.hits += 1
@@ -69,11 +69,11 @@ class ServedAdapters:
         while self._served and self._is_full(size):
             self._drop(next(iter(self._served)))
         replica = serving_replica(self._template, tensors, adapter.scales)
-        self._served[key] = Served(replica, adapter.labels, adapter.id, size, tuple(tensors))
+        self._served[key] = ReadyModule(replica, adapter.labels, adapter.id, size, tuple(tensors))
         self.bytes += size
         return self._served[key]
 
-    def find(self, key: str) -> Served | None:
+    def find(self, key: str) -> ReadyModule | None:
         """Return the module for `key` where it is ready; it counts as used."""
         if key in self._served:
             self._served.move_to_end(key)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cog_adapt.runner.inference.served_adapters import Served
+from cog_adapt.runner.inference.served_adapters import ReadyModule
 from cog_adapt.runner.modules.batch_rows import holders_of
 from gradient_check.phases.lora import LORA_A, LORA_B, LoRALinear
 from gradient_check.phases.modes import run_setup
@@ -51,7 +51,7 @@ class Structure:
         return self if self.pairs else other
 
 
-def structure_of(template: nn.Module, served: Served, head: str) -> Structure | None:
+def structure_of(template: nn.Module, served: ReadyModule, head: str) -> Structure | None:
     """Return the structure of a module that is ready; None where it can only run alone.
 
     Shared are pairs on `nn.Linear`, and at most one head: the module that holds the tensors whose
@@ -83,7 +83,7 @@ def _tied(module: nn.Module) -> set[str]:
 class _Group:
     """The stacks of the same rows, by the names of their layers."""
 
-    refs: tuple[ref[Served], ...]  # that let it go
+    refs: tuple[ref[ReadyModule], ...]  # that let it go
     stacks: dict[str, _Stacks] = field(default_factory=dict)
 
     @property
@@ -104,7 +104,7 @@ class PairStacks:
     def __init__(self, most_bytes: int = _MOST_KEPT_BYTES) -> None:
         self._most_bytes = most_bytes
         self._groups: OrderedDict[tuple[int, ...], _Group] = OrderedDict()
-        self._rows: Sequence[Served] | None = None
+        self._rows: Sequence[ReadyModule] | None = None
         self._free = 0
 
     @property
@@ -113,7 +113,7 @@ class PairStacks:
         return sum(group.bytes for group in [*self._groups.values()])
 
     @contextmanager
-    def keeping(self, rows: Sequence[Served]) -> Iterator[None]:
+    def keeping(self, rows: Sequence[ReadyModule]) -> Iterator[None]:
         """Let the forward inside keep the stacks of its rows, where these have come before."""
         key = tuple(map(id, rows))
         known = key in self._groups
@@ -128,7 +128,7 @@ class PairStacks:
         finally:
             self._rows = None
 
-    def of(self, place: str, rows: Sequence[Served], make: Callable[[], _Stacks]) -> _Stacks:
+    def of(self, place: str, rows: Sequence[ReadyModule], make: Callable[[], _Stacks]) -> _Stacks:
         """Return the stacks of a layer for these rows: those that are kept, or new ones."""
         if rows is not self._rows:
             return make()
@@ -191,7 +191,7 @@ class StackedLinear(nn.Linear):
         low = torch.bmm(rows, a.transpose(1, 2)) * self.scale
         return frozen + torch.bmm(low, b).to(frozen.dtype).view_as(frozen)
 
-    def _stacked(self, holders: Sequence[Served]) -> _Stacks:
+    def _stacked(self, holders: Sequence[ReadyModule]) -> _Stacks:
         """Return each row's A (N, rank, in) and Bᵀ (N, rank, out); zeros where it has no pair."""
         layers = [served.parts[self.place] for served in holders]
         pairs = [
@@ -208,7 +208,7 @@ class StackedHead(nn.Module):
     """The head of each row's adapter, one after the other, padded to the widest.
 
     Attributes:
-        widths: labels of each adapter in the latest forward, by the `id` of its `Served`.
+        widths: labels of each adapter in the latest forward, by the `id` of its `ReadyModule`.
     """
 
     def __init__(self, place: str) -> None:

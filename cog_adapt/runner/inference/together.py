@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.inference.answers import Phase
-from cog_adapt.runner.inference.served_adapters import Served
+from cog_adapt.runner.inference.served_adapters import ReadyModule
 from cog_adapt.runner.inference.sharing import Sharing
 from cog_adapt.runner.inference.stacked import (
     PairStacks,
@@ -38,11 +38,11 @@ _MOST_STACK_BYTES = 64 * 2**20  # of the pairs of one layer, which live for its 
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowGroup:
     """Some inputs of one query, with the module that answers it alone."""
 
     inputs: Sequence[Any]
-    served: Served
+    served: ReadyModule
     options: Any
 
 
@@ -55,13 +55,13 @@ class SharedForwards:
     def __init__(self, template: nn.Module, phase: Phase) -> None:
         self._template = template
         self._phase = phase
-        self._structures: WeakKeyDictionary[Served, Structure | None] = WeakKeyDictionary()
+        self._structures: WeakKeyDictionary[ReadyModule, Structure | None] = WeakKeyDictionary()
         self._replicas: OrderedDict[Structure, nn.Module] = OrderedDict()
         self._proven: set[Structure] = set()
         self._sharing = Sharing()
         self._stacks = PairStacks()
 
-    def structure(self, served: Served) -> Structure | None:
+    def structure(self, served: ReadyModule) -> Structure | None:
         """Return what may join it in a forward; None where it has to run alone."""
         task = self._phase.task
         if not task.shares_forwards:
@@ -91,7 +91,7 @@ class SharedForwards:
             return f"memory ran out with {rows} rows; at most {most} share one from now on"
         return f"sharing pauses for {self._sharing.failed(head)} forwards"
 
-    def note_alone(self, served: Served) -> None:
+    def note_alone(self, served: ReadyModule) -> None:
         """Count a forward that was not shared: pauses last for so many."""
         found = self._structures.get(served)
         if found is not None:
@@ -104,7 +104,7 @@ class SharedForwards:
         return self._sharing.most_rows(structure.head, max(1, _MOST_STACK_BYTES // row))
 
     def answer(
-        self, structure: Structure, pieces: Sequence[Piece], batch: Batch
+        self, structure: Structure, pieces: Sequence[RowGroup], batch: Batch
     ) -> list[list[Any]]:
         """Answer each piece by its rows of one forward over `batch`, which has those of all.
 
@@ -122,7 +122,9 @@ class SharedForwards:
         self._sharing.went_well(structure.head)
         return answers
 
-    def rows_of(self, structure: Structure, holders: Sequence[Served], forward: Forward) -> Tensor:
+    def rows_of(
+        self, structure: Structure, holders: Sequence[ReadyModule], forward: Forward
+    ) -> Tensor:
         """Compute the rows of one forward, each by its holder's adapter.
 
         Args:
@@ -167,7 +169,7 @@ class _SharedForward:
         self._head = structure.head
         self._outputs: Tensor | None = None
 
-    def outputs(self, holders: Sequence[Served], *, by_name: bool) -> Tensor:
+    def outputs(self, holders: Sequence[ReadyModule], *, by_name: bool) -> Tensor:
         if self._outputs is None:
             with holding(holders):
                 made = self.replica(**self.batch) if by_name else self.replica(self.batch)
@@ -179,7 +181,7 @@ class _SharedForward:
             self._outputs = made
         return self._outputs
 
-    def of_piece(self, rows: Tensor, served: Served) -> Tensor:
+    def of_piece(self, rows: Tensor, served: ReadyModule) -> Tensor:
         """Cut rows to the labels of their own head."""
         head = self.replica.get_submodule(self._head)
         return rows[..., : head.widths[id(served)]] if isinstance(head, StackedHead) else rows
@@ -188,7 +190,7 @@ class _SharedForward:
 class _StandIn(nn.Module):
     """What `Task.predict` gets for the model: its forward gives one piece's rows."""
 
-    def __init__(self, shared: _SharedForward, holders: Sequence[Served], rows: slice) -> None:
+    def __init__(self, shared: _SharedForward, holders: Sequence[ReadyModule], rows: slice) -> None:
         super().__init__()
         put_in_eval(self)
         self.shared, self.holders, self.rows = shared, holders, rows
@@ -204,7 +206,7 @@ class _StandIn(nn.Module):
 
 
 def _answer_each(
-    _replica: nn.Module, phase: Phase, shared: _SharedForward, pieces: Sequence[Piece]
+    _replica: nn.Module, phase: Phase, shared: _SharedForward, pieces: Sequence[RowGroup]
 ) -> list[list[Any]]:
     holders = [piece.served for piece in pieces for _ in piece.inputs]
     answers, first = [], 0
@@ -217,7 +219,7 @@ def _answer_each(
     return answers
 
 
-def _held_forward(module: nn.Module, forward: Forward, holders: Sequence[Served]) -> Tensor:
+def _held_forward(module: nn.Module, forward: Forward, holders: Sequence[ReadyModule]) -> Tensor:
     with holding(holders):
         return forward(module, range(len(holders)))
 

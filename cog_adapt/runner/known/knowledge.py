@@ -17,7 +17,7 @@ from gradient_check.phases.memory import machine_memory
 _PART_OF_MEMORY = 64
 
 
-class Knowledge:
+class AdaptationCache:
     """What a runner knows.
 
     Args:

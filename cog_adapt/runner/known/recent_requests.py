@@ -20,7 +20,7 @@ _MOST_ANSWERS = 32  # of a request that are kept
 
 
 @dataclass(frozen=True)
-class Recent:
+class RecentRequest:
     """What reading a request gave.
 
     Attributes:
@@ -69,19 +69,19 @@ class RecentRequests:
     """The last requests of all owners; each goes with what was decided for it."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], Recent] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], RecentRequest] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         """Count them."""
         return len(self._known)
 
-    def get(self, owner: str, digest: str | None) -> Recent | None:
+    def get(self, owner: str, digest: str | None) -> RecentRequest | None:
         """Return what an owner's request gave."""
         with self._lock:
             return None if digest is None else self._known.get((owner, digest))
 
-    def put(self, owner: str, digest: str | None, recent: Recent) -> None:
+    def put(self, owner: str, digest: str | None, recent: RecentRequest) -> None:
         """Note what an owner's request gave; the oldest goes."""
         if digest is None:
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.inference.growing import GenerativeTask, Made
+from cog_adapt.runner.inference.growing import AnswerPiece, GenerativeTask
 from cog_adapt.runner.inference.growing_memory import generation_memory
 from cog_adapt.runner.model.predictions import Predictions
 from cog_adapt.runner.scheduling.admission import Admission
@@ -85,7 +85,9 @@ class GrowingAnswers:
 
 def _pieces_of(ticket: Ticket[Any]) -> list[Any]:
     pieces: list[Any] = []
-    ticket.wait(lambda message: pieces.append(message.piece) if isinstance(message, Made) else None)
+    ticket.wait(
+        lambda message: pieces.append(message.piece) if isinstance(message, AnswerPiece) else None
+    )
     return pieces
 
 
@@ -101,7 +103,7 @@ async def _stream(ticket: Ticket[Any], on_end: OnEnd | None = None) -> AsyncGene
 
 async def _pieces_in(messages: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
     async for message in messages:
-        if isinstance(message, Made):
+        if isinstance(message, AnswerPiece):
             yield message.piece
 
 

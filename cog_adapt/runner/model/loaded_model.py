@@ -24,7 +24,7 @@ from cog_adapt.runner.adaptation.step_parts import limit_for
 from cog_adapt.runner.auto.features import gathered
 from cog_adapt.runner.auto.head import features_of
 from cog_adapt.runner.auto.run import Early, adapt_automatically, adapt_without_features, fit_head
-from cog_adapt.runner.auto.start import Given, KeptInputs
+from cog_adapt.runner.auto.start import AutoStart, InputLookup
 from cog_adapt.runner.config import AUTO, HEAD, Recipe, RunnerSettings
 from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.devices.memory import explaining_memory
@@ -97,7 +97,7 @@ class LoadedModel:
         recipe: Recipe,
         begin: Adapter | None = None,
         checkpoints: Checkpoints | None = None,
-        kept: KeptInputs | None = None,
+        kept: InputLookup | None = None,
     ) -> Generator[Progress, None, Adaptation]:
         """Adapt to examples, a step a tick; whatever happens, the base is checked at the end.
 
@@ -171,7 +171,7 @@ def _adapting_automatically(  # noqa: PLR0913 - those of `adapting`
     recipe: Recipe,
     begin: Adapter | None,
     checkpoints: Checkpoints | None,
-    kept: KeptInputs | None,
+    kept: InputLookup | None,
 ) -> Generator[Progress, None, Adaptation]:
     """Let `auto` choose; a task without features gets its own method, and early stopping."""
     own = model.task.method if model.task.method != AUTO else _BY_GRADIENTS
@@ -222,7 +222,7 @@ def _decoded(start: Start, chosen: Sequence[int]) -> Generator[Elsewhere[Any], N
 
 
 def _fitting(
-    model: LoadedModel, start: Start, kept: KeptInputs | None
+    model: LoadedModel, start: Start, kept: InputLookup | None
 ) -> Generator[None, None, Adaptation | None]:
     """Fit a head where it is one and no step was asked for; None: steps are to be taken."""
     recipe = start.recipe
@@ -236,14 +236,14 @@ def _fitting(
     return Adaptation(model._adapter(start, outcome.tensors), report, recipe)  # no rate: no steps
 
 
-def _said_of(kept: KeptInputs | None, report: AdaptationReport) -> AdaptationReport:
+def _said_of(kept: InputLookup | None, report: AdaptationReport) -> AdaptationReport:
     """Add that features of another batch were used, whose last bits depend on it."""
     return replace(report, bit_for_bit=False) if kept and kept.found else report
 
 
 def _gathered(
-    model: LoadedModel, start: Start, kept: KeptInputs | None
-) -> Generator[None, None, Given | None]:
+    model: LoadedModel, start: Start, kept: InputLookup | None
+) -> Generator[None, None, AutoStart | None]:
     phase = model.predictions.phase
     compute = partial(features_of, phase, model.base, size=model.batch_size, kept=kept)
     began = time.monotonic() if start.began is None else start.began

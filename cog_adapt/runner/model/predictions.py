@@ -11,9 +11,9 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.devices.memory import explaining_memory
 from cog_adapt.runner.errors import PredictionError
 from cog_adapt.runner.inference.answers import Phase, Query, generate_pieces, options_of
-from cog_adapt.runner.inference.growing import GenerativeTask, Made
+from cog_adapt.runner.inference.growing import AnswerPiece, GenerativeTask
 from cog_adapt.runner.inference.growing_part import GenerationPart
-from cog_adapt.runner.inference.pace import Pace
+from cog_adapt.runner.inference.pace import InferencePace
 from cog_adapt.runner.inference.prediction_part import PredictionPart, Ticks
 from cog_adapt.runner.inference.ready_modules import ReadyModules
 from cog_adapt.runner.inference.together import SharedForwards
@@ -30,7 +30,11 @@ class Predictions:
         self.modules = ReadyModules(self.phase, base, settings)
         self.shared = SharedForwards(base.template, self.phase)
         self._ticks = Ticks(
-            self.phase, self.modules, self.shared, Pace(base.precision.device), settings.batch_size
+            self.phase,
+            self.modules,
+            self.shared,
+            InferencePace(base.precision.device),
+            settings.batch_size,
         )
 
     def part(self, query: Query) -> PredictionPart:
@@ -64,4 +68,4 @@ class Predictions:
         with explaining_memory(self.phase.precision.device, PredictionError):
             served = yield from self.modules.serving(query)
             for piece in generate_pieces(self.phase, served, query.inputs, options):
-                yield Made(piece)
+                yield AnswerPiece(piece)

@@ -15,7 +15,7 @@ from cog_adapt.runner.data.examples import ExampleSet
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.growing import GenerativeTask
-from cog_adapt.runner.known.recent_requests import Recent, request_digest
+from cog_adapt.runner.known.recent_requests import RecentRequest, request_digest
 from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request, is_large, read_request_examples
@@ -23,7 +23,7 @@ from cog_adapt.runner.requests.early_answer import EarlyAnswer
 from cog_adapt.runner.requests.find_adapter import begin_of, find_adapter
 from cog_adapt.runner.requests.labels import check_scores, settle_labels
 from cog_adapt.runner.requests.learning import learn
-from cog_adapt.runner.requests.plan import Plan, Wanted, plan, plan_known
+from cog_adapt.runner.requests.plan import AdaptationRequest, Plan, plan, plan_known
 from cog_adapt.runner.requests.progress import Progress, Scope
 from cog_adapt.runner.task.decoding import check_decoding
 from cog_adapt.runner.task.errors import naming
@@ -136,7 +136,7 @@ async def _warned(runner: ModelRunner, request: Request, asked: _Asked) -> _Aske
     examples = await _with_cuts(runner, asked.examples, owner)
     if asked.plan and asked.plan.key:
         labels, recent = tuple(asked.query.labels), runner.knowledge.recent
-        read = Recent(asked.plan.key.whole, labels, examples.warnings)
+        read = RecentRequest(asked.plan.key.whole, labels, examples.warnings)
         recent.put(owner, request_digest(request), read)
     return replace(asked, warnings=await _checked(runner, request, examples, owner))
 
@@ -161,7 +161,7 @@ def _read_parts(runner: ModelRunner, request: Request, asker: Asker) -> _Asked:
     query = _query(request, adapter, labels, owner)
     if not examples.examples:
         return _Asked(query, None, examples)
-    wanted = Wanted(
+    wanted = AdaptationRequest(
         examples.examples,
         request.recipe,
         owner,
@@ -179,7 +179,7 @@ def _read_again(runner: ModelRunner, request: Request, owner: str) -> _Asked | N
     if recent is None:
         return None
     fresh, exact = request.fresh, request.deterministic
-    wanted = Wanted((), request.recipe, owner, fresh=fresh, exact=exact)
+    wanted = AdaptationRequest((), request.recipe, owner, fresh=fresh, exact=exact)
     known = plan_known(runner, recent.key, wanted)
     if known is None:
         return None

@@ -17,17 +17,24 @@ from cog_adapt.runner.known.receipt import sealed
 from cog_adapt.runner.model.loaded_model import Adaptation
 from cog_adapt.runner.model_runner import KEEP_EVERY, ModelRunner, submitted
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.requests.plan import Learned, Plan, Wanted, decided_meanwhile
+from cog_adapt.runner.requests.plan import (
+    AdaptationRequest,
+    AdaptationResult,
+    Plan,
+    decided_meanwhile,
+)
 from cog_adapt.runner.requests.run_facts import data_digest, facts_of
-from cog_adapt.runner.scheduling.shared_runs import Begun
+from cog_adapt.runner.scheduling.shared_runs import RunStart
 from cog_adapt.runner.storage.decisions import Decision
-from cog_adapt.runner.storage.metadata import Made
+from cog_adapt.runner.storage.metadata import Provenance
 
 _AT_THE_END = 2**62  # steps: no state is kept but where a budget cuts a run short
 logger = logging.getLogger(__name__)
 
 
-async def learn(runner: ModelRunner, planned: Plan, on_progress: Callable[[Any], None]) -> Learned:
+async def learn(
+    runner: ModelRunner, planned: Plan, on_progress: Callable[[Any], None]
+) -> AdaptationResult:
     """Do what is planned.
 
     Args:
@@ -50,13 +57,13 @@ async def learn(runner: ModelRunner, planned: Plan, on_progress: Callable[[Any],
             _tidy_features(runner, planned.wanted)
 
 
-def _tidy_features(runner: ModelRunner, wanted: Wanted) -> None:
+def _tidy_features(runner: ModelRunner, wanted: AdaptationRequest) -> None:
     """Drop the features of a run that came to nothing: no adapter will take them along."""
     inputs = [example.input for example in wanted.examples]
     runner.knowledge.kept.discard(wanted.owner, inputs)
 
 
-def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
+def _begin(runner: ModelRunner, planned: Plan) -> RunStart[AdaptationResult] | AdaptationResult:
     """Begin a run, unless one has ended since it was planned."""
     known = decided_meanwhile(runner, planned)
     if known is not None:
@@ -68,10 +75,10 @@ def _begin(runner: ModelRunner, planned: Plan) -> Begun[Learned] | Learned:
     recipe = replace(wanted.recipe, method=method)
     what = (wanted.examples, recipe, planned.begin, planned.state)
     ticket = submitted(runner, *what, every, wanted.owner, exact=wanted.exact)
-    return Begun(ticket, partial(_conclude, runner, planned))
+    return RunStart(ticket, partial(_conclude, runner, planned))
 
 
-def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
+def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> AdaptationResult:
     """Keep what a run gave, and what it was."""
     if done.begin is None:
         planned = replace(planned, begin=None, started_from=None)
@@ -98,7 +105,7 @@ def _conclude(runner: ModelRunner, planned: Plan, done: Adaptation) -> Learned:
             state="" if is_complete or not planned.state else planned.state.stem,
         )
         _keep_decision(runner, wanted.owner, decision)
-    return Learned(done.adapter, report | {"stored": problem is None}, receipt, problem)
+    return AdaptationResult(done.adapter, report | {"stored": problem is None}, receipt, problem)
 
 
 def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> None:
@@ -109,7 +116,9 @@ def _bring_features(runner: ModelRunner, planned: Plan, done: Adaptation) -> Non
         runner.knowledge.kept.bring(planned.wanted.owner, inputs, name)
 
 
-def _keep(runner: ModelRunner, done: Adaptation, wanted: Wanted, made: Made) -> StoreError | None:
+def _keep(
+    runner: ModelRunner, done: Adaptation, wanted: AdaptationRequest, made: Provenance
+) -> StoreError | None:
     """Store an adapter; a full disk costs its survival of a restart, never the answer."""
     if done.adapter is None:
         return None
@@ -132,10 +141,10 @@ def _keep_decision(runner: ModelRunner, owner: str, decision: Decision) -> None:
         runner.store.decisions.drop(owner, decision.adapter)
 
 
-def _how_made(done: Adaptation, planned: Plan, digest: str) -> Made:
+def _how_made(done: Adaptation, planned: Plan, digest: str) -> Provenance:
     """Say how an adapter came to be, for its metadata."""
     report = done.report
-    return Made(
+    return Provenance(
         recipe=asdict(done.recipe) | {"steps": len(report.steps)},
         examples=len(planned.wanted.examples),
         examples_digest=digest,

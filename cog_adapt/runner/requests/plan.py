@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AdaptationRequest:
     """What is to be learned.
 
     Attributes:
@@ -58,7 +58,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Learned:
+class AdaptationResult:
     """What came of it.
 
     Attributes:
@@ -88,16 +88,16 @@ class Plan:
         state: file of the state that it goes on from, or leaves.
     """
 
-    wanted: Wanted
+    wanted: AdaptationRequest
     key: AdaptationKey | None
-    known: Learned | None
+    known: AdaptationResult | None
     begin: Adapter | None
     started_from: str | None
     run: Hashable
     state: Path | None
 
 
-def plan(runner: ModelRunner, wanted: Wanted) -> Plan:
+def plan(runner: ModelRunner, wanted: AdaptationRequest) -> Plan:
     """Look for what is known; reads files, so on any thread but an event loop's.
 
     Raises:
@@ -122,14 +122,14 @@ def plan(runner: ModelRunner, wanted: Wanted) -> Plan:
     return Plan(wanted, key, None, begin, started_from, run, state)
 
 
-def plan_known(runner: ModelRunner, key: str, wanted: Wanted) -> Plan | None:
+def plan_known(runner: ModelRunner, key: str, wanted: AdaptationRequest) -> Plan | None:
     """Return the plan for a key that was decided; None where it has to be looked at anew."""
     decision = runner.store.decisions.recent(wanted.owner, key, **wanted.which)
     known = _open(runner, wanted, decision) if decision else None
     return None if known is None else Plan(wanted, None, known, None, None, None, None)
 
 
-def decided_meanwhile(runner: ModelRunner, planned: Plan) -> Learned | None:
+def decided_meanwhile(runner: ModelRunner, planned: Plan) -> AdaptationResult | None:
     """Return what another's run has given since this was planned."""
     wanted, key = planned.wanted, planned.key
     if key is None:
@@ -138,7 +138,9 @@ def decided_meanwhile(runner: ModelRunner, planned: Plan) -> Learned | None:
     return _open(runner, wanted, decision) if decision else None
 
 
-def _open(runner: ModelRunner, wanted: Wanted, decision: Decision) -> Learned | None:
+def _open(
+    runner: ModelRunner, wanted: AdaptationRequest, decision: Decision
+) -> AdaptationResult | None:
     """Return what a decision gave; None where its adapter cannot be had."""
     try:
         adapter = runner.store.get(decision.adapter, wanted.owner) if decision.adapter else None
@@ -148,11 +150,11 @@ def _open(runner: ModelRunner, wanted: Wanted, decision: Decision) -> Learned | 
     except StoreError as error:
         logger.warning("adapter %s is made again: %s", decision.adapter, error)
         return None
-    return Learned(adapter, {**decision.report, "known": True}, dict(decision.receipt))
+    return AdaptationResult(adapter, {**decision.report, "known": True}, dict(decision.receipt))
 
 
 def _smaller(
-    runner: ModelRunner, wanted: Wanted, key: AdaptationKey, recipe: Recipe
+    runner: ModelRunner, wanted: AdaptationRequest, key: AdaptationKey, recipe: Recipe
 ) -> Adapter | None:
     """Find the adapter of the most of these examples that the recipe can go on from.
 
@@ -171,7 +173,7 @@ def _smaller(
     return adapter if is_most and adapter.method != "head" else None
 
 
-def _earlier_name(runner: ModelRunner, wanted: Wanted, recipe: Recipe) -> str:
+def _earlier_name(runner: ModelRunner, wanted: AdaptationRequest, recipe: Recipe) -> str:
     """Name a training as versions before 0.2 did, whose states are taken over."""
     content = [
         runner.base,
@@ -183,7 +185,7 @@ def _earlier_name(runner: ModelRunner, wanted: Wanted, recipe: Recipe) -> str:
     return hashlib.sha256(json.dumps(content, default=repr).encode()).hexdigest()[:16]
 
 
-def _name_of_begin(wanted: Wanted) -> str | None:
+def _name_of_begin(wanted: AdaptationRequest) -> str | None:
     """Name what a request goes on from; the id of a part of an adapter takes long to draw."""
     if wanted.begin is None:
         return None

@@ -20,7 +20,7 @@ from cog_adapt.runner.requests.run_facts import data_digest, differences, facts_
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """What came of it.
 
     Attributes:
@@ -50,7 +50,7 @@ def replay(
     receipt: Receipt,
     examples: Sequence[Example],
     begin: Adapter | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """Take the steps of a receipt again.
 
     Args:
@@ -70,7 +70,7 @@ def replay(
     found = tuple(differences(receipt, now))
     exact = all((each.get("determinism") or {}).get("bit_for_bit") for each in (receipt, now))
     exact = exact and receipt["report"].get("bit_for_bit", True)
-    return Replayed(
+    return ReplayResult(
         expected=(receipt["adapter"] or {}).get("digest"),
         found=hashlib.sha256(done.adapter.to_bytes()).hexdigest() if done.adapter else None,
         steps=len(done.report.steps),

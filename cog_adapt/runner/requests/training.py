@@ -11,7 +11,7 @@ from cog_adapt.runner.model_runner import ModelRunner
 from cog_adapt.runner.request import Request, is_large, read_request_examples
 from cog_adapt.runner.requests.few_shot import warnings_about
 from cog_adapt.runner.requests.learning import learn
-from cog_adapt.runner.requests.plan import Wanted, plan
+from cog_adapt.runner.requests.plan import AdaptationRequest, plan
 from cog_adapt.runner.requests.progress import Progress, Scope
 from cog_adapt.runner.task.decoding import check_decoding
 from cog_adapt.runner.task.input_sizes import check_characters
@@ -53,7 +53,9 @@ async def train(runner: ModelRunner, request: Request, scope: Scope | None = Non
     check_characters(runner.task, request.inputs)
     await asyncio.to_thread(check_decoding, runner.task, (), examples.examples)
     warnings = await warnings_about(runner, request, examples)
-    wanted = Wanted(examples.examples, request.recipe, owner, fresh=request.fresh, survives=True)
+    wanted = AdaptationRequest(
+        examples.examples, request.recipe, owner, fresh=request.fresh, survives=True
+    )
     planned = await asyncio.to_thread(plan, runner, wanted)
     progress = Progress(scope)
     try:

@@ -24,7 +24,7 @@ from cog_adapt.runner.scheduling.fair_queue import FairQueue, VirtualTime
 from cog_adapt.runner.scheduling.held_memory import HeldMemory
 from cog_adapt.runner.scheduling.memory_demand import MemoryDemand
 from cog_adapt.runner.scheduling.scheduler import Scheduler
-from cog_adapt.runner.scheduling.tickets import Ended, Job, Part, Ticket
+from cog_adapt.runner.scheduling.tickets import EndMessage, Job, SharedWork, Ticket
 
 T = TypeVar("T")
 _PARKED: Final = object()
@@ -44,7 +44,7 @@ class _Run:
     outbox: SimpleQueue[Any]
     ticket: weakref.ref[Ticket[Any]]
     owner: str
-    part: Part | None = None
+    part: SharedWork | None = None
     needed: MemoryDemand | None = None
     elsewhere: Ticket[None] | None = None
 
@@ -80,7 +80,7 @@ class _Outbox:
         self._outbox = outbox
 
     def put(self, message: object) -> None:
-        if not (isinstance(message, Ended) and message.result is _PARKED):
+        if not (isinstance(message, EndMessage) and message.result is _PARKED):
             self._outbox.put(message)
 
 
@@ -101,7 +101,7 @@ class Admission:
         self._letting_in = False
 
     def submit(
-        self, work: Generator[Any, None, T], owner: str = "", part: Part | None = None
+        self, work: Generator[Any, None, T], owner: str = "", part: SharedWork | None = None
     ) -> Ticket[T]:
         """Submit work as `Scheduler.submit_long` does; with a part, as `submit_short`.
 
@@ -130,12 +130,12 @@ class Admission:
         """Go on with a run until it ends or has to wait."""
         progress: Any = None
         try:
-            while not isinstance(progress, Ended):
+            while not isinstance(progress, EndMessage):
                 yield progress
                 progress = self._advance(run)
             return progress.result
         finally:
-            if not (isinstance(progress, Ended) and progress.result is _PARKED):
+            if not (isinstance(progress, EndMessage) and progress.result is _PARKED):
                 self._leave(run)
 
     def _advance(self, run: _Run) -> Any:  # noqa: ANN401 - progress may be anything
@@ -144,7 +144,7 @@ class Admission:
         try:
             progress = next(run.work)
         except StopIteration as stop:
-            return Ended(result=stop.value)
+            return EndMessage(result=stop.value)
         if isinstance(progress, Elsewhere):
             return self._leave_for(run, progress) if self._other is not None else None
         if not isinstance(progress, MemoryDemand):
@@ -152,13 +152,13 @@ class Admission:
         run.needed = progress
         return self._take(run, progress)
 
-    def _leave_for(self, run: _Run, work: Elsewhere[Any]) -> Ended:
+    def _leave_for(self, run: _Run, work: Elsewhere[Any]) -> EndMessage:
         """Take a run out of the scheduler until another thread has done what it waits for."""
         assert self._other is not None
         ticks = self._ticks_elsewhere(run, work)
         next(ticks)  # begun, so that it lets the run go on also where it is closed at once
         run.elsewhere = self._other.submit_short(ticks, run.owner)
-        return Ended(result=_PARKED)
+        return EndMessage(result=_PARKED)
 
     def _ticks_elsewhere(self, run: _Run, work: Elsewhere[Any]) -> Generator[None, None, None]:
         """Do the work on the other thread, as long as somebody waits; then the run goes on."""
@@ -174,7 +174,7 @@ class Admission:
         except UnavailableError as error:
             _end(run, error)
 
-    def _take(self, run: _Run, needed: MemoryDemand) -> Ended | None:
+    def _take(self, run: _Run, needed: MemoryDemand) -> EndMessage | None:
         """Give a run its memory, or let it wait."""
         self._held.ask_limit()
         if run.bytes > self._held.most_of(run.owner):
@@ -187,7 +187,7 @@ class Admission:
         words = f"waits for {self._held.words_of_wait(run, needed)}"
         logger.info("an %s %s", needed.work, words)
         run.outbox.put(Waiting(words))
-        return Ended(result=_PARKED)
+        return EndMessage(result=_PARKED)
 
     def _leave(self, run: _Run) -> None:
         """End a run; those that wait may fit now."""
@@ -239,7 +239,7 @@ class Admission:
 
 
 def _end(run: _Run, error: Exception) -> None:
-    run.outbox.put(Ended(error=error))
+    run.outbox.put(EndMessage(error=error))
     run.work.close()
 
 

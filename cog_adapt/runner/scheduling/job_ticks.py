@@ -4,7 +4,7 @@ import logging
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 
-from cog_adapt.runner.scheduling.tickets import Ended, Job
+from cog_adapt.runner.scheduling.tickets import EndMessage, Job
 
 logger = logging.getLogger(__name__)
 Explain = Callable[[BaseException], BaseException]
@@ -24,7 +24,7 @@ def advance(job: Job, explain: Explain = unchanged) -> bool:
     try:
         job.outbox.put(next(job.work))
     except StopIteration as stop:
-        job.outbox.put(Ended(result=stop.value))
+        job.outbox.put(EndMessage(result=stop.value))
     except BaseException as error:  # noqa: BLE001 - the caller's to see, whatever it is
         _fail(job, error, explain)
     else:
@@ -77,7 +77,7 @@ def abandon(job: Job) -> None:
 
 def _fail(job: Job, error: BaseException, explain: Explain) -> None:
     _clear_frames(error)
-    job.outbox.put(Ended(error=explain(error)))
+    job.outbox.put(EndMessage(error=explain(error)))
 
 
 def _clear_frames(error: BaseException) -> None:

@@ -3,7 +3,7 @@
 Work is a generator, and each `next` on it is a tick. Between two ticks of long work the waiting
 pieces of short work get a tick each, so a prediction waits for at most one adaptation step. Whose
 turn it is among owners is decided by virtual time (`fair_queue`), over short and long work
-together. Pieces of short work that have a `Part` may be done for several callers in one tick.
+together. Pieces of short work that have a `SharedWork` may be done for several callers in one tick.
 The values that a generator yields go to its caller as progress; its return value is the result.
 
 To abandon work, the caller just drops its ticket: the thread sees that no reference is left. This
@@ -28,7 +28,7 @@ from cog_adapt.runner.scheduling.job_ticks import (
     unchanged,
     who_may_join,
 )
-from cog_adapt.runner.scheduling.tickets import Ended, Job, Part, Ticket
+from cog_adapt.runner.scheduling.tickets import EndMessage, Job, SharedWork, Ticket
 from gradient_check.phases.modes import scrub_thread
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Scheduler:
         atexit.register(self.close)  # Python must not end while the thread is inside PyTorch
 
     def submit_short(
-        self, work: Generator[Any, None, T], owner: str = "", part: Part | None = None
+        self, work: Generator[Any, None, T], owner: str = "", part: SharedWork | None = None
     ) -> Ticket[T]:
         """Submit work whose ticks run between those of long work (predictions).
 
@@ -109,7 +109,9 @@ class Scheduler:
             raise UnavailableError("the model runner is closed; make a new one.")
         self._inbox.put(job)
         if not self._open:  # closed in between: the thread may have looked for the last time
-            job.outbox.put(Ended(error=UnavailableError("the model runner was closed meanwhile.")))
+            job.outbox.put(
+                EndMessage(error=UnavailableError("the model runner was closed meanwhile."))
+            )
         return ticket
 
     def _loop(self) -> None:
@@ -184,7 +186,9 @@ class Scheduler:
                 self._long.append(job.owner, job)
         for job in (*self._short, *self._long):
             abandon(job)
-            job.outbox.put(Ended(error=UnavailableError("the model runner was closed meanwhile.")))
+            job.outbox.put(
+                EndMessage(error=UnavailableError("the model runner was closed meanwhile."))
+            )
         self._short.clear()
         self._long.clear()
 

@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.002
 
 
 @dataclass(frozen=True)
-class Begun(Generic[R]):
+class RunStart(Generic[R]):
     """What begins a run.
 
     Attributes:
@@ -36,7 +36,7 @@ class Begun(Generic[R]):
     conclude: Callable[[Any], R]
 
 
-Begin = Callable[[], Begun[R] | R]
+Begin = Callable[[], RunStart[R] | R]
 
 
 class SharedRun(Generic[R]):
@@ -47,7 +47,7 @@ class SharedRun(Generic[R]):
         pool: the threads on which results are made.
     """
 
-    def __init__(self, begun: Begun[R], pool: ThreadPoolExecutor) -> None:
+    def __init__(self, begun: RunStart[R], pool: ThreadPoolExecutor) -> None:
         self.followers = 0
         self._begun, self._pool = begun, pool
         self._result: Future[R] | None = None
@@ -129,7 +129,7 @@ class SharedRuns:
         with self._lock:
             run = self._runs.get(key)
             begun = begin() if run is None else None
-            if isinstance(begun, Begun):
+            if isinstance(begun, RunStart):
                 run = self._runs[key] = SharedRun(begun, self._pool)
             if run is None:
                 return begun  # type: ignore[return-value] # the result itself

@@ -20,7 +20,7 @@ _POLL_SECONDS = 0.01  # short, because Cog's cancellation cannot interrupt a blo
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndMessage:
     """The last message of a piece of work."""
 
     result: Any = None
@@ -92,7 +92,7 @@ class Ticket(Generic[T]):
             on_end: called with the result.
         """
         try:
-            while not isinstance(message := await self._next_async(), Ended):
+            while not isinstance(message := await self._next_async(), EndMessage):
                 yield message
             result = self._open(message)
             if on_end is not None:
@@ -104,25 +104,25 @@ class Ticket(Generic[T]):
         await self.outbox.filled()
         return self.outbox.get()
 
-    def _received(self, on_progress: Progress | None, seconds: float) -> Ended | None:
+    def _received(self, on_progress: Progress | None, seconds: float) -> EndMessage | None:
         """Report progress until none comes for `seconds`; return the last message if it came."""
         while True:
             try:
                 message = self.outbox.get(timeout=seconds)
             except Empty:
                 return None
-            if isinstance(message, Ended):
+            if isinstance(message, EndMessage):
                 return message
             if on_progress is not None:
                 on_progress(message)
 
-    def _open(self, ended: Ended) -> T:
+    def _open(self, ended: EndMessage) -> T:
         if ended.error is not None:
             raise ended.error
         return ended.result  # type: ignore[no-any-return]
 
 
-class Part(Protocol):
+class SharedWork(Protocol):
     """A job's work, where one tick can do a part of several jobs'."""
 
     @property
@@ -162,7 +162,7 @@ class Job:
     short: bool
     owner: str = ""
     may_take: float = 0.0
-    part: Part | None = None
+    part: SharedWork | None = None
 
     @property
     def dropped(self) -> bool:

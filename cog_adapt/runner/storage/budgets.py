@@ -12,7 +12,7 @@ _PART_OF_MEMORY, _PART_OF_DISK = 8, 4  # an eighth, a quarter
 
 
 @dataclass(frozen=True)
-class Budgets:
+class StorageBudgets:
     """The most that is kept.
 
     Attributes:
@@ -30,13 +30,13 @@ class Budgets:
     days: int = 0
 
 
-def budgets_of(settings: RunnerSettings) -> Budgets:
+def budgets_of(settings: RunnerSettings) -> StorageBudgets:
     """Fill in what the settings leave to the machine."""
     own_memory = share_of(machine_memory(), settings.memory_share)
     memory = settings.adapter_memory_bytes or own_memory // _PART_OF_MEMORY
     whole_disk = settings.disk_bytes or _disk_size(settings.weights_dir)
     disk = settings.adapter_disk_bytes or whole_disk // _PART_OF_DISK
-    return Budgets(
+    return StorageBudgets(
         memory,
         settings.adapter_owner_memory_bytes or share_of(memory, settings.owner_share),
         disk,

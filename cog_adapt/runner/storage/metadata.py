@@ -26,7 +26,7 @@ def now() -> str:
 
 
 @dataclass(frozen=True)
-class Made:
+class Provenance:
     """How an adapter was made; None or empty where nobody knows.
 
     Attributes:
@@ -74,7 +74,7 @@ class Metadata:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, adapter: Adapter, size: int, owner: str, made: Made) -> Self:
+    def of(cls, adapter: Adapter, size: int, owner: str, made: Provenance) -> Self:
         """Describe an adapter that has just been made or taken in."""
         time = now()
         return cls(

@@ -17,17 +17,17 @@ from cog_adapt.deletion_clock import deletion_now
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.storage.budgets import Budgets, budgets_of
+from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from cog_adapt.runner.storage.decisions import Decisions
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index, Key, place_of
 from cog_adapt.runner.storage.known import KnownAdapters, NextVersion, Watcher
-from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.metadata import Metadata, Provenance
 from cog_adapt.runner.storage.names import not_found
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
 
-_UNBOUNDED = Budgets(2**62, 2**62, 2**62, 2**62)
+_UNBOUNDED = StorageBudgets(2**62, 2**62, 2**62, 2**62)
 _CLEANING_SECONDS = 60.0  # between looks at the age of all
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class AdapterStore:
     def __init__(
         self,
         folder: Path,
-        budgets: Budgets | None = None,
+        budgets: StorageBudgets | None = None,
         remote: Remote | None = None,
         *,
         serves: bool = False,
@@ -67,7 +67,7 @@ class AdapterStore:
             if self._folder.holds(key):
                 self._tiers.note(key, known.bytes)
 
-    def put(self, adapter: Adapter, owner: str = "", made: Made | None = None) -> Path:
+    def put(self, adapter: Adapter, owner: str = "", made: Provenance | None = None) -> Path:
         """Keep an adapter, whole or not at all; the same content is written once for an owner.
 
         Raises:
@@ -81,7 +81,7 @@ class AdapterStore:
         if self._serves:
             self._folder.use()  # there may have been no folder before
         self._forget(gone)
-        known = Metadata.of(adapter, len(content), owner, made or Made())
+        known = Metadata.of(adapter, len(content), owner, made or Provenance())
         self._known.add(key, known)
         self._tiers.write_through(key)
         return path

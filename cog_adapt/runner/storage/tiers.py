@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cog_adapt.runner.errors import StoreError, WeightsError
 from cog_adapt.runner.modules.adapters import Adapter
-from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.disk import Disk
 from cog_adapt.runner.storage.folder import Folder, checked_content
 from cog_adapt.runner.storage.index import Index, Key
@@ -31,7 +31,7 @@ class Tiers:
         remote: far away; None where there is none.
     """
 
-    def __init__(self, folder: Folder, budgets: Budgets, remote: Remote | None) -> None:
+    def __init__(self, folder: Folder, budgets: StorageBudgets, remote: Remote | None) -> None:
         self.folder = folder
         self.remote = remote
         self.memory = Memory(budgets.memory, budgets.memory_of_owner)

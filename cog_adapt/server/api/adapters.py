@@ -37,7 +37,7 @@ from cog_adapt.server.api.dependencies import AdaptersDep, parts_of
 from cog_adapt.server.api.file_response import FileResponse
 from cog_adapt.server.api.paging import Cursor, Limit
 from cog_adapt.server.api.responses import json_response
-from cog_adapt.server.api.upload import Uploads, receive_file
+from cog_adapt.server.api.upload import UploadCounter, receive_file
 from cog_adapt.server.errors import (
     Forbidden,
     InputError,
@@ -47,7 +47,7 @@ from cog_adapt.server.errors import (
 )
 from cog_adapt.server.middleware.keys import OWNER_NAME
 from cog_adapt.server.records.adapter_pages import AdapterQuery
-from cog_adapt.server.service.adapters import Adapters, Metadata
+from cog_adapt.server.service.adapters import AdapterService, Metadata
 
 _MOST_BYTES_OF_CHANGES = 2**16
 _OWNER = ("body", "owner")
@@ -82,7 +82,7 @@ class AdapterRoutes:
     """The endpoints."""
 
     def __init__(self) -> None:
-        self._uploads = Uploads()
+        self._uploads = UploadCounter()
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -145,7 +145,7 @@ class AdapterRoutes:
         format: Format = "safetensors",
     ) -> Response:
         """Return an adapter as a file; only its owner gets the receipt."""
-        find = _find_own if format == "receipt" else Adapters.find
+        find = _find_own if format == "receipt" else AdapterService.find
         adapter = await find(adapters, asker, reference, owner)
         media_type, ending = FORMATS[format]
         name = _NOT_IN_A_FILE_NAME.sub("_", f"{adapter['id']}.{ending}")
@@ -189,7 +189,7 @@ class AdapterRoutes:
 
 
 async def _find_own(
-    adapters: Adapters, asker: Asker, reference: str, owner: str | None
+    adapters: AdapterService, asker: Asker, reference: str, owner: str | None
 ) -> Metadata:
     """Return an adapter that the asker may change.
 

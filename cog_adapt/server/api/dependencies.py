@@ -21,7 +21,7 @@ from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.middleware.keys import Key
 from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record
-from cog_adapt.server.service.adapters import Adapters
+from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
@@ -32,7 +32,7 @@ _OWNER = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._@-]{0,63})?")
 
 
 @dataclass(frozen=True)
-class Parts:
+class ServerParts:
     """The parts of a running server.
 
     Attributes:
@@ -53,23 +53,23 @@ class Parts:
     webhooks: Webhooks
     metrics: Metrics
     shut_down: Callable[[], None]
-    adapters: Adapters
+    adapters: AdapterService
     upload_url: str | None = None
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
 
 
-def parts_in(app: FastAPI) -> Parts:
+def parts_in(app: FastAPI) -> ServerParts:
     """Return the parts of a server that has started."""
-    parts: Parts = app.state.parts
+    parts: ServerParts = app.state.parts
     return parts
 
 
-def parts_of(request: Request) -> Parts:
+def parts_of(request: Request) -> ServerParts:
     """Return the parts of the server that handles this request."""
     return parts_in(request.app)
 
 
-class Asker(NamedTuple):
+class RequestCaller(NamedTuple):
     """Who asks.
 
     Attributes:
@@ -111,7 +111,7 @@ def key_of(request: Request) -> Key | None:
     return key
 
 
-def asker_of(request: Request) -> Asker:
+def asker_of(request: Request) -> RequestCaller:
     """Return who asks.
 
     Raises:
@@ -119,13 +119,13 @@ def asker_of(request: Request) -> Asker:
     """
     key = key_of(request)
     if key is None:
-        return Asker()
+        return RequestCaller()
     if not key.opens("admin"):
-        return Asker(key.owner, scope=request.scope)
+        return RequestCaller(key.owner, scope=request.scope)
     wanted = request.query_params.get("owner")
     if wanted is not None and not _OWNER.fullmatch(wanted):
         raise NotFound(f"there is no owner {wanted[:80]!r}.")
-    return Asker(key.owner, sees_all=True, wanted=wanted, scope=request.scope)
+    return RequestCaller(key.owner, sees_all=True, wanted=wanted, scope=request.scope)
 
 
 # Coroutines, since FastAPI runs a plain function in a thread.
@@ -149,7 +149,7 @@ async def _shut_down(request: Request) -> Callable[[], None]:
     return parts_of(request).shut_down
 
 
-async def _adapters(request: Request) -> Adapters:
+async def _adapters(request: Request) -> AdapterService:
     return parts_of(request).adapters
 
 
@@ -185,6 +185,6 @@ ServiceDep = Annotated[PredictionService, Depends(_service)]
 MonitorDep = Annotated[HealthMonitor, Depends(_monitor)]
 WebhooksDep = Annotated[Webhooks, Depends(_webhooks)]
 MetricsDep = Annotated[Metrics, Depends(_metrics)]
-AdaptersDep = Annotated[Adapters, Depends(_adapters)]
+AdaptersDep = Annotated[AdapterService, Depends(_adapters)]
 ShutDownDep = Annotated[Callable[[], None], Depends(_shut_down)]
 PredictionIdDep = Annotated[str, Depends(read_prediction_id)]

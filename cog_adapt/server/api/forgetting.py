@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cog_adapt.server.api.dependencies import ID_IN_PATH, Parts, asker_of, key_of, parts_of
+from cog_adapt.server.api.dependencies import ID_IN_PATH, ServerParts, asker_of, key_of, parts_of
 from cog_adapt.server.api.ownership import LookDep
 from cog_adapt.server.api.responses import json_response
 from cog_adapt.server.api.shapes import refusals
@@ -28,7 +28,7 @@ class Forgotten(BaseModel):
     )
 
 
-def forgetting_of(parts: Parts) -> Forgetting:
+def forgetting_of(parts: ServerParts) -> Forgetting:
     """Return what forgets."""
     return Forgetting(parts.service, parts.webhooks, parts.adapters)
 

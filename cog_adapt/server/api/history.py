@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from starlette.responses import Response
 
 from cog_adapt.server.api.dependencies import ID_IN_PATH, ServiceDep, WebhooksDep
-from cog_adapt.server.api.ownership import AskerDep, Look, LookDep
+from cog_adapt.server.api.ownership import AskerDep, LookDep, RecordLookup
 from cog_adapt.server.api.paging import NUMBER, Cursor, Limit
 from cog_adapt.server.api.past_events import past_events
 from cog_adapt.server.api.responses import json_response
@@ -160,7 +160,9 @@ class HistoryRoutes:
         """Stream the same for Replicate's clients, in the words of its platform."""
         return EventStream(await self._portions(after, look, write_translated))
 
-    async def _portions(self, after: int, look: Look, write: Write) -> AsyncGenerator[bytes]:
+    async def _portions(
+        self, after: int, look: RecordLookup, write: Write
+    ) -> AsyncGenerator[bytes]:
         owner = await look.owner(self._kind)
         prediction = look.service.find(look.id, self._kind, owner)
         if prediction is not None:
@@ -182,11 +184,11 @@ class HistoryRoutes:
                 return json_response(_delivery_body(await webhooks.redeliver(each)))
         raise NotFound(f"there is no delivery {delivery_id[:80]!r} of {look.id!r}.")
 
-    async def _deliveries_of(self, look: Look) -> list[OwedDelivery]:
+    async def _deliveries_of(self, look: RecordLookup) -> list[OwedDelivery]:
         record = await self._find(look)
         return await look.service.records.deliveries(look.id, self._kind, record.owner)
 
-    async def _find(self, look: Look) -> Record:
+    async def _find(self, look: RecordLookup) -> Record:
         owner = await look.owner(self._kind)
         prediction = look.service.find(look.id, self._kind, owner)
         if prediction is not None:

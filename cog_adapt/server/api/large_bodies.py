@@ -31,7 +31,7 @@ _ERRORS: dict[str, type[BodyError]] = {
 }
 
 
-class Job(msgspec.Struct, frozen=True):
+class ReadingJob(msgspec.Struct, frozen=True):
     """How a body is to be read.
 
     Attributes:
@@ -76,7 +76,7 @@ class LargeBodies:
         self._connection: Connection[Any, Any] | None = None
 
     async def read(
-        self, content: bytearray, job: Job
+        self, content: bytearray, job: ReadingJob
     ) -> tuple[RequestBody, Inputs | list[Problem] | None]:
         """Read a body as `read_body` does, and check its inputs.
 
@@ -95,7 +95,7 @@ class LargeBodies:
         self._end()
 
     def _ask(
-        self, content: bytearray, job: Job
+        self, content: bytearray, job: ReadingJob
     ) -> tuple[RequestBody, Inputs | list[Problem] | None]:
         try:
             return self._answer(content, job)
@@ -107,7 +107,7 @@ class LargeBodies:
             ) from error
 
     def _answer(
-        self, content: bytearray, job: Job
+        self, content: bytearray, job: ReadingJob
     ) -> tuple[RequestBody, Inputs | list[Problem] | None]:
         connection = self._connected()
         connection.send_bytes(msgspec.msgpack.encode(job))
@@ -162,12 +162,12 @@ def serve(connection: "Connection[Any, Any]") -> None:
 
 
 def _serve_one(connection: "Connection[Any, Any]") -> None:
-    job = msgspec.msgpack.decode(connection.recv_bytes(), type=Job)
+    job = msgspec.msgpack.decode(connection.recv_bytes(), type=ReadingJob)
     for part in _judged(_receive(connection, job.size), job):
         connection.send_bytes(part)
 
 
-def _judged(content: bytes, job: Job) -> Iterator[bytes | memoryview]:
+def _judged(content: bytes, job: ReadingJob) -> Iterator[bytes | memoryview]:
     """Yield the verdict on a body, and the inputs where they fit."""
     try:
         verdict, inputs = _judge(content, job)
@@ -181,7 +181,7 @@ def _judged(content: bytes, job: Job) -> Iterator[bytes | memoryview]:
             yield memoryview(value)[start : start + _PIECE]
 
 
-def _judge(content: bytes, job: Job) -> tuple[_Verdict, Inputs | None]:
+def _judge(content: bytes, job: ReadingJob) -> tuple[_Verdict, Inputs | None]:
     if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_VALUES:
         raise ShapeError(
             f"The body has more than {_MOST_VALUES:,} commas and brackets. Send less at once, or "
@@ -205,7 +205,7 @@ def _judge(content: bytes, job: Job) -> tuple[_Verdict, Inputs | None]:
     return _Verdict(rest, [], (len(known), len(redacted or b"")), digest), inputs
 
 
-def _validator(job: Job) -> InputValidator:
+def _validator(job: ReadingJob) -> InputValidator:
     key = (job.document, job.component, job.most_characters, job.strict)
     if key not in _validators:
         _validators.clear()

@@ -17,7 +17,7 @@ from cog_adapt.server.api.leaving import watched
 from cog_adapt.server.api.requests import PASSED_ON, RequestParser, with_owner
 from cog_adapt.server.errors import JsonError, NotFound
 from cog_adapt.server.service.dispatcher import Dispatcher
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, new_id
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec, new_id
 
 
 class OwnRun:
@@ -91,7 +91,7 @@ async def start_prediction(request: Request, inputs: Mapping[str, Any]) -> OwnRu
     parser = RequestParser(
         parts.service, parts.webhooks, "predict", dispatcher.kind, parts.large_bodies
     )
-    asked = PredictionRequest(
+    asked = PredictionSpec(
         id=new_id(),
         kind=dispatcher.kind,
         input=content,

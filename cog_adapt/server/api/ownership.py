@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
 
-from cog_adapt.server.api.dependencies import Asker, PredictionIdDep, ServiceDep, asker_of
+from cog_adapt.server.api.dependencies import PredictionIdDep, RequestCaller, ServiceDep, asker_of
 from cog_adapt.server.errors import IdInUse, NotFound
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.service.service import PredictionService
@@ -22,14 +22,14 @@ async def _asker(
         str | SkipJsonSchema[None],
         Query(description="Whose, for a key with the scope `admin`; others see their own."),
     ] = None,
-) -> Asker:
+) -> RequestCaller:
     return asker_of(request)
 
 
-AskerDep = Annotated[Asker, Depends(_asker)]
+AskerDep = Annotated[RequestCaller, Depends(_asker)]
 
 
-class Look:
+class RecordLookup:
     """An id that somebody asks about.
 
     Args:
@@ -38,7 +38,9 @@ class Look:
         prediction_id: as in the path.
     """
 
-    def __init__(self, service: PredictionService, asker: Asker, prediction_id: str) -> None:
+    def __init__(
+        self, service: PredictionService, asker: RequestCaller, prediction_id: str
+    ) -> None:
         self.service, self.asker, self.id = service, asker, prediction_id
 
     async def owner(self, kind: Kind) -> str:
@@ -89,8 +91,10 @@ class Look:
         return NotFound(f"there is no {NOUNS[kind]} {self.id[:80]!r}.")
 
 
-async def _look(service: ServiceDep, asker: AskerDep, prediction_id: PredictionIdDep) -> Look:
-    return Look(service, asker, prediction_id)
+async def _look(
+    service: ServiceDep, asker: AskerDep, prediction_id: PredictionIdDep
+) -> RecordLookup:
+    return RecordLookup(service, asker, prediction_id)
 
 
-LookDep = Annotated[Look, Depends(_look)]
+LookDep = Annotated[RecordLookup, Depends(_look)]

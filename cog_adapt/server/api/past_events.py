@@ -8,7 +8,7 @@ import msgspec
 from cog_adapt.server.api.responses import record_body
 from cog_adapt.server.api.sse import Write
 from cog_adapt.server.records import Record
-from cog_adapt.server.service.events import Event
+from cog_adapt.server.service.events import RunEvent
 from cog_adapt.server.service.prediction import encode
 
 
@@ -23,9 +23,9 @@ async def past_events(record: Record, after: int, write: Write) -> AsyncGenerato
     chunks = output if isinstance(output, list) else [] if output is None else [output]
     past += [("output", encode({"chunk": c, "index": i})) for i, c in enumerate(chunks)]
     past.append(("completed", encode(account)))
-    events = [Event(number, name, data) for number, (name, data) in enumerate(past, 1)]
+    events = [RunEvent(number, name, data) for number, (name, data) in enumerate(past, 1)]
     if after >= len(events):  # the live stream had more numbers than the record can tell
-        events = [Event(after + 1, *past[-1])]
+        events = [RunEvent(after + 1, *past[-1])]
         after = 0
     yield b"".join(write(event) for event in events if event.number > after)
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from cog_adapt.server.api.dependencies import asker_of, key_of, parts_of, read_prediction_id
 from cog_adapt.server.api.leaving import watched
-from cog_adapt.server.api.ownership import Look
+from cog_adapt.server.api.ownership import RecordLookup
 from cog_adapt.server.api.requests import RequestParser
 from cog_adapt.server.api.responses import json_response, record_body
 from cog_adapt.server.api.sse import EventStream, follow
@@ -20,7 +20,7 @@ from cog_adapt.server.middleware.audit import note_refusal
 from cog_adapt.server.protocol import NOUNS, Kind
 from cog_adapt.server.records import Record
 from cog_adapt.server.service.dispatcher import Dispatcher
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 
 _UNWATCHED_SECONDS = 0.05
 Handler = Callable[[Request], Awaitable[Response]]
@@ -68,7 +68,7 @@ class PredictionRoutes:
             prediction = await self._start(call, asked)
         return await self._answer(call, prediction)
 
-    async def _find(self, call: "_Call", asked: PredictionRequest) -> Response | None:
+    async def _find(self, call: "_Call", asked: PredictionSpec) -> Response | None:
         """Return the answer of a PUT whose id is running or has run; None for a new one."""
         kind = None if call.is_strict else call.dispatcher.kind
         running = call.service.find(asked.id, kind, call.asker.owner)
@@ -79,7 +79,7 @@ class PredictionRoutes:
             return None
         return await _replay(call, asked)
 
-    async def _start(self, call: "_Call", asked: PredictionRequest) -> Prediction:
+    async def _start(self, call: "_Call", asked: PredictionSpec) -> Prediction:
         asked = call.parser.checked(asked)
         call.dispatcher.start()
         return await call.dispatcher.submit(asked)
@@ -139,7 +139,7 @@ async def cancel(request: Request) -> Response:
     """Cancel a prediction or training."""
     service, prediction_id = parts_of(request).service, await read_prediction_id(request)
     asker = asker_of(request)
-    owner = Look(service, asker, prediction_id).owner_in_flight()
+    owner = RecordLookup(service, asker, prediction_id).owner_in_flight()
     found = service.find(prediction_id, None, owner)
     if found is None:
         asker.note_unknown()
@@ -161,7 +161,7 @@ def _check_scope(request: Request, kind: Kind) -> None:
         raise Forbidden(f"The API key {key.name!r} lacks the scope {kind!r}.")
 
 
-def _join(call: _Call, asked: PredictionRequest, running: Prediction) -> Response:
+def _join(call: _Call, asked: PredictionSpec, running: Prediction) -> Response:
     """Answer a PUT whose id is running: nothing new starts."""
     is_checked = asked.input and not call.is_strict  # none: whatever its input is
     if is_checked and call.parser.fitted(asked).digest != running.request.digest:
@@ -173,7 +173,7 @@ def _join(call: _Call, asked: PredictionRequest, running: Prediction) -> Respons
     return EventStream(follow(running, 0 if capacity else None))
 
 
-async def _replay(call: _Call, asked: PredictionRequest) -> Response | None:
+async def _replay(call: _Call, asked: PredictionSpec) -> Response | None:
     """Answer a PUT whose id has run, or runs elsewhere, from its record: nothing runs."""
     records, kind = call.service.records, call.dispatcher.kind
     for owner in call.asker.replayed:
@@ -183,7 +183,7 @@ async def _replay(call: _Call, asked: PredictionRequest) -> Response | None:
     return None
 
 
-def _answer_again(call: _Call, asked: PredictionRequest, record: Record) -> Response:
+def _answer_again(call: _Call, asked: PredictionSpec, record: Record) -> Response:
     if record.input_digest != call.parser.fitted(asked).digest:
         raise _other_input(record.id)
     if not record.is_finished:

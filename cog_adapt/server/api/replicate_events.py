@@ -8,24 +8,24 @@ from typing import Any
 
 import msgspec
 
-from cog_adapt.server.service.events import Event
+from cog_adapt.server.service.events import RunEvent
 
 
-def translate(event: Event) -> Event | None:
+def translate(event: RunEvent) -> RunEvent | None:
     """Return the event for Replicate's clients, or None if the platform sends no such event."""
     events: Any = msgspec.json.decode(event.data)
     match event.name:
         case "output":
             chunk = events["chunk"]
             text = chunk if isinstance(chunk, str) else msgspec.json.encode(chunk).decode()
-            return Event(event.number, "output", text.encode())
+            return RunEvent(event.number, "output", text.encode())
         case "log":
-            return Event(event.number, "logs", events["data"].encode())
+            return RunEvent(event.number, "logs", events["data"].encode())
         case "error":
             return event
         case "completed" if events["status"] == "failed":
-            return Event(event.number, "error", events["error"].encode())
+            return RunEvent(event.number, "error", events["error"].encode())
         case "completed":
             reason = {"reason": "canceled"} if events["status"] == "canceled" else {}
-            return Event(event.number, "done", msgspec.json.encode(reason))
+            return RunEvent(event.number, "done", msgspec.json.encode(reason))
     return None

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from cog_adapt.server.api.body import Inputs, RequestBody, check_id, fit_inputs, read_body
 from cog_adapt.server.api.dependencies import key_of
-from cog_adapt.server.api.large_bodies import LARGE_BYTES, Job, LargeBodies
+from cog_adapt.server.api.large_bodies import LARGE_BYTES, LargeBodies, ReadingJob
 from cog_adapt.server.api.shapes import DURATION
 from cog_adapt.server.errors import (
     InvalidRequest,
@@ -23,7 +23,7 @@ from cog_adapt.server.errors import (
 from cog_adapt.server.protocol import NOUNS, Kind, owned
 from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import InputValidator
-from cog_adapt.server.service.prediction import PredictionRequest, new_id
+from cog_adapt.server.service.prediction import PredictionSpec, new_id
 from cog_adapt.server.service.service import COMPONENTS, NOT_SET_UP, PredictionService
 from cog_adapt.server.webhooks import Webhooks
 
@@ -57,7 +57,7 @@ class RequestParser:
         self._service, self._webhooks, self.kind, self._runs = service, webhooks, kind, runs
         self._strict, self._large = service.settings.strict_cog, large
 
-    async def read(self, request: Request, prediction_id: str | None = None) -> PredictionRequest:
+    async def read(self, request: Request, prediction_id: str | None = None) -> PredictionSpec:
         """Read a request; the path gives the prediction's id, the key the owner.
 
         The inputs are not checked yet, unless the body is large.
@@ -76,7 +76,7 @@ class RequestParser:
         if asked_id is not None and not self._strict:
             check_id(asked_id)
         self._check_fields(body)
-        asked = PredictionRequest(
+        asked = PredictionSpec(
             id=new_id() if asked_id is None else asked_id,
             kind=self._runs,
             input=bytes(body.input) if body.has_input else b"",
@@ -117,7 +117,7 @@ class RequestParser:
         if fault is not None and not self._strict:  # Cog ignores it
             raise InvalidRequest(f"webhook: {fault}", ("body", "webhook"))
 
-    def check_stream(self, request: PredictionRequest) -> None:
+    def check_stream(self, request: PredictionSpec) -> None:
         """Refuse a streaming request if the model does not stream.
 
         Raises:
@@ -134,7 +134,7 @@ class RequestParser:
                 "Add @cog.streaming to predict() to enable SSE."
             )
 
-    def checked(self, request: PredictionRequest) -> PredictionRequest:
+    def checked(self, request: PredictionSpec) -> PredictionSpec:
         """Return the request with what the model gets, if it can run now.
 
         Raises:
@@ -147,7 +147,7 @@ class RequestParser:
             raise NotReady(NOT_SET_UP if self._strict else self._service.why_not_ready)
         return self.fitted(request)
 
-    def fitted(self, request: PredictionRequest) -> PredictionRequest:
+    def fitted(self, request: PredictionSpec) -> PredictionSpec:
         """Return the request with the inputs that the model gets.
 
         Raises:
@@ -159,10 +159,10 @@ class RequestParser:
             raise InvalidInputs(list(request.problems))
         return request
 
-    def _job(self, content: bytearray, content_type: str | None) -> Job:
+    def _job(self, content: bytearray, content_type: str | None) -> ReadingJob:
         document, component = self._service.schema(), COMPONENTS[self.kind]
         is_known = component in document.get("components", {}).get("schemas", {})
-        return Job(
+        return ReadingJob(
             size=len(content),
             content_type=content_type,
             strict=self._strict,
@@ -219,9 +219,7 @@ def _choose_id(in_body: str | None, in_path: str | None, kind: Kind) -> str | No
     return in_body if in_path is None else in_path
 
 
-def _with_inputs(
-    request: PredictionRequest, checked: Inputs | Sequence[Problem]
-) -> PredictionRequest:
+def _with_inputs(request: PredictionSpec, checked: Inputs | Sequence[Problem]) -> PredictionSpec:
     if not isinstance(checked, tuple):
         return msgspec.structs.replace(request, problems=checked)
     known, redacted, digest = checked

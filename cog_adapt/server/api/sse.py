@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from cog_adapt.server.api.leaving import wait_until_left
 from cog_adapt.server.api.replicate_events import translate
-from cog_adapt.server.service.events import Event, EventLog, MissedError
+from cog_adapt.server.service.events import EventLog, MissedError, RunEvent
 from cog_adapt.server.service.prediction import encode
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -24,21 +24,21 @@ _HEADERS = [
 ]
 
 
-Write = Callable[[Event], bytes]
+Write = Callable[[RunEvent], bytes]
 
 
-def write_event(event: Event) -> bytes:
+def write_event(event: RunEvent) -> bytes:
     """Write an event as Cog does, without its number."""
     return b"event: %b\ndata: %b\n\n" % (event.name.encode(), _in_one_line(event.data))
 
 
-def write_numbered(event: Event) -> bytes:
+def write_numbered(event: RunEvent) -> bytes:
     """Write an event with its number; 0 is none."""
     head = b"id: %d\n" % event.number if event.number else b""
     return head + write_event(event)
 
 
-def write_translated(event: Event) -> bytes:
+def write_translated(event: RunEvent) -> bytes:
     """Write an event for Replicate's clients: in lines of text, or not at all."""
     renamed = translate(event)
     if renamed is None:
@@ -86,8 +86,8 @@ class _Reading:
         self.prediction, self.seen, self.is_broken = prediction, after or 0, False
         self._reader = prediction.events.follow(after)
 
-    async def next(self) -> list[Event]:
-        portion: list[Event] = await anext(self._reader, [])
+    async def next(self) -> list[RunEvent]:
+        portion: list[RunEvent] = await anext(self._reader, [])
         self.seen = portion[-1].number if portion else self.seen
         return portion
 
@@ -106,12 +106,14 @@ async def _written(reading: _Reading, write: Write) -> AsyncGenerator[bytes]:
         while portion := await _next_portion(reading, goes_on=write is not write_event):
             yield b"".join(map(write, portion))
         if not reading.is_broken:
-            yield write(Event(prediction.events.next_number, "completed", prediction.completed()))
+            yield write(
+                RunEvent(prediction.events.next_number, "completed", prediction.completed())
+            )
     finally:
         await reading.close()
 
 
-async def _next_portion(reading: _Reading, *, goes_on: bool) -> list[Event]:
+async def _next_portion(reading: _Reading, *, goes_on: bool) -> list[RunEvent]:
     """Return the next events, or a note that some are missing; nothing at the end."""
     if reading.is_broken:
         return []
@@ -125,7 +127,7 @@ async def _next_portion(reading: _Reading, *, goes_on: bool) -> list[Event]:
         reading.is_broken = not goes_on
         if goes_on:
             reading.skip(missed.count)
-        return [Event(0, "error", encode(reason))]
+        return [RunEvent(0, "error", encode(reason))]
 
 
 class EventStream(Response):

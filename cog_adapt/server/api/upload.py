@@ -16,7 +16,7 @@ MOST_OF_AN_OWNER: Final = 2
 _PORTION: Final = 2**20
 
 
-class Uploads:
+class UploadCounter:
     """Counts those under way: each may fill the disk, and take its time."""
 
     def __init__(self) -> None:

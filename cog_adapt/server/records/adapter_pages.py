@@ -27,7 +27,7 @@ from cog_adapt.server.records.tables import Moment, adapter_labels, adapter_read
 _MOST_OWNERS = 8  # of candidates: one is chosen, or a few are named
 
 
-class AdapterPage(NamedTuple):
+class IndexPage(NamedTuple):
     """A page, and the cursor of the next one.
 
     Attributes:
@@ -81,7 +81,7 @@ class AdapterQuery(msgspec.Struct, frozen=True):
             raise InputError("a text of the query holds a character of code 0; leave it out")
         return cls(limit, place, **filters)
 
-    def read(self, connection: Connection, asker: Asker) -> AdapterPage:
+    def read(self, connection: Connection, asker: Asker) -> IndexPage:
         """Read the page that an asker may see."""
         found = connection.execute(self._select(asker)).all()
         rows = found[: self.limit]
@@ -89,7 +89,7 @@ class AdapterQuery(msgspec.Struct, frozen=True):
         if len(found) > self.limit:
             last = rows[-1]
             cursor = write_cursor(_Cursor(last.created_at, last.id, last.owner))
-        return AdapterPage([row.metadata.encode() for row in rows], cursor)
+        return IndexPage([row.metadata.encode() for row in rows], cursor)
 
     def _select(self, asker: Asker) -> Select[Any]:
         table = adapters.c

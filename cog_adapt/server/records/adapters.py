@@ -14,8 +14,8 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from cog_adapt.adapter_rule import EVERYBODY, Asker
 from cog_adapt.server.records.adapter_pages import (
-    AdapterPage,
     AdapterQuery,
+    IndexPage,
     digest_of,
     find_adapter,
 )
@@ -62,7 +62,7 @@ class AdapterIndex:
         """Drop what has not been written since."""
         await self._writer.call(partial(_forget_before, moment=moment))
 
-    async def page(self, asker: Asker, query: AdapterQuery) -> AdapterPage:
+    async def page(self, asker: Asker, query: AdapterQuery) -> IndexPage:
         """Return some that this asker may use, newest first."""
         return await self._reader.run(partial(query.read, asker=asker))
 

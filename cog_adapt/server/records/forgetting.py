@@ -36,7 +36,7 @@ _BLOB_LOCK: Final = 0x636F69  # any number but those of migrations and leases
 _TRIES: Final = 3
 
 
-class Chosen(NamedTuple):
+class RecordSelection(NamedTuple):
     """Which records: one of an id, or all of an owner."""
 
     kind: Kind
@@ -54,7 +54,7 @@ class Chosen(NamedTuple):
         return conditions if self.id is None else [*conditions, deliveries.c.record_id == self.id]
 
 
-class Forgotten(NamedTuple):
+class ForgottenRecords(NamedTuple):
     """What was done.
 
     Attributes:
@@ -72,7 +72,7 @@ def share_files(connection: Connection) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({_BLOB_LOCK})"))
 
 
-def forget(connection: Connection, chosen: Chosen, blobs: Blobs) -> Forgotten:
+def forget(connection: Connection, chosen: RecordSelection, blobs: Blobs) -> ForgottenRecords:
     """Remove records, their deliveries, and the files that no other row names.
 
     What they named before, such as what it takes to run them, is in files that nothing names.
@@ -85,13 +85,13 @@ def forget(connection: Connection, chosen: Chosen, blobs: Blobs) -> Forgotten:
         .where(*chosen.of_records(), records.c.status.in_(UNFINISHED))
     )
     if unfinished:
-        return Forgotten(0, unfinished)
+        return ForgottenRecords(0, unfinished)
     names = _names_of_files(connection, chosen)
     connection.execute(delete(deliveries).where(*chosen.of_deliveries()))
     removed = connection.execute(delete(records).where(*chosen.of_records())).rowcount
     young = blobs.changed_within(YOUNG_SECONDS)
     blobs.remove_unused([*names, *young], partial(find_used, connection))
-    return Forgotten(removed)
+    return ForgottenRecords(removed)
 
 
 def find_forgotten(connection: Connection, attempted: Iterable[Delivery]) -> set[str]:
@@ -103,7 +103,7 @@ def find_forgotten(connection: Connection, attempted: Iterable[Delivery]) -> set
     return tried.difference(connection.scalars(query))
 
 
-def _names_of_files(connection: Connection, chosen: Chosen) -> set[str]:
+def _names_of_files(connection: Connection, chosen: RecordSelection) -> set[str]:
     names: set[str] = set()
     for column in BLOB_COLUMNS:
         of_records = column.table is records

@@ -14,7 +14,7 @@ from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.retention import find_used
 from cog_adapt.server.records.rows import to_delivery, to_record
-from cog_adapt.server.records.space import Measured, measure
+from cog_adapt.server.records.space import SpaceUse, measure
 from cog_adapt.server.records.tables import KEY, deliveries, records
 from cog_adapt.server.records.transactions import to_storage_error
 
@@ -101,7 +101,7 @@ class Reader:
             )
         )
 
-    async def measure(self) -> Measured:
+    async def measure(self) -> SpaceUse:
         """Measure all rows and files."""
         return await self.run(lambda connection: measure(connection, self._blobs.size))
 

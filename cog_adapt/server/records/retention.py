@@ -54,7 +54,7 @@ def delete_old(connection: Connection, kind: Kind, before: datetime, max_count: 
     return len(ids)
 
 
-class Removed(NamedTuple):
+class RemovedRecords(NamedTuple):
     """What was deleted.
 
     Attributes:
@@ -68,7 +68,7 @@ class Removed(NamedTuple):
     blobs: set[str]
 
 
-def delete_oldest(connection: Connection, owner: str | None = None) -> Removed:
+def delete_oldest(connection: Connection, owner: str | None = None) -> RemovedRecords:
     """Delete a tenth of the finished records that have no pending webhook, the oldest first.
 
     Args:
@@ -88,7 +88,7 @@ def delete_oldest(connection: Connection, owner: str | None = None) -> Removed:
     for kind in {row.kind for row in found}:
         _delete(connection, kind, [(row.id, row.owner) for row in found if row.kind == kind])
     blobs = {getattr(row, column.name) for row in found for column in _BLOBS}
-    return Removed(len(found), sum(row.size for row in found), blobs - {None})
+    return RemovedRecords(len(found), sum(row.size for row in found), blobs - {None})
 
 
 def _is_older(before: datetime) -> tuple[ColumnElement[bool], ...]:

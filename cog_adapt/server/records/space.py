@@ -19,7 +19,7 @@ LOW: Final = 0.9  # of the limit; from here on the oldest records give way
 NAME: Final = "records"
 
 
-class Measured(NamedTuple):
+class SpaceUse(NamedTuple):
     """What the records take.
 
     Attributes:
@@ -91,7 +91,7 @@ class RecordSpace:
             self.used += sum(sizes.values())
             self._by_owner.update({owner: size for owner, size in sizes.items() if owner})
 
-    def set(self, measured: Measured) -> None:
+    def set(self, measured: SpaceUse) -> None:
         """Note what was measured."""
         with self._lock:
             self.used, self._by_owner = measured.used, Counter(measured.by_owner)
@@ -125,7 +125,7 @@ class RecordSpace:
             return dict(self._by_owner)
 
 
-class Counted:
+class TextCount:
     """Counts the text in rows while they are written, as no more of them is held than must be.
 
     Attributes:
@@ -146,7 +146,7 @@ class Counted:
             yield row
 
 
-def measure(connection: Connection, size_of: Callable[[Iterable[str] | None], int]) -> Measured:
+def measure(connection: Connection, size_of: Callable[[Iterable[str] | None], int]) -> SpaceUse:
     """Measure rows and files.
 
     Args:
@@ -161,7 +161,7 @@ def measure(connection: Connection, size_of: Callable[[Iterable[str] | None], in
         for owner, text in texts.items()
         if owner  # rows take pages beside their texts; owners share them by their texts
     }
-    return Measured(tables + size_of(None), by_owner)
+    return SpaceUse(tables + size_of(None), by_owner)
 
 
 def _measure_owners(connection: Connection) -> Counter[str]:

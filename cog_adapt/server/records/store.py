@@ -21,8 +21,8 @@ from cog_adapt.server.records.batch import Changes, Key
 from cog_adapt.server.records.blobs import Blobs
 from cog_adapt.server.records.database import open_database
 from cog_adapt.server.records.forgetting import (
-    Chosen,
-    Forgotten,
+    ForgottenRecords,
+    RecordSelection,
     find_forgotten,
     forget,
     is_mentioned,
@@ -33,7 +33,7 @@ from cog_adapt.server.records.queries import RecordQueries
 from cog_adapt.server.records.reader import Reader
 from cog_adapt.server.records.record import Delivery, Record
 from cog_adapt.server.records.rows import find_foreign, to_row, upsert
-from cog_adapt.server.records.space import Counted, RecordSpace
+from cog_adapt.server.records.space import RecordSpace, TextCount
 from cog_adapt.server.records.tables import deliveries, records
 from cog_adapt.server.records.transactions import Transactions
 from cog_adapt.server.records.writer import Writer
@@ -132,12 +132,14 @@ class Records(RecordQueries):
         """Write the state after an attempt, or add a new delivery."""
         await self._writer.put_durably(None, (delivery,))
 
-    async def forget(self, kind: Kind, owner: str, record_id: str | None = None) -> Forgotten:
+    async def forget(
+        self, kind: Kind, owner: str, record_id: str | None = None
+    ) -> ForgottenRecords:
         """Remove a finished record, or all of an owner, with deliveries and files, at once.
 
         Nothing is removed where one of them has not ended.
         """
-        chosen = Chosen(kind, owner, record_id)
+        chosen = RecordSelection(kind, owner, record_id)
         forgotten = await self._writer.call(partial(forget, chosen=chosen, blobs=self._blobs))
         if forgotten.removed and not await self._reader.run(lambda _: overwrite(self._engine)):
             _log.warning(
@@ -178,7 +180,7 @@ class Records(RecordQueries):
 
     def _write(self, connection: Connection, changes: Changes) -> set[Key]:
         share_files(connection)
-        counted = Counted(self._blobs)
+        counted = TextCount(self._blobs)
         rows = (to_row(item, self.server, self._blobs) for item in changes.records.values())
         foreign: set[Key] = set()
         if upsert(connection, records, counted.pass_on(rows)) < len(changes.records):

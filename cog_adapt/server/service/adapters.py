@@ -29,7 +29,7 @@ from cog_adapt.server.errors import (
     NotReady,
     RequestError,
 )
-from cog_adapt.server.records.adapter_pages import AdapterPage, AdapterQuery
+from cog_adapt.server.records.adapter_pages import AdapterQuery, IndexPage
 from cog_adapt.server.service.adapter_index import IndexWriter
 from cog_adapt.server.service.adapter_relay import AdapterRelay
 from cog_adapt.server.service.service import PredictionService
@@ -45,7 +45,7 @@ _NONE = (
 log = structlog.get_logger()
 
 
-class Adapters:
+class AdapterService:
     """Finds adapters in the index, and has the worker do the rest.
 
     Args:
@@ -82,7 +82,7 @@ class Adapters:
             return "the model process starts again after a crash. Send the request again soon."
         return self._service.why_not_ready
 
-    async def page(self, asker: Asker, query: AdapterQuery) -> AdapterPage:
+    async def page(self, asker: Asker, query: AdapterQuery) -> IndexPage:
         """Return some adapters that this asker may use, newest first."""
         await self._prepare(asker)
         return await self._index.page(asker, query)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from cog_adapt.server.budget import Budgets
+from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.errors import BudgetSpent, DiskFull, IdInUse, NotReady, TooLarge
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.event_cache import EventCache
 from cog_adapt.server.service.observer import Observer
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
-from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec, now
+from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.run_events import RunEvents
 from cog_adapt.server.service.slots import Queue, Slots
 from cog_adapt.server.service.worker import Worker
@@ -44,10 +44,10 @@ class Dispatcher:
     def __init__(
         self,
         config: WorkerConfig,
-        recorder: Recorder,
+        recorder: PredictionRecorder,
         observer: Observer,
         settings: Settings,
-        budgets: Budgets,
+        budgets: MemoryBudgets,
     ) -> None:
         self.kind = config.kind
         self._recorder, self._observer, self._settings = recorder, observer, settings
@@ -80,7 +80,7 @@ class Dispatcher:
         for worker in self.workers:
             worker.start()
 
-    async def submit(self, request: PredictionRequest, *, is_recovered: bool = False) -> Prediction:
+    async def submit(self, request: PredictionSpec, *, is_recovered: bool = False) -> Prediction:
         """Accept a prediction: it runs, or waits for a slot.
 
         Args:
@@ -117,7 +117,7 @@ class Dispatcher:
         self._enqueue(prediction)
         return prediction
 
-    def _refuse_if_full(self, request: PredictionRequest) -> None:
+    def _refuse_if_full(self, request: PredictionSpec) -> None:
         if self.slots.given_up is not None:
             raise NotReady(self.slots.given_up)
         excess = self.slots.excess(len(self.predictions), request.owner)

@@ -22,7 +22,7 @@ _OWN_BYTES = 200  # of an event without its data
 _LARGEST_SHARE = 8
 
 
-class Event(msgspec.Struct, frozen=True):
+class RunEvent(msgspec.Struct, frozen=True):
     """One event.
 
     Attributes:
@@ -38,12 +38,12 @@ class Event(msgspec.Struct, frozen=True):
 
 @dataclass(eq=False)
 class _Follower:
-    events: deque[Event] = field(default_factory=deque)
+    events: deque[RunEvent] = field(default_factory=deque)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     missed: int = 0
     size: int = 0
 
-    def add(self, event: Event, most_bytes: float) -> None:
+    def add(self, event: RunEvent, most_bytes: float) -> None:
         """Let an event wait, unless too much waits; one alone is never too much."""
         fits = not self.size or self.size + len(event.data) <= most_bytes
         if fits and len(self.events) < MOST_WAITING:
@@ -84,7 +84,7 @@ class EventLog:
         self._capacity, self._owner = capacity, owner
         self._budget = budget or Budget("events", "EVENT_BYTES", math.inf)
         self._most_bytes = self._budget.limit_of(owner) / _LARGEST_SHARE
-        self._kept: deque[Event] = deque()
+        self._kept: deque[RunEvent] = deque()
         self._last = self.size = self._charged = 0
         self._followers: set[_Follower] = set()
         self.is_closed = self.was_followed = False
@@ -102,13 +102,13 @@ class EventLog:
     def append(self, name: str, data: bytes) -> None:
         """Add an event, for the replay and for each reader."""
         self._last += 1
-        event = Event(self._last, name, data)
+        event = RunEvent(self._last, name, data)
         if self._capacity:
             self._keep(event)
         for follower in self._followers:
             follower.add(event, self._most_bytes)
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: RunEvent) -> None:
         self._kept.append(event)
         self._weigh(len(event.data) + _OWN_BYTES)
         while self._kept and (
@@ -171,7 +171,7 @@ class EventReader:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> list[Event]:
+    async def __anext__(self) -> list[RunEvent]:
         """Wait for events, and return those that came.
 
         Raises:

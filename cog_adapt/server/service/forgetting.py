@@ -31,7 +31,7 @@ class AdapterKeeper(Protocol):
         """Drop what is kept of adaptations without an adapter: of one key, or all."""
 
 
-class Forgotten(msgspec.Struct, kw_only=True):
+class ForgetResult(msgspec.Struct, kw_only=True):
     """What was forgotten.
 
     Attributes:
@@ -59,7 +59,7 @@ class Forgetting:
     ) -> None:
         self._service, self._webhooks, self._adapters = service, webhooks, adapters
 
-    async def forget(self, prediction_id: str, kind: Kind, owner: str) -> Forgotten:
+    async def forget(self, prediction_id: str, kind: Kind, owner: str) -> ForgetResult:
         """Forget one that has ended.
 
         Raises:
@@ -80,15 +80,15 @@ class Forgetting:
             raise NotEnded(f"{noun} {prediction_id[:80]!r} has begun again. Cancel it first.")
         self._drop(kind, owner, prediction_id)
         log.info("forgotten", owner=owner, kind=kind, prediction_id=prediction_id)
-        return Forgotten(**{f"{noun}s": done.removed}, adapters=adapters)
+        return ForgetResult(**{f"{noun}s": done.removed}, adapters=adapters)
 
-    async def forget_all(self, owner: str, kinds: Iterable[Kind]) -> Forgotten:
+    async def forget_all(self, owner: str, kinds: Iterable[Kind]) -> ForgetResult:
         """Forget all that an owner has of these kinds; where it fails, ask again for the rest.
 
         Raises:
             NotEnded: one of them has not ended; nothing of its kind was removed.
         """
-        forgotten = Forgotten()
+        forgotten = ForgetResult()
         for kind in kinds:
             self._refuse_running(kind, owner)
             done = await self._service.records.forget(kind, owner)

@@ -10,7 +10,7 @@ from cog_adapt.server.records import Record
 from cog_adapt.server.records.record import Delivery
 from cog_adapt.server.service.prediction import (
     Prediction,
-    PredictionRequest,
+    PredictionSpec,
     digest_of,
     encode,
     now,
@@ -116,7 +116,7 @@ def _webhook_of(prediction: Prediction) -> str | None:
     return shown_url(url) if url is not None and prediction.is_final else url
 
 
-def _payload(request: PredictionRequest) -> str | None:
+def _payload(request: PredictionSpec) -> str | None:
     if not request.recoverable:
         return None
     content = Payload(
@@ -128,7 +128,7 @@ def _payload(request: PredictionRequest) -> str | None:
     return msgspec.json.encode(content).decode()
 
 
-def to_request(record: Record) -> PredictionRequest | None:
+def to_request(record: Record) -> PredictionSpec | None:
     """Restore the request from a record, or return None if the record lacks it."""
     if record.payload is None:
         return None
@@ -137,7 +137,7 @@ def to_request(record: Record) -> PredictionRequest | None:
     if record.deadline is not None:
         seconds = (record.deadline - record.created_at).total_seconds()
     inputs = bytes(payload.input)
-    return PredictionRequest(
+    return PredictionSpec(
         record.id,
         record.kind,
         inputs,

@@ -7,10 +7,10 @@ import msgspec
 import structlog
 
 from cog_adapt.server.protocol import Kind
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.service.self_test import outcome
 from cog_adapt.server.telemetry.metrics import Metrics
-from cog_adapt.server.telemetry.traces import Trace, Traces
+from cog_adapt.server.telemetry.traces import PredictionTraces, Trace
 
 log = structlog.get_logger()
 
@@ -23,7 +23,7 @@ class Observer:
         traces: follow requests across services.
     """
 
-    def __init__(self, metrics: Metrics, traces: Traces) -> None:
+    def __init__(self, metrics: Metrics, traces: PredictionTraces) -> None:
         self._metrics, self._traces = metrics, traces
         self._open: dict[tuple[Kind, str, str], Trace] = {}
 
@@ -34,7 +34,7 @@ class Observer:
             self._trace(request)
         self._metrics.accepted(request.kind)
 
-    def _trace(self, request: PredictionRequest) -> None:
+    def _trace(self, request: PredictionSpec) -> None:
         trace = self._traces.begin(request.headers, request.kind, request.id, request.context)
         if trace is not None:
             self._open[request.key] = trace

@@ -44,7 +44,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class PredictionRequest(msgspec.Struct, frozen=True):
+class PredictionSpec(msgspec.Struct, frozen=True):
     """What a client asked for.
 
     Attributes:
@@ -130,9 +130,7 @@ class Prediction:
         crashes: of the worker while it ran.
     """
 
-    def __init__(
-        self, request: PredictionRequest, history: int, events: Budget | None = None
-    ) -> None:
+    def __init__(self, request: PredictionSpec, history: int, events: Budget | None = None) -> None:
         self.request = request
         self.id, self.key, self.run_id = request.id, request.key, request.run_id
         self.status: State = "starting"

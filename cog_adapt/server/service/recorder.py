@@ -22,7 +22,7 @@ _FIRST_WRITE_SECONDS = 0.1
 log = structlog.get_logger()
 
 
-class Recorder:
+class PredictionRecorder:
     """Records what happens to predictions.
 
     Args:

@@ -11,7 +11,7 @@ from cog_adapt.server.protocol import Kind
 from cog_adapt.server.records import Record, Records
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.mapping import to_request
-from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.recorder import PredictionRecorder
 
 _SECONDS_BETWEEN = 5.0
 log = structlog.get_logger()
@@ -31,7 +31,7 @@ class Recovery:
         self,
         dispatchers: Mapping[Kind, Dispatcher],
         records: Records,
-        recorder: Recorder,
+        recorder: PredictionRecorder,
         is_possible: Callable[[], bool],
     ) -> None:
         self._dispatchers, self._records, self._recorder = dispatchers, records, recorder

@@ -10,7 +10,7 @@ from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.protocol import Finished, Log, Metric, Output, Ready, RunReport
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction
-from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.slots import Slots
 from cog_adapt.server.service.worker import Worker
 
@@ -32,7 +32,7 @@ class RunEvents:
     def __init__(
         self,
         slots: Slots,
-        recorder: Recorder,
+        recorder: PredictionRecorder,
         observer: Observer,
         end: Callable[[Prediction, Finished], None],
         answers: Budget,

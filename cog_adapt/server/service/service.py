@@ -11,7 +11,7 @@ from cog_adapt.server.schema.validation import InputValidator
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.event_cache import CachedEvents
 from cog_adapt.server.service.prediction import Prediction
-from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.recovery import Recovery
 from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.settings import Settings
@@ -44,7 +44,7 @@ class PredictionService:
         dispatchers: dict[Kind, Dispatcher],
         mode: Kind,
         records: Records,
-        recorder: Recorder,
+        recorder: PredictionRecorder,
         settings: Settings,
     ) -> None:
         self.dispatchers, self.mode, self.settings = dispatchers, mode, settings

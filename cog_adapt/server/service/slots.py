@@ -8,7 +8,7 @@ from cog_adapt.server.errors import AtCapacity, QueueFull
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.observer import Observer
 from cog_adapt.server.service.prediction import Prediction, encode
-from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.worker import Worker
 
 _AT_CAPACITY = "At capacity - all prediction slots busy"
@@ -104,7 +104,7 @@ class Slots:
     def __init__(
         self,
         most_waiting: int,
-        recorder: Recorder,
+        recorder: PredictionRecorder,
         observer: Observer,
         end: Callable[[Prediction, Finished], None],
     ) -> None:

@@ -128,7 +128,7 @@ class Trace:
             self._step = self._loss = None
 
 
-class Traces:
+class PredictionTraces:
     """Begins the trace of each prediction.
 
     Attributes:
@@ -154,7 +154,7 @@ class Traces:
             propagate.set_global_textmap(names)  # FastAPI reads requests by it
 
     @classmethod
-    def from_environment(cls) -> "Traces":
+    def from_environment(cls) -> "PredictionTraces":
         """Traces as the operator asked for them.
 
         Raises:

@@ -19,7 +19,7 @@ from cog_adapt.server.adapter_messages import (
     AskAdapters,
 )
 from cog_adapt.server.worker.active import NO_PREDICTION, current
-from cog_adapt.server.worker.extensions import Forgetting, KeepingAdapters, Noting
+from cog_adapt.server.worker.extensions import ForgetsAdaptations, KeepingAdapters, Noting
 
 THREADS: Final = 4  # an upload that is checked must not hold up a list
 LISTED_AT_ONCE: Final = 100
@@ -113,7 +113,7 @@ class AdapterAnswers:
             return self._adapters.remove(owner, adapter_id)
         if question.action == "note":
             self._note(owner, adapter_id, msgspec.json.decode(question.changes))
-        elif isinstance(self._adapters, Forgetting):
+        elif isinstance(self._adapters, ForgetsAdaptations):
             self._adapters.forget(owner, adapter_id or None)
         return None
 

@@ -16,7 +16,7 @@ from cog_adapt.server.protocol import Beat
 T = TypeVar("T")
 
 
-class SelfTestReport(Protocol):
+class SelfTestVerdict(Protocol):
     """What a self-test has found."""
 
     def to_json(self) -> Mapping[str, Any]:
@@ -27,10 +27,10 @@ class SelfTesting(Protocol):
     """Tests itself, for /selftest, readiness and metrics."""
 
     @property
-    def self_test_report(self) -> SelfTestReport | None:
+    def self_test_report(self) -> SelfTestVerdict | None:
         """The report of the last self-test; None before the first. A plain attribute does too."""
 
-    def self_test(self) -> SelfTestReport:
+    def self_test(self) -> SelfTestVerdict:
         """Test again, on any thread, also while predictions run."""
 
 
@@ -114,7 +114,7 @@ _OF_ADAPTERS = ("describe", "export", "take", "change", "remove", "watch")
 
 
 @runtime_checkable
-class Forgetting(Protocol):
+class ForgetsAdaptations(Protocol):
     """Keeps more of adaptations than adapters."""
 
     def forget(self, owner: str, key: str | None) -> None:

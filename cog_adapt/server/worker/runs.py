@@ -12,7 +12,7 @@ from cog_adapt.server.worker.connection import Connection
 from cog_adapt.server.worker.downloads import Downloads, InputFiles
 from cog_adapt.server.worker.output_files import OutputFiles
 from cog_adapt.server.worker.predictor import Predictor
-from cog_adapt.server.worker.uploads import DataUrls, Uploads
+from cog_adapt.server.worker.uploads import DataUrls, FileUploads
 
 
 class Runs(Protocol):
@@ -59,7 +59,7 @@ class RunContext:
     def output_files(self, active: ActivePrediction) -> OutputFiles:
         """Make the object that takes the files that the prediction returns."""
         url = self.config.upload_url
-        destination = DataUrls() if url is None else Uploads(url, active.request.shown_id)
+        destination = DataUrls() if url is None else FileUploads(url, active.request.shown_id)
         return OutputFiles(destination, self.kept_folders)
 
 

@@ -96,7 +96,7 @@ class DataUrls:
         return f"data:{file.mime_type};base64,{base64.b64encode(file.whole()).decode()}"
 
 
-class Uploads:
+class FileUploads:
     """Files PUT below a URL of the operator's.
 
     Args:

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from cog_adapt.command.local_server import local_server
-from cog_adapt.command.served_adapters import ServedAdapters
+from cog_adapt.command.served_adapters import RemoteAdapters
 from cog_adapt.server.errors import InputError, UnavailableError
 from tests.cog_adapt.command.conftest import make_folder
 from tests.cog_adapt.server import kept_adapters
@@ -40,7 +40,7 @@ def keeper(tmp_path_factory):
 
 @pytest.fixture
 def served(keeper):
-    return ServedAdapters(keeper)
+    return RemoteAdapters(keeper)
 
 
 def predict(keeper, content):
@@ -88,7 +88,7 @@ def test_all_pages_are_asked_for(httpserver):
     from cog_adapt.command.client import Client
 
     with contextlib.closing(Client(url)) as client:
-        assert [each["id"] for each in ServedAdapters(client).all("o", None, "l")] == [
+        assert [each["id"] for each in RemoteAdapters(client).all("o", None, "l")] == [
             "a",
             "b",
             "c",

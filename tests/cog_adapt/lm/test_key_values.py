@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from cog_adapt.lm.key_values import ATTENTION, KeyValues, Rows, bytes_per_token
+from cog_adapt.lm.key_values import ATTENTION, AnswerRows, KeyValues, bytes_per_token
 from gradient_check.tests.models import seeded_module
 from tests.cog_adapt.lm.tiny import FAMILIES
 
@@ -23,7 +23,7 @@ def read(model, store, tokens):
     """Read tokens, one row; they count from then on."""
     ids = torch.tensor([tokens])
     places = store.length + torch.arange(len(tokens))[None]
-    rows = Rows([store], apart=False)
+    rows = AnswerRows([store], apart=False)
     out = model(input_ids=ids, position_ids=places, past_key_values=rows, use_cache=True)
     store.length += len(tokens)
     return out.logits[0]
@@ -46,7 +46,7 @@ def test_rows_of_several_lengths_are_as_each_alone_without_a_cache(family):
                 input_ids=torch.tensor(new)[:, None],
                 attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool),
                 position_ids=torch.tensor([[store.length] for store in stores]),
-                past_key_values=Rows(stores, apart=True),
+                past_key_values=AnswerRows(stores, apart=True),
                 use_cache=True,
             ).logits[:, -1]
         for row, text in enumerate(texts):

@@ -8,7 +8,7 @@ import torch
 
 from cog_adapt.runner.adaptation.run import _Run
 from cog_adapt.runner.auto import run as auto
-from cog_adapt.runner.auto.start import Given
+from cog_adapt.runner.auto.start import AutoStart
 from cog_adapt.runner.config import AUTO, Recipe
 from cog_adapt.runner.heads.decision import BASE, GRADIENTS, decide
 from cog_adapt.runner.known.receipt import read_receipt
@@ -111,7 +111,7 @@ def test_what_folds_say_that_were_cut_short_is_not_known(runner, monkeypatch):
     choose(monkeypatch, BASE)
     looks = iter([False, True])  # after the closed form, and after the folds
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Given, "is_over", property(lambda _: next(looks)))
+        patch.setattr(AutoStart, "is_over", property(lambda _: next(looks)))
         assert ask(Asker(runner), recipe=CUT).report["stop_reason"] == "budget_seconds"
     report = ask(Asker(runner)).report
     assert (report["known"], report["stop_reason"]) == (False, "decided")

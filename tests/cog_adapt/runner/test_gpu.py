@@ -16,7 +16,7 @@ from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import AdaptationError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.inference.together import TOLERANCE, TOLERANCE_16_BIT, Piece
+from cog_adapt.runner.inference.together import TOLERANCE, TOLERANCE_16_BIT, RowGroup
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.phases.modes import casting
 from gradient_check.phases.precision import Precision
@@ -259,7 +259,7 @@ def test_a_shared_forward_computes_on_the_chosen_device_alone():
     first.run_with(others)  # compared; the next one is not
     first, *others = mixed_queries(model)
     structure = model.predictions.shared.structure(first._served())
-    pieces = [Piece(part.query.inputs, part._served(), None) for part in (first, *others)]
+    pieces = [RowGroup(part.query.inputs, part._served(), None) for part in (first, *others)]
     batch = model.task.encode([text for piece in pieces for text in piece.inputs])
     moved = {name: tensor.to(device) for name, tensor in batch.items()}
     with OnOneDevice() as noted:

@@ -20,7 +20,7 @@ from cog_adapt.runner.errors import TaskError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.growing_memory import generation_memory
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.inference.pace import Pace
+from cog_adapt.runner.inference.pace import InferencePace
 from cog_adapt.runner.known.kept_examples import KeptExamples
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.selftest.run import run_self_test
@@ -235,7 +235,7 @@ def test_a_batch_that_fits_the_device_is_one_part_of_a_step(monkeypatch):
 
 def test_a_tick_on_the_device_is_timed_by_the_clock_on_the_wall():
     """The thread sleeps while the device works, so its own time would say that all is free."""
-    assert Pace(LAST).clock is time.monotonic
+    assert InferencePace(LAST).clock is time.monotonic
 
 
 def test_attempts_that_float16_voided_are_not_taken_again_after_a_resume(tmp_path):

@@ -7,7 +7,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
-from cog_adapt.runner.inference.pace import Pace
+from cog_adapt.runner.inference.pace import InferencePace
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from tests.cog_adapt.devices import DEVICE
 from tests.cog_adapt.models import Caching, Images, inputs, labels
@@ -18,7 +18,9 @@ def load(task, **settings):
 
 
 def test_inputs_are_answered_in_batches_a_tick_each(monkeypatch):
-    monkeypatch.setattr(Pace, "limit", lambda _: None)  # a slow machine would take smaller ticks
+    monkeypatch.setattr(
+        InferencePace, "limit", lambda _: None
+    )  # a slow machine would take smaller ticks
     model = load(Caching())
     rows = inputs("caching", 10)
     ticks = model.predicting(Query(rows, None, labels("caching")))

@@ -6,7 +6,13 @@ import shutil
 import pytest
 
 from cog_adapt.server import budget as module
-from cog_adapt.server.budget import Budget, Budgets, body_budget, free_disk_bytes, memory_bytes
+from cog_adapt.server.budget import (
+    Budget,
+    MemoryBudgets,
+    body_budget,
+    free_disk_bytes,
+    memory_bytes,
+)
 from cog_adapt.server.errors import BudgetSpent, TooLarge
 from cog_adapt.server.settings import Settings
 
@@ -61,7 +67,7 @@ def test_what_cannot_be_refused_is_counted(budget):
 
 def test_the_limits_are_what_is_set_or_a_part_of_the_memory(monkeypatch):
     monkeypatch.setattr(module, "memory_bytes", lambda: 6400)
-    budgets = Budgets.of(Settings(queue_bytes=10, owner_share=0.1))
+    budgets = MemoryBudgets.of(Settings(queue_bytes=10, owner_share=0.1))
     assert [each.most for each in budgets] == [10, 100, 800, 100]
     assert [each.setting for each in budgets] == [
         "QUEUE_BYTES",
@@ -75,7 +81,7 @@ def test_the_limits_are_what_is_set_or_a_part_of_the_memory(monkeypatch):
 
 
 def test_cog_has_no_budgets():
-    budgets = Budgets.of(Settings(strict_cog=True, queue_bytes=1))
+    budgets = MemoryBudgets.of(Settings(strict_cog=True, queue_bytes=1))
     assert {each.most for each in (*budgets, body_budget(Settings(strict_cog=True)))} == {math.inf}
 
 

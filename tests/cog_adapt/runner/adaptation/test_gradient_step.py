@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cog_adapt.runner.adaptation.start import adamw
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import AdaptationError, ModeError
-from gradient_check.phases.gradient_step import GradientStep, Part
+from gradient_check.phases.gradient_step import BatchPart, GradientStep
 from gradient_check.phases.precision import Precision
 from gradient_check.phases.replicas import (
     freeze,
@@ -95,7 +95,7 @@ def test_steps_are_those_of_a_plain_loop_bit_for_bit(kind, clip_norm):
 @pytest.mark.parametrize(("kind", "ticks"), [(Curve, 1), (Wide, 5)])
 def test_an_update_of_many_numbers_takes_ticks_of_its_own(kind, ticks):
     step, (batch, *_) = step_on(replica_of(kind)), batches(1)
-    assert len([*step.ticks([Part(batch)], seed=0)]) + 1 == ticks
+    assert len([*step.ticks([BatchPart(batch)], seed=0)]) + 1 == ticks
 
 
 def test_dropout_of_a_step_is_that_of_its_seed():

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from cog_adapt.runner.adaptation.start import (
-    Rows,
     Start,
+    StepRows,
     adamw,
     encode_examples,
     example_loss,
@@ -93,7 +93,7 @@ def loss_of(weights):
     module = task.load().eval()
     batch, targets = encode_examples(task, examples("images", 3), LABELS, CPU)
     plain = task.loss(module, batch, targets)
-    return plain, weighted_loss(task)(module, Rows(batch, targets, weights, (0, 1, 2)))
+    return plain, weighted_loss(task)(module, StepRows(batch, targets, weights, (0, 1, 2)))
 
 
 def test_the_mean_of_a_weighted_loss_is_weighted():
@@ -118,4 +118,4 @@ def test_weights_want_one_loss_for_each_example():
     task.fault = lambda losses: losses.mean()
     batch, targets = encode_examples(task, examples("images", 3), LABELS, CPU)
     with pytest.raises(AdaptationError, match=r"Images\.loss gave shape \(\) for 3 weighted"):
-        weighted_loss(task)(task.load(), Rows(batch, targets, torch.ones(3), (0, 1, 2)))
+        weighted_loss(task)(task.load(), StepRows(batch, targets, torch.ones(3), (0, 1, 2)))

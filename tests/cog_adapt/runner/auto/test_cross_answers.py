@@ -8,16 +8,16 @@ import torch
 
 from cog_adapt.runner.adaptation.run import adapt
 from cog_adapt.runner.auto import cross_answers as module
-from cog_adapt.runner.auto.cross_answers import Answered, candidate_of, cross_answers, middle
+from cog_adapt.runner.auto.cross_answers import CrossAnswers, candidate_of, cross_answers, middle
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, Doubt
+from cog_adapt.runner.heads.calibration import NO_DOUBT, Calibration, WrongLabelShare
 from cog_adapt.runner.heads.decision import (
     AVERAGE,
     BASE,
     CLOSED,
     GRADIENTS,
     MIDDLE,
-    Candidate,
+    CandidateScore,
 )
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.modules.loaded_base import moved
@@ -112,7 +112,7 @@ def test_the_scheduler_gets_its_turns_and_no_step_is_shown(found):
 def test_the_base_is_judged_as_it_is_and_others_calibrated(found):
     outputs = torch.eye(3).repeat(10, 1) * 30
     outputs[0] = torch.tensor([0.0, 30.0, 0.0])
-    answered = Answered(torch.arange(30), {BASE: outputs, CLOSED: outputs})
+    answered = CrossAnswers(torch.arange(30), {BASE: outputs, CLOSED: outputs})
     calibration = answered.calibration(found, CLOSED)
     assert isinstance(calibration, Calibration)
     plain, calibrated = (
@@ -129,7 +129,7 @@ def test_a_candidate_counts_labels_the_same(model):
     everything = torch.arange(len(uneven))
     always_low = torch.tensor([[5.0, 0.0, 0.0]]).expand(len(uneven), 3)
     candidate = candidate_of(found, always_low, everything, NO_DOUBT)
-    assert isinstance(candidate, Candidate)
+    assert isinstance(candidate, CandidateScore)
     assert candidate.score == pytest.approx(1 / 3)
 
 
@@ -144,7 +144,7 @@ def test_a_candidate_that_is_always_right_may_err_too(found):
 def test_an_accuracy_is_a_share_where_labels_are_doubted_too(found):
     everything = torch.arange(len(found.features))
     targets = found.objective.targets
-    doubt = Doubt(NO_DOUBT.likely.flip(0))  # as large a share of wrong labels as can be
+    doubt = WrongLabelShare(NO_DOUBT.likely.flip(0))  # as large a share of wrong labels as can be
     assert doubt.wrong > 0.2
     for shift, score in ((0, 1.0), (1, 0.0)):
         outputs = torch.nn.functional.one_hot((targets + shift) % 3, 3) * 9.0
@@ -195,7 +195,7 @@ def test_a_fold_takes_half_of_the_steps_and_one_at_least(model, monkeypatch):
 def test_all_are_judged_by_the_same_share_of_wrong_labels(found, answered, likely, said):
     believed = torch.zeros(7, dtype=torch.float64)
     believed[0], believed[5] = likely
-    doubt = Doubt(believed)
+    doubt = WrongLabelShare(believed)
     assert doubt.wrong == pytest.approx(0.3 * likely[1])
     doubting = replace(answered, doubt=doubt)
     calibrations = {n: doubting.calibration(found, n) for n in answered.outputs if n != BASE}

@@ -24,7 +24,7 @@ from cog_adapt.runner.heads.decision import (
     CLOSED,
     GRADIENTS,
     MIDDLE,
-    Candidate,
+    CandidateScore,
     decide,
 )
 from cog_adapt.runner.heads.linear_head import LinearHead
@@ -66,7 +66,7 @@ def chosen_by(monkeypatch, name):
     """Let a candidate be found best, whatever it is worth."""
 
     def decided(candidates, metric, count=math.inf):
-        best = Candidate(-math.inf, 1.0, 0.0)
+        best = CandidateScore(-math.inf, 1.0, 0.0)
         found = {**candidates, name: best} if name in candidates else candidates
         return decide(found, metric)
 

@@ -1,6 +1,6 @@
 """What a task of growing answers is asked by default."""
 
-from cog_adapt.runner.inference.growing import Made
+from cog_adapt.runner.inference.growing import AnswerPiece
 from tests.cog_adapt.growing import Spelling
 
 
@@ -14,4 +14,4 @@ def test_a_report_has_nothing_more_by_default():
 
 
 def test_a_piece_is_a_value():
-    assert Made("a") == Made("a")
+    assert AnswerPiece("a") == AnswerPiece("a")

@@ -6,7 +6,7 @@ import pytest
 
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.inference.answers import Query
-from cog_adapt.runner.inference.growing import Made
+from cog_adapt.runner.inference.growing import AnswerPiece
 from cog_adapt.runner.inference.growing_memory import CacheNeeded
 from tests.cog_adapt.growing import Length, adapter, loaded
 
@@ -29,7 +29,7 @@ def text(part):
 
 def alone(model, query):
     part = model.predictions.growing(query)
-    pieces = [made.piece for made in part.working() if isinstance(made, Made)]
+    pieces = [made.piece for made in part.working() if isinstance(made, AnswerPiece)]
     assert "".join(pieces) == text(part)
     return text(part)
 
@@ -55,7 +55,7 @@ def test_an_answer_says_what_it_needs_before_its_first_forward_and_what_it_took_
     part = model.predictions.growing(Query(["abc"], options=Length(4)))
     seen, took = ran(part.working())
     assert seen[0] == CacheNeeded(400)
-    assert [made.piece for made in seen if isinstance(made, Made)] == [*text(part)]
+    assert [made.piece for made in seen if isinstance(made, AnswerPiece)] == [*text(part)]
     assert took.pop("seconds_to_first_token") >= 0
     assert took == {"letters": 4}
     assert part.generation.closed == 1

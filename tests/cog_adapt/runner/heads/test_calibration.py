@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from cog_adapt.runner.heads.calibration import (
     NO_DOUBT,
     Calibration,
-    Doubt,
+    WrongLabelShare,
     balanced_weights,
     calibrate,
     doubt_of,
@@ -153,9 +153,9 @@ def test_a_calibration_lies_between_those_of_the_shares_that_are_likely():
     for place in (0, 4):
         believed = torch.zeros(7, dtype=torch.float64)
         believed[place] = 1
-        scales.append(calibrate(logits, targets, weights, Doubt(believed)).scale)
+        scales.append(calibrate(logits, targets, weights, WrongLabelShare(believed)).scale)
     believed[0] = believed[4] = 0.5
-    half = calibrate(logits, targets, weights, Doubt(believed)).scale
+    half = calibrate(logits, targets, weights, WrongLabelShare(believed)).scale
     assert scales[0] < half < scales[1]
     assert half == pytest.approx(math.sqrt(scales[0] * scales[1]), rel=1e-3)
 

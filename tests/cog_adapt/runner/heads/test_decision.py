@@ -12,14 +12,14 @@ from cog_adapt.runner.heads.decision import (
     CLOSED,
     GRADIENTS,
     MIDDLE,
-    Candidate,
+    CandidateScore,
     decide,
     of_few,
     unknown,
 )
 
-BEFORE, AFTER = Candidate(0.9, 0.67, 0.04), Candidate(0.5, 0.84, 0.03)
-WORSE = Candidate(0.6, 0.9, 0.01)
+BEFORE, AFTER = CandidateScore(0.9, 0.67, 0.04), CandidateScore(0.5, 0.84, 0.03)
+WORSE = CandidateScore(0.6, 0.9, 0.01)
 
 
 @pytest.mark.parametrize("best", [BASE, CLOSED, GRADIENTS, MIDDLE])
@@ -40,7 +40,12 @@ def test_where_nothing_has_less_loss_the_base_answers():
 
 
 def test_few_examples_choose_the_middle_rather_than_gradients_alone():
-    candidates = {BASE: WORSE, CLOSED: BEFORE, GRADIENTS: AFTER, MIDDLE: Candidate(0.55, 0.8, 0.1)}
+    candidates = {
+        BASE: WORSE,
+        CLOSED: BEFORE,
+        GRADIENTS: AFTER,
+        MIDDLE: CandidateScore(0.55, 0.8, 0.1),
+    }
     assert decide(candidates, "accuracy", count=39.0).chosen == MIDDLE
     assert decide(candidates, "accuracy", count=40.0).chosen == GRADIENTS
     without = {name: each for name, each in candidates.items() if name != MIDDLE}
@@ -108,33 +113,33 @@ def test_a_decision_is_plain_values():
 
 def test_a_candidate_is_averaged_by_weights():
     losses, scores = torch.tensor([1.0, 2.0, 6.0]), torch.tensor([1.0, 1.0, 0.0])
-    candidate = Candidate.of(losses, scores, torch.tensor([1.0, 1.0, 2.0]))
+    candidate = CandidateScore.of(losses, scores, torch.tensor([1.0, 1.0, 2.0]))
     assert candidate.loss == pytest.approx(3.75)
     assert candidate.score == pytest.approx(0.5)
 
 
 def test_the_error_is_the_standard_error_of_the_mean():
     scores = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0], dtype=torch.float64)
-    candidate = Candidate.of(scores, scores, torch.ones(5, dtype=torch.float64))
+    candidate = CandidateScore.of(scores, scores, torch.ones(5, dtype=torch.float64))
     assert candidate.error == pytest.approx(float(scores.std()) / 5**0.5)
-    heavy = Candidate.of(scores, scores, torch.tensor([9.0, 1.0, 1.0, 1.0, 1.0]))
+    heavy = CandidateScore.of(scores, scores, torch.tensor([9.0, 1.0, 1.0, 1.0, 1.0]))
     assert heavy.error > candidate.error
 
 
 def test_answers_that_are_all_right_have_an_error_too():
     ones = torch.ones(16, dtype=torch.float64)
-    assert Candidate.of(ones, ones, ones).error == 0
-    few = Candidate.of(ones, ones, ones, is_share=True)
+    assert CandidateScore.of(ones, ones, ones).error == 0
+    few = CandidateScore.of(ones, ones, ones, is_share=True)
     assert few.score == 1
     assert few.error == pytest.approx((0.9 * 0.1 * 20 / 19 / 16) ** 0.5)  # of 18 right of 20
     many = torch.ones(400, dtype=torch.float64)
-    assert Candidate.of(many, many, many, is_share=True).error < 0.005
+    assert CandidateScore.of(many, many, many, is_share=True).error < 0.005
 
 
 def test_added_answers_hardly_change_an_error_in_the_middle():
     scores = torch.tensor([1.0, 0.0] * 20, dtype=torch.float64)
     weights = torch.ones(40, dtype=torch.float64)
-    plain = Candidate.of(scores, scores, weights).error
-    assert Candidate.of(scores, scores, weights, is_share=True).error == pytest.approx(
+    plain = CandidateScore.of(scores, scores, weights).error
+    assert CandidateScore.of(scores, scores, weights, is_share=True).error == pytest.approx(
         plain, rel=0.01
     )

@@ -15,7 +15,7 @@ from cog_adapt.runner.inference.answers import (
     options_of,
     predict_batch,
 )
-from cog_adapt.runner.inference.served_adapters import Served, ServedAdapters
+from cog_adapt.runner.inference.served_adapters import ReadyModule, ServedAdapters
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from cog_adapt.runner.task.task import on_device
 from gradient_check.phases.precision import Precision
@@ -31,7 +31,7 @@ FP32 = Precision(torch.device(PLACE))
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_batch_is_answered_with_plain_values_as_the_bare_module_would(shape, serve_mode):
     model = LoadedModel(SHAPES[shape](), RunnerSettings(device=DEVICE, precision="fp32"))
-    served = Served(model.base, labels(shape))
+    served = ReadyModule(model.base, labels(shape))
     rows = inputs(shape, 4)
     answers = predict_batch(
         Phase(model.task, FP32, serve_mode), served, model.task.encode(rows), None
@@ -60,7 +60,7 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
             adapter = stop.value.adapter
             break
     rows = inputs(shape, 4)
-    replica = Served(present(run).take_step.replica, adapter.labels)
+    replica = ReadyModule(present(run).take_step.replica, adapter.labels)
     expected = predict_batch(
         Phase(model.task, FP32, "no_grad"), replica, model.task.encode(rows), None
     )
@@ -72,7 +72,10 @@ def test_an_adapted_model_answers_from_its_adapter_as_the_replica_did(shape):
         == expected
     )
     assert expected != predict_batch(
-        Phase(model.task, FP32, "no_grad"), Served(model.base, ()), model.task.encode(rows), None
+        Phase(model.task, FP32, "no_grad"),
+        ReadyModule(model.base, ()),
+        model.task.encode(rows),
+        None,
     )
 
 
@@ -90,7 +93,7 @@ class Spelling(Letters):
 def test_each_piece_is_made_in_an_inference_phase_and_none_is_on_in_between():
     task = Spelling()
     model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
-    served = Served(model.base, LABELS)
+    served = ReadyModule(model.base, LABELS)
     pieces = generate_pieces(Phase(model.task, FP32, "inference_mode"), served, ["ab"], None)
     for number in range(3):
         assert next(pieces) == (number, True, False)
@@ -103,7 +106,7 @@ def test_who_stops_reading_ends_the_tasks_own_generator():
     task = Spelling()
     model = LoadedModel(task, RunnerSettings(device=DEVICE, precision="fp32"))
     phase = Phase(model.task, FP32, "no_grad")
-    pieces = generate_pieces(phase, Served(model.base, LABELS), ["ab"], None)
+    pieces = generate_pieces(phase, ReadyModule(model.base, LABELS), ["ab"], None)
     assert next(pieces) == (0, False, False)
     pieces.close()
     assert task.closed

@@ -5,21 +5,21 @@ import time
 import pytest
 import torch
 
-from cog_adapt.runner.inference.pace import TICK_SECONDS, Pace, costs_of, first_limit
+from cog_adapt.runner.inference.pace import TICK_SECONDS, InferencePace, costs_of, first_limit
 
 
 def test_no_limit_is_known_before_the_first_tick():
-    assert Pace(torch.device("cpu")).limit() is None
+    assert InferencePace(torch.device("cpu")).limit() is None
 
 
 def test_a_tick_holds_what_the_pace_allows():
-    pace = Pace(torch.device("cpu"))
+    pace = InferencePace(torch.device("cpu"))
     pace.record(1_000, 0.5)
     assert pace.limit() == int(2_000 * TICK_SECONDS)
 
 
 def test_small_and_disturbed_ticks_lower_no_limit_and_old_ones_are_forgotten():
-    pace = Pace(torch.device("cpu"))
+    pace = InferencePace(torch.device("cpu"))
     pace.record(1_000, 0.1)
     pace.record(5, 0.01)
     pace.record(1_000, 5.0)
@@ -31,7 +31,7 @@ def test_small_and_disturbed_ticks_lower_no_limit_and_old_ones_are_forgotten():
 
 @pytest.mark.parametrize(("tokens", "seconds"), [(0, 1.0), (1, 1e9), (1, 0.0)])
 def test_a_tick_always_holds_something(tokens, seconds):
-    pace = Pace(torch.device("cpu"))
+    pace = InferencePace(torch.device("cpu"))
     pace.record(tokens, seconds)
     limit = pace.limit()
     assert limit is not None
@@ -51,5 +51,5 @@ def test_the_first_tick_is_bounded_where_tokens_are_counted():
 
 
 def test_a_cpu_is_timed_by_what_the_thread_did_and_another_device_by_the_clock():
-    assert Pace(torch.device("cpu")).clock is time.thread_time
-    assert Pace(torch.device("cuda")).clock is time.monotonic
+    assert InferencePace(torch.device("cpu")).clock is time.thread_time
+    assert InferencePace(torch.device("cuda")).clock is time.monotonic

@@ -7,7 +7,7 @@ from cog_adapt.runner.errors import ModeError
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.inference.sharing import FIRST_PAUSE
-from cog_adapt.runner.inference.together import Piece
+from cog_adapt.runner.inference.together import RowGroup
 from gradient_check.tests.present import present
 from tests.cog_adapt.mixed import Mixed, adapter, loaded
 
@@ -18,7 +18,7 @@ def served_of(model, made):
 
 def pieces_of(model, *texts):
     return [
-        Piece(some, served_of(model, adapter(model, number)), None)
+        RowGroup(some, served_of(model, adapter(model, number)), None)
         for number, some in enumerate(texts)
     ]
 
@@ -125,7 +125,7 @@ def test_replicas_are_bounded_and_stacks_by_bytes():
     model = loaded()
     shared = model.predictions.shared
     for rank in range(1, 8):
-        made = Piece(["abc"], served_of(model, adapter(model, rank, rank=rank)), None)
+        made = RowGroup(["abc"], served_of(model, adapter(model, rank, rank=rank)), None)
         answer(model, [made, made])
     assert len(shared._replicas) == 4
     structure = shared.structure(served_of(model, adapter(model, 1, rank=4)))

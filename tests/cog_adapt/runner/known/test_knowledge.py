@@ -5,7 +5,7 @@ import torch
 
 from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.errors import ConfigError
-from cog_adapt.runner.known.knowledge import Knowledge
+from cog_adapt.runner.known.knowledge import AdaptationCache
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.models import Letters
 from tests.cog_adapt.runner.asking import Asker
@@ -17,7 +17,9 @@ def store(tmp_path):
 
 
 def test_the_model_and_the_task_are_its_origin(store):
-    one, other = (Knowledge(Letters(), model, RunnerSettings(), store) for model in ("a", "b"))
+    one, other = (
+        AdaptationCache(Letters(), model, RunnerSettings(), store) for model in ("a", "b")
+    )
     assert one.origin != other.origin
     for each in (one, other):
         assert each.signer is None
@@ -39,4 +41,6 @@ def test_features_go_with_the_adapter_that_brought_them(make_runner):
 def test_a_key_that_is_no_key_ends_the_setup(tmp_path, store):
     (tmp_path / "key.pem").write_text("no key")
     with pytest.raises(ConfigError, match="RECEIPT_KEY is .*key.pem"):
-        Knowledge(Letters(), "a", RunnerSettings(receipt_key=str(tmp_path / "key.pem")), store)
+        AdaptationCache(
+            Letters(), "a", RunnerSettings(receipt_key=str(tmp_path / "key.pem")), store
+        )

@@ -8,7 +8,7 @@ import pytest
 from cog_adapt.runner.config import Recipe
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.known import recent_requests
-from cog_adapt.runner.known.recent_requests import Recent, RecentRequests, request_digest
+from cog_adapt.runner.known.recent_requests import RecentRequest, RecentRequests, request_digest
 from cog_adapt.runner.request import Request, read_request_examples
 from cog_adapt.runner.requests import few_shot
 from tests.cog_adapt.models import Letters
@@ -50,8 +50,8 @@ def test_they_are_bounded_and_an_owners_own(monkeypatch):
     monkeypatch.setattr(recent_requests, "_MOST", 2)
     known = RecentRequests()
     for number in range(3):
-        known.put("ann", str(number), Recent(f"k{number}", (), ()))
-    known.put("ann", None, Recent("k", (), ()))
+        known.put("ann", str(number), RecentRequest(f"k{number}", (), ()))
+    known.put("ann", None, RecentRequest("k", (), ()))
     assert len(known) == 2
     assert known.get("ann", "0") is None
     assert known.get("bob", "2") is None
@@ -129,7 +129,7 @@ def test_an_owner_has_no_share_in_what_another_was_answered_before(make_runner):
     runner.read_owner_from("owner")
     known = runner.knowledge.recent
     request = Request(["x"], examples=ROWS)
-    known.put("ann", request_digest(request), Recent("k", (), ()))
+    known.put("ann", request_digest(request), RecentRequest("k", (), ()))
     known.note_before("bob", request, ["y"])
     known.note_before("ann", request, ["z"])
     assert known.get("bob", request_digest(request)) is None

@@ -9,7 +9,7 @@ import torch
 
 from cog_adapt.runner.adaptation.report import Step
 from cog_adapt.runner.auto.run import Early
-from cog_adapt.runner.heads.decision import BASE, CLOSED, Candidate, Decision, decide
+from cog_adapt.runner.heads.decision import BASE, CLOSED, CandidateScore, HeadDecision, decide
 from cog_adapt.runner.inference.answers import Query
 from cog_adapt.runner.modules.adapters import Adapter
 from cog_adapt.runner.request import Request
@@ -22,9 +22,9 @@ from tests.cog_adapt.waiting import until
 
 INPUTS = [example.input for example in separated(3, seed=9)]
 HEAD = {"head.weight": torch.eye(3, WIDTH) * 4, "head.bias": torch.ones(3)}
-GOOD, BAD = Candidate(0.2, 0.9, 0.05), Candidate(1.2, 0.4, 0.05)
-CLOSED_WINS: Decision = decide({BASE: BAD, CLOSED: GOOD}, "accuracy")
-BASE_WINS: Decision = decide({BASE: GOOD, CLOSED: BAD}, "accuracy")
+GOOD, BAD = CandidateScore(0.2, 0.9, 0.05), CandidateScore(1.2, 0.4, 0.05)
+CLOSED_WINS: HeadDecision = decide({BASE: BAD, CLOSED: GOOD}, "accuracy")
+BASE_WINS: HeadDecision = decide({BASE: GOOD, CLOSED: BAD}, "accuracy")
 STEP = Step(1, 6, 1.0, 1.0, 0.1, 0.0)
 
 

@@ -11,7 +11,7 @@ from cog_adapt.runner.data.examples import Example
 from cog_adapt.runner.errors import InputError, StoreError
 from cog_adapt.runner.heads.decision import CLOSED, GRADIENTS, decide
 from cog_adapt.runner.requests.learning import learn
-from cog_adapt.runner.requests.plan import Wanted, decided_meanwhile, plan
+from cog_adapt.runner.requests.plan import AdaptationRequest, decided_meanwhile, plan
 from cog_adapt.runner.requests.replay import replay
 from cog_adapt.runner.storage.decisions import Decision
 from gradient_check.tests.present import present
@@ -32,7 +32,7 @@ def id_of(learned):
 
 
 def test_what_is_unknown_begins_from_nothing(runner):
-    planned = plan(runner, Wanted(ROWS, FEW))
+    planned = plan(runner, AdaptationRequest(ROWS, FEW))
     assert (planned.known, planned.begin, planned.started_from) == (None, None, None)
     assert present(planned.state).suffix == ".safetensors"
     assert decided_meanwhile(runner, planned) is None
@@ -40,32 +40,36 @@ def test_what_is_unknown_begins_from_nothing(runner):
 
 def test_what_is_known_is_opened(runner):
     done = Asker(runner).now()
-    for planned in (plan(runner, Wanted(ROWS, FEW)), plan(runner, Wanted(ROWS, FEW, fresh=True))):
+    for planned in (
+        plan(runner, AdaptationRequest(ROWS, FEW)),
+        plan(runner, AdaptationRequest(ROWS, FEW, fresh=True)),
+    ):
         assert id_of(planned.known) == done.adapter
         assert id_of(decided_meanwhile(runner, planned)) == done.adapter
 
 
 def test_owners_share_no_run_and_no_state(runner):
-    one, other = (plan(runner, Wanted(ROWS, FEW, owner)) for owner in ("ann", "bob"))
+    one, other = (plan(runner, AdaptationRequest(ROWS, FEW, owner)) for owner in ("ann", "bob"))
     assert one.run != other.run
     assert one.state != other.state
 
 
 def test_requests_with_other_budgets_share_a_state_and_no_run(runner):
     short, long = (
-        plan(runner, Wanted(ROWS, replace(FEW, budget_seconds=seconds))) for seconds in (1, 600)
+        plan(runner, AdaptationRequest(ROWS, replace(FEW, budget_seconds=seconds)))
+        for seconds in (1, 600)
     )
     assert short.run != long.run
     assert short.state == long.state
-    exact = plan(runner, Wanted(ROWS, FEW, exact=True))
-    assert exact.state != plan(runner, Wanted(ROWS, FEW)).state
+    exact = plan(runner, AdaptationRequest(ROWS, FEW, exact=True))
+    assert exact.state != plan(runner, AdaptationRequest(ROWS, FEW)).state
 
 
 def test_a_decision_for_the_base_is_known_without_an_adapter(runner):
-    key = present(plan(runner, Wanted(ROWS, FEW)).key)
+    key = present(plan(runner, AdaptationRequest(ROWS, FEW)).key)
     decision = Decision(key.whole, key.family, None, {"method": "base"}, {"key": key.whole})
     runner.store.decisions.keep("", decision)
-    known = present(plan(runner, Wanted(ROWS, FEW)).known)
+    known = present(plan(runner, AdaptationRequest(ROWS, FEW)).known)
     assert (known.adapter, known.report) == (None, {"method": "base", "known": True})
     answered = Asker(runner).now(labels=["low", "high"])
     assert answered.adapter is None
@@ -76,13 +80,13 @@ def test_a_decision_for_the_base_is_known_without_an_adapter(runner):
 def test_a_known_part_is_the_start_unless_its_method_is_another(runner):
     done = Asker(runner).now()
     more = [*ROWS, Example("ad", "low")]
-    assert plan(runner, Wanted(more, FEW)).started_from == done.adapter
-    key = present(plan(runner, Wanted(ROWS, FEW)).key)
+    assert plan(runner, AdaptationRequest(more, FEW)).started_from == done.adapter
+    key = present(plan(runner, AdaptationRequest(ROWS, FEW)).key)
     other = Recipe("norms", max_steps=3, learning_rate=0.02)
-    norms = present(plan(runner, Wanted(ROWS, other)).key)
+    norms = present(plan(runner, AdaptationRequest(ROWS, other)).key)
     stolen = Decision(norms.whole, norms.family, done.adapter, {}, rows=key.rows)
     runner.store.decisions.keep("", stolen)
-    assert plan(runner, Wanted(more, other)).started_from is None
+    assert plan(runner, AdaptationRequest(more, other)).started_from is None
 
 
 def test_a_store_that_cannot_be_read_makes_it_again(runner, monkeypatch, caplog):
@@ -92,16 +96,16 @@ def test_a_store_that_cannot_be_read_makes_it_again(runner, monkeypatch, caplog)
         raise StoreError("no answer")
 
     monkeypatch.setattr(runner.store, "get", far)
-    assert plan(runner, Wanted(ROWS, FEW)).known is None
+    assert plan(runner, AdaptationRequest(ROWS, FEW)).known is None
     assert "is made again: no answer" in caplog.text
     monkeypatch.undo()
-    assert plan(runner, Wanted(ROWS, FEW)).known
+    assert plan(runner, AdaptationRequest(ROWS, FEW)).known
 
 
 def test_a_recipe_that_does_not_fit_the_named_adapter_is_refused(runner):
     begin = runner.store.get(Asker(runner).now().adapter)
     with pytest.raises(InputError, match="method is 'norms', but adapter"):
-        plan(runner, Wanted(ROWS, Recipe("norms"), begin=begin, parent=begin.id))
+        plan(runner, AdaptationRequest(ROWS, Recipe("norms"), begin=begin, parent=begin.id))
 
 
 AUTOMATIC = replace(FEW_STEPS, method=AUTO)
@@ -120,7 +124,7 @@ def automatic(make_runner, monkeypatch):
 
 
 def learned(runner, examples, **more):
-    wanted = Wanted(examples, AUTOMATIC, **more)
+    wanted = AdaptationRequest(examples, AUTOMATIC, **more)
     return asyncio.run(learn(runner, plan(runner, wanted), lambda _: None))
 
 
@@ -141,7 +145,10 @@ def test_auto_starts_from_the_adapter_of_most_of_the_examples_and_says_so(automa
 
 def test_auto_begins_anew_where_fewer_are_known_or_a_closed_form_answered(automatic, monkeypatch):
     learned(automatic, THIRTY)
-    assert plan(automatic, Wanted([*THIRTY, *separated(12, seed=5)], AUTOMATIC)).begin is None
+    assert (
+        plan(automatic, AdaptationRequest([*THIRTY, *separated(12, seed=5)], AUTOMATIC)).begin
+        is None
+    )
     closed = lambda found, metric, *_: replace(decide(found, metric), chosen=CLOSED)  # noqa: E731
     monkeypatch.setattr(auto, "decide", closed)
     grown = learned(automatic, [*THIRTY, *separated(4, seed=5)])
@@ -149,7 +156,9 @@ def test_auto_begins_anew_where_fewer_are_known_or_a_closed_form_answered(automa
     assert grown.receipt["started_from"] is None
     assert automatic.store.known(id_of(grown), "").parent is None
     head = [*THIRTY, *separated(6, seed=5)]
-    assert plan(automatic, Wanted(head, AUTOMATIC)).begin is None  # the closed form's is the larger
+    assert (
+        plan(automatic, AdaptationRequest(head, AUTOMATIC)).begin is None
+    )  # the closed form's is the larger
 
 
 def test_auto_goes_on_from_a_named_adapter_by_its_own_method(automatic):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cog_adapt.runner.scheduling.job_ticks import advance, advance_together, who_may_join
-from cog_adapt.runner.scheduling.tickets import Job, Part, Ticket
+from cog_adapt.runner.scheduling.tickets import Job, SharedWork, Ticket
 
 
 class Rows:
@@ -38,7 +38,7 @@ def work():
     return "done"
 
 
-def job_of(part: Part | None = None) -> tuple[Job, Ticket[Any]]:
+def job_of(part: SharedWork | None = None) -> tuple[Job, Ticket[Any]]:
     ticket: Ticket[Any] = Ticket()
     return Job(work(), ticket.outbox, weakref.ref(ticket), True, part=part), ticket
 

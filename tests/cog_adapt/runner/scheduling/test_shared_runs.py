@@ -8,7 +8,7 @@ import pytest
 
 from cog_adapt.runner.errors import UnavailableError
 from cog_adapt.runner.scheduling.scheduler import Scheduler
-from cog_adapt.runner.scheduling.shared_runs import Begun, SharedRuns
+from cog_adapt.runner.scheduling.shared_runs import RunStart, SharedRuns
 from tests.cog_adapt.waiting import wait_until
 
 
@@ -34,7 +34,7 @@ class Work:
 
     def begin(self):
         self.begun += 1
-        return Begun(self.scheduler.submit_long(self.running()), self.conclude)
+        return RunStart(self.scheduler.submit_long(self.running()), self.conclude)
 
     def conclude(self, done):
         self.concluded += 1

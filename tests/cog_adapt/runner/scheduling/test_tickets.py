@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cog_adapt.runner.scheduling.scheduler import once
-from cog_adapt.runner.scheduling.tickets import Ended, Job, Ticket
+from cog_adapt.runner.scheduling.tickets import EndMessage, Job, Ticket
 from tests.cog_adapt.waiting import assert_stays_so, wait_until
 
 
@@ -19,7 +19,7 @@ def job_of(ticket):
 def test_the_result_ends_a_wait_and_progress_comes_before_it():
     ticket: Ticket[str] = Ticket()
     progress: list[Any] = []
-    for message in (1, 2, Ended("done")):
+    for message in (1, 2, EndMessage("done")):
         ticket.outbox.put(message)
     assert ticket.wait(progress.append) == "done"
     assert progress == [1, 2]
@@ -27,7 +27,7 @@ def test_the_result_ends_a_wait_and_progress_comes_before_it():
 
 def test_an_error_is_raised_where_one_waits():
     ticket: Ticket[str] = Ticket()
-    ticket.outbox.put(Ended(error=ValueError("no")))
+    ticket.outbox.put(EndMessage(error=ValueError("no")))
     with pytest.raises(ValueError, match="no"):
         asyncio.run(ticket.wait_async())
 
@@ -36,7 +36,7 @@ def test_a_job_is_dropped_once_its_ticket_is_gone_or_left():
     ticket: Ticket[str] = Ticket()
     job = job_of(ticket)
     assert not job.dropped
-    ticket.outbox.put(Ended("done"))
+    ticket.outbox.put(EndMessage("done"))
     ticket.wait()
     assert job.dropped
     gone: Ticket[str] = Ticket()
@@ -54,7 +54,7 @@ def test_an_event_loop_sleeps_until_a_message_comes_and_gets_all_of_them():
             if number % 20 == 0:
                 wait_until(lambda: outbox._wake and outbox.empty())  # the caller has begun to wait
             outbox.put(number)
-        outbox.put(Ended("done"))
+        outbox.put(EndMessage("done"))
 
     teller = threading.Thread(target=tell)
 
@@ -84,7 +84,7 @@ def test_who_waits_on_an_event_loop_is_not_run_until_a_message_comes():
     async def told():
         wait = asyncio.create_task(ticket.wait_async())
         await assert_stays_so(lambda: not wait.done(), 0.3)
-        outbox.put(Ended("done"))
+        outbox.put(EndMessage("done"))
         return await wait
 
     assert asyncio.run(told()) == "done"
@@ -98,6 +98,6 @@ def test_a_message_for_a_loop_that_is_closed_is_kept():
     loop.run_until_complete(asyncio.sleep(0))
     outbox = ticket.outbox
     loop.close()
-    outbox.put(Ended("done"))
+    outbox.put(EndMessage("done"))
     assert outbox.get_nowait().result == "done"
     del waits

@@ -17,7 +17,7 @@ from bench.live_bytes import LiveBytes
 from gradient_check.instruments import subject
 from gradient_check.instruments.directions import Direction, move
 from gradient_check.instruments.probe_loss import ProbeLoss
-from gradient_check.instruments.subject import Options, Subject
+from gradient_check.instruments.subject import CheckOptions, Subject
 from gradient_check.phases.lora import lora_tensors
 from gradient_check.phases.precision import Precision
 from gradient_check.phases.replicas import serving_replica
@@ -104,7 +104,7 @@ def test_a_model_of_7_billion_weights_fits_a_card_of_24_gb(monkeypatch):
     precision = Precision(torch.device("cpu"), BF16)
     with PretendNumbers(), LiveBytes(base) as live:
         module, names = with_pairs(base)
-        options = Options(precision, "inference_mode", make, False, 0)
+        options = CheckOptions(precision, "inference_mode", make, False, 0)
         tested = Subject(module, ids, ProbeLoss(loss, ids), names, options)
         tested.serve(tested.base, 0)
         assert tested.weights is not None

@@ -3,7 +3,7 @@
 import shutil
 
 from cog_adapt.runner.config import RunnerSettings
-from cog_adapt.runner.storage.budgets import Budgets, budgets_of
+from cog_adapt.runner.storage.budgets import StorageBudgets, budgets_of
 from gradient_check.phases.memory import machine_memory
 
 
@@ -15,10 +15,10 @@ def test_what_is_set_counts():
         adapter_owner_disk_bytes=5,
         adapter_days=2,
     )
-    assert budgets_of(settings) == Budgets(8, 3, 20, 5, 2)
+    assert budgets_of(settings) == StorageBudgets(8, 3, 20, 5, 2)
 
 
 def test_what_is_not_set_is_a_share_of_the_machine(tmp_path):
     budgets = budgets_of(RunnerSettings(weights_dir=tmp_path / "not" / "yet"))
     memory, disk = machine_memory(), shutil.disk_usage(tmp_path).total
-    assert budgets == Budgets(memory // 8, memory // 16, disk // 4, disk // 8, 90)
+    assert budgets == StorageBudgets(memory // 8, memory // 16, disk // 4, disk // 8, 90)

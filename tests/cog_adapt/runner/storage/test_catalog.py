@@ -10,7 +10,7 @@ from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError
 from cog_adapt.runner.modules.adapters import load_adapter
 from cog_adapt.runner.storage.catalog import Adapters
 from cog_adapt.runner.storage.decisions import Decision
-from cog_adapt.runner.storage.metadata import Made
+from cog_adapt.runner.storage.metadata import Provenance
 from cog_adapt.runner.storage.peft_format import PeftFormat
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.models import Letters, examples
@@ -40,7 +40,7 @@ def adapters_of(store):
 
 def put(store, number, owner="ann", **made):
     adapter = adapter_of(number)
-    store.put(adapter, owner, Made(**made))
+    store.put(adapter, owner, Provenance(**made))
     return adapter.id
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from cog_adapt.runner.errors import InputError
 from cog_adapt.runner.storage.changes import apply_changes, checked_changes
-from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.metadata import Metadata, Provenance
 from tests.cog_adapt.runner.storage.made import adapter_of
 
-KNOWN = Metadata.of(adapter_of(1), 100, "ann", Made())
+KNOWN = Metadata.of(adapter_of(1), 100, "ann", Provenance())
 
 
 def test_sound_changes_are_taken():

@@ -6,7 +6,7 @@ import pytest
 
 from cog_adapt.adapter_rule import Asker, parse_reference
 from cog_adapt.runner.storage.index import Index, place_of
-from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.metadata import Metadata, Provenance
 from tests.cog_adapt.runner.storage.made import adapter_of
 
 PAST = "2000-01-01T00:00:00.000000+00:00"
@@ -18,7 +18,7 @@ def index():
 
 
 def add(index, number, owner="ann", **known):
-    metadata = Metadata.of(adapter_of(number), 100, owner, Made())
+    metadata = Metadata.of(adapter_of(number), 100, owner, Provenance())
     key = (place_of(owner), metadata.id)
     index[key] = replace(metadata, **known)
     return key

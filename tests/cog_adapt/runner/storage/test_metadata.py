@@ -6,10 +6,12 @@ from dataclasses import fields, replace
 import torch
 
 from cog_adapt.runner.data.examples import Example
-from cog_adapt.runner.storage.metadata import Made, Metadata, digest_of, now, versions
+from cog_adapt.runner.storage.metadata import Metadata, Provenance, digest_of, now, versions
 from tests.cog_adapt.runner.storage.made import adapter_of
 
-KNOWN = Metadata.of(adapter_of(1), 100, "ann", Made({"method": "head"}, 3, "ab", 0.1, 0.9, "p"))
+KNOWN = Metadata.of(
+    adapter_of(1), 100, "ann", Provenance({"method": "head"}, 3, "ab", 0.1, 0.9, "p")
+)
 
 
 def test_an_adapter_describes_itself():
@@ -21,7 +23,7 @@ def test_an_adapter_describes_itself():
 
 
 def test_what_nobody_said_is_null_but_the_method():
-    known = Metadata.of(adapter_of(1), 100, "", Made()).to_json()
+    known = Metadata.of(adapter_of(1), 100, "", Provenance()).to_json()
     assert known["recipe"] == {"method": "head"}
     assert known["examples"] is known["parent"] is known["name"] is None
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from cog_adapt.runner.errors import ConfigError, StoreError, WeightsError
-from cog_adapt.runner.storage.budgets import Budgets
-from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.budgets import StorageBudgets
+from cog_adapt.runner.storage.metadata import Metadata, Provenance
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.store import AdapterStore
 from gradient_check.tests.present import present
@@ -54,7 +54,7 @@ def remote(url):
 
 
 def known_of(owner="ann", **known):
-    return replace(Metadata.of(adapter_of(1), 100, owner, Made()), **known)
+    return replace(Metadata.of(adapter_of(1), 100, owner, Provenance()), **known)
 
 
 def test_what_is_written_is_read_listed_and_removed(remote, url):
@@ -82,7 +82,7 @@ def test_no_draft_is_left(remote, tmp_path, url):
 
 
 def store_at(folder, url, disk=2**40):
-    return AdapterStore(folder, Budgets(0, 0, disk, disk), Remote(url))
+    return AdapterStore(folder, StorageBudgets(0, 0, disk, disk), Remote(url))
 
 
 def test_what_the_disk_lets_go_comes_back_by_itself(tmp_path, url):

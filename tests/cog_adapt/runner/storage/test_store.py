@@ -8,7 +8,7 @@ import torch
 
 from cog_adapt.runner.errors import AdapterNotFound, InputError, StoreError, WeightsError
 from cog_adapt.runner.storage import folder as folder_module
-from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.store import AdapterStore
 from tests.cog_adapt.runner.storage.made import adapter_of
 
@@ -63,7 +63,7 @@ def test_an_adapter_is_known_though_the_disk_is_full(tmp_path, monkeypatch):
 
 def test_only_the_newest_adapters_are_kept_in_memory(tmp_path):
     size = adapter_of(1).nbytes
-    store = AdapterStore(tmp_path, Budgets(2 * size, 2 * size, 2**40, 2**40))
+    store = AdapterStore(tmp_path, StorageBudgets(2 * size, 2 * size, 2**40, 2**40))
     adapters = [adapter_of(number) for number in range(3)]
     for adapter in adapters:
         store.put(adapter).unlink()
@@ -76,7 +76,7 @@ PAST, LONG_AGO = "2000-01-01T00:00:00+00:00", "2020-01-01T00:00:00.000000+00:00"
 
 
 def budgets(disk=2**40, of_owner=2**40, days=0):
-    return Budgets(0, 0, disk, of_owner, days)
+    return StorageBudgets(0, 0, disk, of_owner, days)
 
 
 def changed(store, adapter, **values):
@@ -161,7 +161,7 @@ def test_uses_are_counted_but_not_those_of_a_download(tmp_path):
 
 def test_many_threads_put_get_and_remove(tmp_path):
     size = len(adapter_of(1).to_bytes())
-    store = AdapterStore(tmp_path, Budgets(200, 100, 40 * size, 10 * size))
+    store = AdapterStore(tmp_path, StorageBudgets(200, 100, 40 * size, 10 * size))
     adapters = [adapter_of(number) for number in range(8)]
 
     def work(owner):

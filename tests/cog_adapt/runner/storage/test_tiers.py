@@ -3,10 +3,10 @@
 import pytest
 
 from cog_adapt.runner.errors import AdapterNotFound, StoreError, WeightsError
-from cog_adapt.runner.storage.budgets import Budgets
+from cog_adapt.runner.storage.budgets import StorageBudgets
 from cog_adapt.runner.storage.folder import Folder
 from cog_adapt.runner.storage.index import Index
-from cog_adapt.runner.storage.metadata import Made, Metadata
+from cog_adapt.runner.storage.metadata import Metadata, Provenance
 from cog_adapt.runner.storage.remote import Remote
 from cog_adapt.runner.storage.tiers import Tiers
 from tests.cog_adapt.runner.storage.made import adapter_of
@@ -21,13 +21,13 @@ def index():
 
 
 def tiers_of(tmp_path, memory=2 * SIZE, disk=3 * FILE, remote=None):
-    return Tiers(Folder(tmp_path / "near"), Budgets(memory, memory, disk, disk), remote)
+    return Tiers(Folder(tmp_path / "near"), StorageBudgets(memory, memory, disk, disk), remote)
 
 
 def write(tiers, index, number):
     adapter = ADAPTERS[number]
     path, gone = tiers.write(("", adapter.id), adapter, adapter.to_bytes(), index)
-    index["", adapter.id] = Metadata.of(adapter, FILE, "", Made())
+    index["", adapter.id] = Metadata.of(adapter, FILE, "", Provenance())
     for key in gone:
         del index[key]
     return path

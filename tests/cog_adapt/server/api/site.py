@@ -10,14 +10,14 @@ from fastapi import FastAPI
 
 from cog_adapt.server.api import forgetting, health, playground
 from cog_adapt.server.api.adapters import AdapterRoutes
-from cog_adapt.server.api.dependencies import Parts
+from cog_adapt.server.api.dependencies import ServerParts
 from cog_adapt.server.api.forgetting import ForgettingRoutes
 from cog_adapt.server.api.history import HistoryRoutes
 from cog_adapt.server.api.predictions import PredictionRoutes
 from cog_adapt.server.api.responses import exception_handlers
 from cog_adapt.server.protocol import Described, Finished, Output
 from cog_adapt.server.schema.openapi import openapi_schema
-from cog_adapt.server.service.adapters import Adapters
+from cog_adapt.server.service.adapters import AdapterService
 from cog_adapt.server.service.health import HealthMonitor
 from cog_adapt.server.telemetry.metrics import Metrics
 from tests.cog_adapt.server.asgi_client import Answer
@@ -59,14 +59,14 @@ class Site:
         self.app.router.routes.extend(health.router.routes)
         self.app.router.routes.extend(playground.router.routes)
         self.app.router.routes.extend(AdapterRoutes().router().routes)
-        self.app.state.parts = Parts(
+        self.app.state.parts = ServerParts(
             self.harness.settings,
             self.service,
             self.monitor,
             self.harness.webhooks,
             self.metrics,
             lambda: self.shutdowns.append(1),
-            Adapters(self.service),
+            AdapterService(self.service),
         )
 
     def put_out(self, name, *chunks, status="succeeded", **more):

@@ -11,8 +11,8 @@ from cog_adapt.server.api.dependencies import (
     AdaptersDep,
     MetricsDep,
     MonitorDep,
-    Parts,
     PredictionIdDep,
+    ServerParts,
     ServiceDep,
     ShutDownDep,
     WebhooksDep,
@@ -26,8 +26,8 @@ from tests.cog_adapt.server.asgi_client import ask
 @pytest.fixture
 def app():
     app = FastAPI(exception_handlers=exception_handlers(strict=False))
-    names: Any = (f"the {name}" for name in Parts.__annotations__)
-    app.state.parts = Parts(*names)
+    names: Any = (f"the {name}" for name in ServerParts.__annotations__)
+    app.state.parts = ServerParts(*names)
     return app
 
 

@@ -12,7 +12,7 @@ from cog import Secret
 
 from cog_adapt.server.api import large_bodies
 from cog_adapt.server.api.body import RequestBody, fit_inputs, read_body
-from cog_adapt.server.api.large_bodies import Job, LargeBodies
+from cog_adapt.server.api.large_bodies import LargeBodies, ReadingJob
 from cog_adapt.server.errors import JsonError, MediaTypeError, ShapeError
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.problems import MOST_PROBLEMS
@@ -36,7 +36,7 @@ def bodies():
 
 
 def job(content, content_type=JSON, *, strict=False, document=DOCUMENT):
-    return Job(len(content), content_type, strict, document, "Input", 2**20)
+    return ReadingJob(len(content), content_type, strict, document, "Input", 2**20)
 
 
 def read(bodies, content, *args, **options):

@@ -5,7 +5,7 @@ from replicate.client import Client
 from replicate.prediction import Prediction
 
 from cog_adapt.server.api.replicate_events import translate
-from cog_adapt.server.service.events import Event
+from cog_adapt.server.service.events import RunEvent
 from cog_adapt.server.service.prediction import encode
 from tests.cog_adapt.contract.serving import serving
 
@@ -80,5 +80,5 @@ def test_a_failure_is_the_clients_error(server):
     ],
 )
 def test_each_event_has_the_platforms_name(name, data, expected):
-    found = translate(Event(7, name, encode(data)))
-    assert found == (expected and Event(7, *expected))
+    found = translate(RunEvent(7, name, encode(data)))
+    assert found == (expected and RunEvent(7, *expected))

@@ -19,11 +19,11 @@ from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.schema.openapi import openapi_schema
 from cog_adapt.server.schema.problems import InvalidInputs, Problem
 from cog_adapt.server.schema.validation import REDACTED, InputValidator
-from cog_adapt.server.service.prediction import PredictionRequest, digest_of
+from cog_adapt.server.service.prediction import PredictionSpec, digest_of
 from cog_adapt.server.service.service import NOT_SET_UP
 from gradient_check.tests.present import NOT_USED
 
-UNCHECKED = PredictionRequest("a", "predict", b"{}", b"", problems=None)
+UNCHECKED = PredictionSpec("a", "predict", b"{}", b"", problems=None)
 PROBLEM = Problem(("body", "input", "text"), "is no text")
 
 

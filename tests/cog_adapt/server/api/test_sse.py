@@ -15,13 +15,13 @@ from cog_adapt.server.api.sse import (
     write_translated,
 )
 from cog_adapt.server.protocol import Finished
-from cog_adapt.server.service.events import Event
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, encode
+from cog_adapt.server.service.events import RunEvent
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec, encode
 from tests.cog_adapt.waiting import until
 
 
 def started(history=100):
-    prediction = Prediction(PredictionRequest("s1", "predict", b"{}", b"{}"), history)
+    prediction = Prediction(PredictionSpec("s1", "predict", b"{}", b"{}"), history)
     prediction.start()
     return prediction
 
@@ -50,7 +50,7 @@ def parsed(stream):
 
 
 def test_an_event_has_cogs_bytes():
-    event = Event(7, "output", b'{"chunk":"a"}')
+    event = RunEvent(7, "output", b'{"chunk":"a"}')
     assert write_event(event) == b'event: output\ndata: {"chunk":"a"}\n\n'
     assert write_numbered(event) == b'id: 7\nevent: output\ndata: {"chunk":"a"}\n\n'
 
@@ -218,7 +218,7 @@ def test_a_long_pause_is_filled_with_comments(monkeypatch):
 
 def test_no_character_breaks_a_line_of_data():
     data = encode({"chunk": "a\u2028b\u2029c\u0085d"})
-    written = write_event(Event(1, "output", data))
+    written = write_event(RunEvent(1, "output", data))
     assert len(written.decode().splitlines()) == 3
     assert json.loads(written.split(b"data: ")[1]) == {"chunk": "a\u2028b\u2029c\u0085d"}
 
@@ -229,7 +229,7 @@ def test_no_line_break_in_a_text_makes_an_event_of_its_own(name, line_break):
     text = f"a{line_break}event: done{line_break}data: {{}}{line_break}{line_break}b"
     value = {"chunk": text, "index": 0} if name == "output" else {"source": "stdout", "data": text}
 
-    written = write_translated(Event(1, name, encode(value))).decode()
+    written = write_translated(RunEvent(1, name, encode(value))).decode()
     lines = re.split("\r\n|\r|\n", written.removesuffix("\n\n"))
     assert lines[:2] == ["id: 1", f"event: {name.replace('log', 'logs')}"]
     assert all(line.startswith("data: ") for line in lines[2:])

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from cog_adapt.server.api.upload import MOST_AT_ONCE, MOST_OF_AN_OWNER, Uploads, receive_file
+from cog_adapt.server.api.upload import MOST_AT_ONCE, MOST_OF_AN_OWNER, UploadCounter, receive_file
 from cog_adapt.server.errors import DiskFull, QueueFull, TooLarge
 
 
@@ -49,7 +49,7 @@ def test_a_client_that_leaves_is_no_whole_file(tmp_path):
 
 
 def test_few_are_under_way_of_an_owner_and_in_all():
-    uploads, held = Uploads(), []
+    uploads, held = UploadCounter(), []
 
     def begin(owner):
         upload = uploads.one_of(owner)

@@ -9,7 +9,12 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from cog_adapt.server.records.blobs import Blobs
-from cog_adapt.server.records.forgetting import Chosen, Forgotten, forget, share_files
+from cog_adapt.server.records.forgetting import (
+    ForgottenRecords,
+    RecordSelection,
+    forget,
+    share_files,
+)
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 
 LARGE = "q7Zk-large-" * 20
@@ -52,7 +57,7 @@ def test_no_byte_of_a_forgotten_record_is_left(sqlite_home, by_owner):
             assert places_of(sqlite_home.folder, "q7Zk-annie")
             assert len(places_of(sqlite_home.folder, LARGE)) == 2
             name = None if by_owner else "r1"
-            assert await records.forget("predict", "annie", name) == Forgotten(1)
+            assert await records.forget("predict", "annie", name) == ForgottenRecords(1)
             assert places_of(sqlite_home.folder, "q7Zk-annie") == []
             assert places_of(sqlite_home.folder, LARGE) == []
             assert await records.get("r1", "predict", "annie") is None
@@ -67,9 +72,9 @@ def test_a_record_and_its_rows_are_gone_in_every_database(home):
     async def story():
         async with home.opened(blob_bytes=100) as records:
             await save_in_steps(records, "annie", output=LARGE)
-            assert await records.forget("predict", "bob", "r1") == Forgotten(0)
-            assert await records.forget("train", "annie", "r1") == Forgotten(0)
-            assert await records.forget("predict", "annie", "r1") == Forgotten(1)
+            assert await records.forget("predict", "bob", "r1") == ForgottenRecords(0)
+            assert await records.forget("train", "annie", "r1") == ForgottenRecords(0)
+            assert await records.forget("predict", "annie", "r1") == ForgottenRecords(1)
             with home.connected() as connection:
                 for table in ("records", "deliveries"):
                     assert connection.execute(text(f"SELECT * FROM {table}")).all() == []
@@ -96,10 +101,10 @@ def test_nothing_is_removed_while_one_has_not_ended(home):
         async with home.opened() as records:
             await records.save_durably(make_record(1, owner="annie"))
             await records.save_durably(make_record(2, owner="annie", status="processing"))
-            assert await records.forget("predict", "annie") == Forgotten(0, 1)
-            assert await records.forget("predict", "annie", "r2") == Forgotten(0, 1)
+            assert await records.forget("predict", "annie") == ForgottenRecords(0, 1)
+            assert await records.forget("predict", "annie", "r2") == ForgottenRecords(0, 1)
             assert len((await records.page("predict", owner="annie")).records) == 2
-            assert await records.forget("predict", "annie", "r1") == Forgotten(1)
+            assert await records.forget("predict", "annie", "r1") == ForgottenRecords(1)
 
     asyncio.run(story())
 
@@ -108,7 +113,7 @@ def test_what_waits_to_be_written_is_forgotten_too(home):
     async def story():
         async with home.opened() as records:
             records.save(make_record(1, owner="annie"))
-            assert await records.forget("predict", "annie", "r1") == Forgotten(1)
+            assert await records.forget("predict", "annie", "r1") == ForgottenRecords(1)
             assert await records.get("r1", "predict", "annie") is None
 
     asyncio.run(story())
@@ -179,7 +184,7 @@ def test_postgresql_removes_no_file_while_another_transaction_may_name_it(postgr
         share_files(writing)
         forgetting.execute(text("SET LOCAL lock_timeout = '50ms'"))
         with pytest.raises(OperationalError, match="lock timeout"):
-            forget(forgetting, Chosen("predict", "", "r1"), blobs)
+            forget(forgetting, RecordSelection("predict", "", "r1"), blobs)
         forgetting.rollback()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cog_adapt.server.errors import DiskFull
 from cog_adapt.server.records.retention import delete_oldest
-from cog_adapt.server.records.space import Measured, RecordSpace
+from cog_adapt.server.records.space import RecordSpace, SpaceUse
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.records.home import make_delivery, make_record
 
@@ -17,7 +17,7 @@ YEARS = timedelta(days=36500)
 
 def test_what_has_no_room_is_refused_in_words():
     space = RecordSpace(1000)
-    space.set(Measured(880, {}))
+    space.set(SpaceUse(880, {}))
     space.refuse_if_full(20)
     assert not space.low.is_set()
     space.refuse_if_full(21)
@@ -33,7 +33,7 @@ def test_without_a_setting_half_of_what_is_free_or_used_is_the_limit():
     space = RecordSpace(None, free=1000)
     assert space.most == math.inf
     for used in (200, 900):
-        space.set(Measured(used, {}))
+        space.set(SpaceUse(used, {}))
         assert space.most == 600
     assert space.excess == 360
     assert RecordSpace().excess == 0
@@ -43,7 +43,7 @@ def test_without_a_setting_half_of_what_is_free_or_used_is_the_limit():
 
 def test_an_owner_may_use_a_share_and_who_has_no_name_all():
     space = RecordSpace(1000, share=0.4)
-    space.set(Measured(500, {"ann": 300, "bob": 200}))
+    space.set(SpaceUse(500, {"ann": 300, "bob": 200}))
     space.refuse_if_full(60, "ann")
     assert (space.low.is_set(), space.largest, space.most_of_owner) == (False, 300, 400)
     space.refuse_if_full(61, "ann")

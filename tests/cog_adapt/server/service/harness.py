@@ -3,19 +3,19 @@
 import asyncio
 from typing import Any
 
-from cog_adapt.server.budget import Budgets
+from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.egress import Egress
 from cog_adapt.server.protocol import Kind, Ready, Run
 from cog_adapt.server.records import Records
 from cog_adapt.server.service.announcer import Announcer
 from cog_adapt.server.service.dispatcher import Dispatcher
 from cog_adapt.server.service.observer import Observer
-from cog_adapt.server.service.prediction import PredictionRequest
-from cog_adapt.server.service.recorder import Recorder
+from cog_adapt.server.service.prediction import PredictionSpec
+from cog_adapt.server.service.recorder import PredictionRecorder
 from cog_adapt.server.service.service import PredictionService
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.telemetry.metrics import Metrics
-from cog_adapt.server.telemetry.traces import Traces
+from cog_adapt.server.telemetry.traces import PredictionTraces
 from cog_adapt.server.webhooks import Webhooks, WebhookSigner
 from cog_adapt.server.worker.config import WorkerConfig
 from tests.cog_adapt.waiting import until
@@ -70,12 +70,14 @@ class Harness:
 
     def __init__(self, folder, **settings):
         self.settings = Settings(**{"data_dir": folder, "max_queue": 5, **settings})
-        self.budgets = Budgets.of(self.settings)
+        self.budgets = MemoryBudgets.of(self.settings)
         self.records = Records.open(None, folder)
         self.webhooks = Webhooks(self.records, Egress(()), WebhookSigner("test", None, None))
-        self.observer = Observer(Metrics(), Traces.from_environment())
+        self.observer = Observer(Metrics(), PredictionTraces.from_environment())
         self.announcer = Announcer(self.webhooks, self.observer, 0)
-        self.recorder = Recorder(self.records, self.webhooks, self.announcer, self.observer)
+        self.recorder = PredictionRecorder(
+            self.records, self.webhooks, self.announcer, self.observer
+        )
         self.played: dict[Kind, PlayedProcess] = {}
         self.dispatcher, self.trainings = (
             self.open_dispatcher("predict"),
@@ -114,7 +116,7 @@ class Harness:
         inputs = b'{"name": "x"}'
         dispatcher = self.dispatcher if kind == "predict" else self.trainings
         given: dict[str, Any] = {"input": inputs, "redacted_input": inputs, "durable": True}
-        request = PredictionRequest(name, kind, **(given | more))
+        request = PredictionSpec(name, kind, **(given | more))
         return await dispatcher.submit(request)
 
     async def status(self, name):

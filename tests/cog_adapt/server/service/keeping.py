@@ -9,7 +9,7 @@ from cog_adapt.server.adapter_messages import AdapterChanged, AdaptersListed
 from cog_adapt.server.protocol import Ready
 from cog_adapt.server.records.adapter_pages import AdapterQuery
 from cog_adapt.server.service.adapter_link import AdapterLink
-from cog_adapt.server.service.adapters import Adapters
+from cog_adapt.server.service.adapters import AdapterService
 from tests.cog_adapt.server.service.harness import Harness
 
 ADA = Asker("ada")
@@ -25,7 +25,7 @@ class Keeper:
         self.lead.ready = Ready(has_adapters=True)
         self.model = harness.model
         self.records = harness.records
-        self.adapters = Adapters(harness.service)
+        self.adapters = AdapterService(harness.service)
 
     def change(self, name, **more):
         self.lead.on_report(AdapterChanged("ada", name, encoded(described(name, **more))))

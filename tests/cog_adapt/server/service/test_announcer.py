@@ -8,7 +8,7 @@ import msgspec
 
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.announcer import Announcer
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 URL = "http://receiver.test/"
@@ -36,7 +36,7 @@ def run(scene, interval=0.0, **request):
         sender: Any = Sender()
         announcer = Announcer(sender, sender, interval)
         request.setdefault("webhook", URL)
-        prediction = Prediction(PredictionRequest("p", "train", b"{}", b"{}", **request), 10)
+        prediction = Prediction(PredictionSpec("p", "train", b"{}", b"{}", **request), 10)
         announcer.follow(prediction)
         await scene(announcer, prediction)
         return sender

@@ -8,7 +8,7 @@ import msgspec
 
 from cog_adapt.server.protocol import OWNER_KEY
 from cog_adapt.server.service.dispatcher import cancel_at_deadline
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, now
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec, now
 
 
 def test_the_deadline_counts_from_the_acceptance_by_whatever_server(play):
@@ -25,9 +25,7 @@ def run(scene, timeout, *, age=0.0):
     async def story():
         cancelled: list[Any] = []
         created_at = now() - timedelta(seconds=age)
-        request = PredictionRequest(
-            "p", "predict", b"{}", b"{}", {OWNER_KEY: "ann"}, timeout=timeout
-        )
+        request = PredictionSpec("p", "predict", b"{}", b"{}", {OWNER_KEY: "ann"}, timeout=timeout)
         request = msgspec.structs.replace(request, created_at=created_at)
         prediction = Prediction(request, history=0)
         cancel_at_deadline(prediction, lambda *who: cancelled.append(who))

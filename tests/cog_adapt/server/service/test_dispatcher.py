@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cog_adapt.server.api.responses import STATUSES
-from cog_adapt.server.budget import Budgets
+from cog_adapt.server.budget import MemoryBudgets
 from cog_adapt.server.errors import (
     AtCapacity,
     BudgetSpent,
@@ -19,8 +19,8 @@ from cog_adapt.server.errors import (
     TooLarge,
 )
 from cog_adapt.server.protocol import OWNER_KEY, Cancel, Finished, Log, Metric, Output
-from cog_adapt.server.records.space import Measured
-from cog_adapt.server.service.prediction import PredictionRequest
+from cog_adapt.server.records.space import SpaceUse
+from cog_adapt.server.service.prediction import PredictionSpec
 from cog_adapt.server.settings import Settings
 from tests.cog_adapt.server.service.harness import Harness
 from tests.cog_adapt.waiting import assert_stays_so, until
@@ -133,7 +133,7 @@ def test_what_has_no_room_is_refused_and_counted(play, strict, most, error, reas
         with pytest.raises(error):
             await harness.submit("more", durable=False)
         assert counted == [reason]
-        request = PredictionRequest("found", "predict", b"{}", b"{}")
+        request = PredictionSpec("found", "predict", b"{}", b"{}")
         await harness.dispatcher.submit(request, is_recovered=True)
         assert len(harness.dispatcher.predictions) == room + 1
 
@@ -263,7 +263,7 @@ def test_waiting_inputs_are_limited_in_bytes(play):
     async def scene(harness):
         harness.settings = Settings(max_queue=9, queue_bytes=80)
         counted: list[Any] = []
-        harness.budgets = Budgets.of(harness.settings)
+        harness.budgets = MemoryBudgets.of(harness.settings)
         harness.dispatcher = harness.open_dispatcher("predict")
         harness.observer.rejected = counted.append
         inputs = b'{"name": "x"}'  # 13 bytes, kept twice
@@ -277,7 +277,7 @@ def test_waiting_inputs_are_limited_in_bytes(play):
         assert (counted, harness.budgets.queue.used) == (["queue bytes"] * 2, 78)
         assert harness.dispatcher.cancel("p2")
         await harness.submit("again")
-        recovered = PredictionRequest("old", "predict", inputs, inputs)
+        recovered = PredictionSpec("old", "predict", inputs, inputs)
         await harness.dispatcher.submit(recovered, is_recovered=True)
         for name in ("p0", "p1", "again", "old"):
             harness.dispatcher.cancel(name)
@@ -292,7 +292,7 @@ def test_no_two_runs_have_one_id():
     """Without keys, ids of plain Cog may have slashes."""
     asked = [("a/b", ""), ("b", "a"), ("/b", "a"), ("b", ""), ("/a/b", "")]
     requests = [
-        PredictionRequest(name, "predict", b"{}", b"{}", {OWNER_KEY: owner} if owner else {})
+        PredictionSpec(name, "predict", b"{}", b"{}", {OWNER_KEY: owner} if owner else {})
         for name, owner in asked
     ]
     assert len({request.run_id for request in requests}) == len(asked)
@@ -301,7 +301,7 @@ def test_no_two_runs_have_one_id():
 def test_one_owner_cannot_fill_the_queue(play):
     async def scene(harness):
         harness.settings = Settings(max_queue=9, queue_bytes=120)
-        harness.budgets = Budgets.of(harness.settings)
+        harness.budgets = MemoryBudgets.of(harness.settings)
         harness.dispatcher = harness.open_dispatcher("predict")
         await harness.submit("a", context={OWNER_KEY: "ann"})
         await harness.submit("b", context={OWNER_KEY: "ann"})
@@ -315,7 +315,7 @@ def test_one_owner_cannot_fill_the_queue(play):
 def test_what_puts_out_too_much_is_ended_with_the_reason(play):
     async def scene(harness):
         harness.settings = Settings(answer_bytes=10)
-        harness.budgets = Budgets.of(harness.settings)
+        harness.budgets = MemoryBudgets.of(harness.settings)
         harness.dispatcher = harness.open_dispatcher("predict")
         lead, prediction = harness.dispatcher.lead, await harness.submit("a", durable=False)
         lead.on_report(Output("a", b'"12345"'))
@@ -334,7 +334,7 @@ def test_what_puts_out_too_much_is_ended_with_the_reason(play):
 def test_what_puts_out_too_much_is_ended_under_its_owners_name(play):
     async def scene(harness):
         harness.settings = Settings(answer_bytes=20)
-        harness.budgets = Budgets.of(harness.settings)
+        harness.budgets = MemoryBudgets.of(harness.settings)
         harness.dispatcher = harness.open_dispatcher("predict")
         await harness.submit("a", durable=False, context={OWNER_KEY: "ann"})
         lead = harness.dispatcher.lead
@@ -347,7 +347,7 @@ def test_what_puts_out_too_much_is_ended_under_its_owners_name(play):
 def test_an_owners_share_of_the_records_is_refused_to_this_owner(play):
     async def scene(harness):
         harness.records.space.most, harness.records.space._share = 1000, 0.5
-        harness.records.space.set(Measured(490, {"ann": 490}))
+        harness.records.space.set(SpaceUse(490, {"ann": 490}))
         with pytest.raises(DiskFull, match="your 490 bytes"):
             await harness.submit("a", context={OWNER_KEY: "ann"})
         await harness.submit("a", context={OWNER_KEY: "bob"})

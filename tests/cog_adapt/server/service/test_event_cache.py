@@ -3,7 +3,7 @@ import asyncio
 from cog_adapt.server.budget import Budget
 from cog_adapt.server.protocol import OWNER_KEY, Finished
 from cog_adapt.server.service.event_cache import CachedEvents, EventCache
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from gradient_check.tests.present import present
 
 SIZE = 3400  # of what is kept of one below
@@ -12,7 +12,7 @@ SIZE = 3400  # of what is kept of one below
 def ended(name, size=1000, budget=None, **request):
     async def make():
         prediction = Prediction(
-            PredictionRequest(name, "predict", b"{}", b"{}", **request), 10, budget
+            PredictionSpec(name, "predict", b"{}", b"{}", **request), 10, budget
         )
         prediction.add_output(b'"%s"' % (b"x" * size))
         prediction.finish(Finished(name, "succeeded"))

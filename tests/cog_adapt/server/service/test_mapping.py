@@ -14,11 +14,11 @@ from cog_adapt.server.service.mapping import (
     to_record,
     to_request,
 )
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest, digest_of, now
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec, digest_of, now
 from gradient_check.tests.present import present
 
 CREATED = datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC)
-REQUEST = PredictionRequest(
+REQUEST = PredictionSpec(
     "p",
     "train",
     b'{"key":"s"}',

@@ -9,10 +9,10 @@ import structlog
 
 from cog_adapt.server.protocol import Finished
 from cog_adapt.server.service.observer import Observer
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.telemetry.metrics import Metrics
 from cog_adapt.server.telemetry.propagation import TraceHeaders
-from cog_adapt.server.telemetry.traces import Traces
+from cog_adapt.server.telemetry.traces import PredictionTraces
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def watched(scene, **request):
         observer = Observer(metrics, trace)
         defaults = {"headers": {"a": "b"}, "context": {"trace.c": "d"}}
         prediction = Prediction(
-            PredictionRequest("p", "train", b"{}", b"{}", **defaults | request), history=10
+            PredictionSpec("p", "train", b"{}", b"{}", **defaults | request), history=10
         )
         observer.accepted(prediction)
         scene(observer, prediction)
@@ -101,9 +101,9 @@ def test_a_prediction_is_counted_and_traced_from_its_acceptance_to_its_end():
 
 def test_where_nothing_is_traced_headers_are_passed_on():
     async def story():
-        observer = Observer(Metrics(), Traces(TraceHeaders()))
+        observer = Observer(Metrics(), PredictionTraces(TraceHeaders()))
         headers = {"traceparent": "a", "cookie": "b"}
-        request = PredictionRequest("p", "train", b"{}", b"{}", headers=headers)
+        request = PredictionSpec("p", "train", b"{}", b"{}", headers=headers)
         prediction = Prediction(request, history=10)
         observer.accepted(prediction)
         prediction.start()

@@ -8,7 +8,7 @@ import pytest
 from cog_adapt.server.protocol import OWNER_KEY, Finished
 from cog_adapt.server.service.prediction import (
     Prediction,
-    PredictionRequest,
+    PredictionSpec,
     digest_of,
     encode,
     new_id,
@@ -24,9 +24,7 @@ def on_loop(test):
 
     def run():
         async def inside():
-            request = PredictionRequest(
-                "p1", "predict", b'{"key":"s"}', b'{"key":"***"}', retries=2
-            )
+            request = PredictionSpec("p1", "predict", b'{"key":"s"}', b'{"key":"***"}', retries=2)
             test(Prediction(request, history=100))
 
         asyncio.run(inside())
@@ -214,5 +212,5 @@ def test_the_digest_is_sha_256_in_hex():
 
 
 def test_its_owner_is_who_the_server_named():
-    assert PredictionRequest("a", "predict", b"{}", b"{}").owner == ""
-    assert PredictionRequest("a", "predict", b"{}", b"{}", {OWNER_KEY: "ann"}).owner == "ann"
+    assert PredictionSpec("a", "predict", b"{}", b"{}").owner == ""
+    assert PredictionSpec("a", "predict", b"{}", b"{}", {OWNER_KEY: "ann"}).owner == "ann"

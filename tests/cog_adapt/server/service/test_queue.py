@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cog_adapt.server.errors import AtCapacity, QueueFull
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.service.slots import Queue
 
 
@@ -14,7 +14,7 @@ def filled(count, most=500):
     async def make():
         queue = Queue(most)
         for number in range(count):
-            request = PredictionRequest(f"p{number}", "predict", b"{}", b"{}")
+            request = PredictionSpec(f"p{number}", "predict", b"{}", b"{}")
             queue.append(Prediction(request, history=10))
         return queue
 

@@ -9,7 +9,7 @@ import pytest
 
 from cog_adapt.server.errors import IdInUse, NotRecorded, StorageError, TakenOverError
 from cog_adapt.server.protocol import Finished, Log, Output
-from cog_adapt.server.service.prediction import PredictionRequest
+from cog_adapt.server.service.prediction import PredictionSpec
 from tests.cog_adapt.waiting import assert_stays_so, until
 
 
@@ -96,7 +96,7 @@ def test_what_was_found_after_a_restart_is_written_without_waiting(play):
         wrap(harness, save_durably=StorageError("full"))
         saved: list[Any] = []
         harness.records.save = saved.append
-        request = PredictionRequest("a", "predict", b"{}", b"{}", durable=True, repeatable=False)
+        request = PredictionSpec("a", "predict", b"{}", b"{}", durable=True, repeatable=False)
         await harness.dispatcher.submit(request, is_recovered=True)
         assert [(each.id, each.status) for each in saved] == [
             ("a", "starting"),

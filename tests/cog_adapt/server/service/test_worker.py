@@ -18,7 +18,7 @@ from cog_adapt.server.protocol import (
     SetupFailed,
     SetupLog,
 )
-from cog_adapt.server.service.prediction import Prediction, PredictionRequest
+from cog_adapt.server.service.prediction import Prediction, PredictionSpec
 from cog_adapt.server.service.worker import Worker
 from cog_adapt.server.settings import Settings
 from cog_adapt.server.worker.config import WorkerConfig
@@ -69,7 +69,7 @@ def set_up(worker):
 
 
 def prediction(name, crashes=0):
-    request = PredictionRequest(name, "predict", b'{"a":1}', b"{}", {"c": "d"})
+    request = PredictionSpec(name, "predict", b'{"a":1}', b"{}", {"c": "d"})
     made = Prediction(request, history=0)
     made.crashes = crashes
     return made

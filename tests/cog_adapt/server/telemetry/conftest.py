@@ -2,7 +2,7 @@
 
 import pytest
 
-from cog_adapt.server.telemetry.traces import Traces
+from cog_adapt.server.telemetry.traces import PredictionTraces
 from tests.cog_adapt.server.telemetry.collector import open_collector
 
 
@@ -22,7 +22,7 @@ def open_traces(monkeypatch, collector):
             {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint} | both | variables
         ).items():
             monkeypatch.setenv(name, value)
-        opened.append(Traces.from_environment())
+        opened.append(PredictionTraces.from_environment())
         return opened[-1]
 
     yield open_them

@@ -4,7 +4,7 @@ from fastapi.testclient import TestClient
 from opentelemetry import propagate
 
 from cog_adapt.server.errors import ConfigError
-from cog_adapt.server.telemetry.traces import Traces
+from cog_adapt.server.telemetry.traces import PredictionTraces
 from tests.cog_adapt.server.telemetry.collector import read_attributes
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -154,7 +154,7 @@ def test_health_checks_are_not_traced(open_traces, collector):
 def test_without_an_endpoint_headers_are_passed_on_as_they_came(monkeypatch):
     monkeypatch.setenv("COG_TRACE_HEADER", "X-Trace")
     monkeypatch.setenv("COG_TRACE_CONFIGURED", "1")
-    traces = Traces.from_environment()
+    traces = PredictionTraces.from_environment()
     headers = {"traceparent": "odd", "tracestate": "a=b", "x-trace": "1:2:0:1", "cookie": "no"}
     assert (traces.enabled, run_one(traces, headers=headers)) == (False, None)
     copied = traces.copy(headers)

@@ -8,7 +8,7 @@ import pytest
 from werkzeug import Response
 
 from cog_adapt.server.worker.outputs import to_json
-from cog_adapt.server.worker.uploads import DataUrls, FileContent, UploadError, Uploads
+from cog_adapt.server.worker.uploads import DataUrls, FileContent, FileUploads, UploadError
 
 
 class Trained(cog.BaseModel):
@@ -17,7 +17,7 @@ class Trained(cog.BaseModel):
 
 @pytest.fixture
 def encode(httpserver):
-    uploads = Uploads(httpserver.url_for("/up"), "the-id")
+    uploads = FileUploads(httpserver.url_for("/up"), "the-id")
     return lambda value: json.loads(to_json(value, uploads))
 
 
@@ -70,7 +70,7 @@ def test_a_refusal_is_an_error(encode, httpserver, path):
 
 def test_a_server_that_is_not_there_is_an_error(path):
     with pytest.raises(UploadError, match="upload request failed"):
-        to_json(path, Uploads("http://127.0.0.1:9/up/", "the-id"))
+        to_json(path, FileUploads("http://127.0.0.1:9/up/", "the-id"))
 
 
 def test_a_prediction_fails_when_its_upload_does(launch, httpserver):
@@ -133,14 +133,14 @@ def test_its_bytes_come_in_pieces_again_and_again(tmp_path):
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_a_file_goes_below_the_url_and_its_query_stays_away(httpserver, path, slash):
     httpserver.expect_request("/up/a b.txt", method="PUT").respond_with_data("")
-    uploads = Uploads(httpserver.url_for("/up") + slash, "p")
+    uploads = FileUploads(httpserver.url_for("/up") + slash, "p")
     assert uploads.link(FileContent.of(path)) == httpserver.url_for("/up/a%20b.txt")
 
 
 def test_open_files_are_numbered_with_the_others(httpserver, path):
     httpserver.expect_request("/up/a b.txt").respond_with_data("")
     httpserver.expect_request("/up/1.txt").respond_with_data("")
-    uploads = Uploads(httpserver.url_for("/up"), "p")
+    uploads = FileUploads(httpserver.url_for("/up"), "p")
     uploads.link(FileContent.of(path))
     text = FileContent("notes.txt", b"x")
     assert uploads.link(text) == httpserver.url_for("/up/1.txt")
@@ -155,6 +155,6 @@ def test_a_silent_server_is_given_25_seconds(monkeypatch):
 
     monkeypatch.setattr("cog_adapt.server.worker.uploads.httpx2.put", put)
     with pytest.raises(ModuleNotFoundError):
-        Uploads("http://h", "p").link(FileContent("", b""))
+        FileUploads("http://h", "p").link(FileContent("", b""))
     assert calls[0]["timeout"] == 25.0
     assert calls[0]["follow_redirects"] is True
