@@ -257,7 +257,8 @@ def warn_of_misspelt(exam: Examination, unused: Sequence[str], names: Sequence[s
         if any(pattern == name or re.fullmatch(pattern, name) for name in names):
             continue
         near = difflib.get_close_matches(pattern, names, 1)
-        exam.warn(
+        exam.add(
+            "WARN",
             "unused",
             f"`unused` names {pattern!r}, which matches none of the {len(names)} parameters"
             + (f"; the nearest is {near[0]}." if near else "."),

@@ -189,9 +189,9 @@ def check_modes(exam: Examination, entry: Callable[..., object] | None) -> Numbe
     wanted = ThreadModes(grad=True, inference=False, autocast=False)
     found = run_adaptation(lambda _: ThreadModes.current(), nn.PReLU(), ())
     if found != wanted:
-        exam.fail("thread-mode", f"the adaptation phase is {found}; it must be {wanted}.")
+        exam.add("FAIL", "thread-mode", f"the adaptation phase is {found}; it must be {wanted}.")
     for finding in audit_entry(entry) if entry is not None else ():
-        exam.add(finding)
+        exam.keep(finding)
     return {}
 
 
@@ -199,7 +199,7 @@ def _audit(
     exam: Examination, module: nn.Module, names: list[str], unused: Sequence[str]
 ) -> Numbers:
     for finding in audit_module(module, names):
-        exam.add(finding)
+        exam.keep(finding)
     warn_of_misspelt(exam, unused, [name for name, _ in module.named_parameters()])
     return {"trained tensors": len(names)}
 

@@ -77,7 +77,8 @@ class GradientArrivals:
 
     def _report_error(self, error: Exception) -> None:
         place = self.diagnosis.backward_raised(error)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "backward",
             f"backward raised {describe(error)}{_raised_in(error)}. {remedy(str(error))}",
             module=place.module,
@@ -89,28 +90,37 @@ class GradientArrivals:
         place = self.diagnosis.forward.other_module()
         self.guard.put_back_gradients()
         if place.line is not None:
-            self.exam.fail("leak-to-base", OTHER_MODULE, names, place.module, place.line)
+            self.exam.add(
+                "FAIL",
+                "leak-to-base",
+                OTHER_MODULE,
+                parameters=names,
+                module=place.module,
+                line=place.line,
+            )
             return
         place = Copies(self.diagnosis).uses_original()
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "leak-to-base",
             f"{count(names, 'gradient')} landed in the original module instead of its replica: "
             f"{some(tuple(names))}. Something inside holds a reference to the original (a "
             "closure, a lambda, a hook); take the module from `self` instead.",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
     def _report_frozen(self, names: list[str]) -> None:
         place = self.diagnosis.forward.freezes(names)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "graph-cut",
             f"the forward froze {count(names)}: {some(names)}. It must not call "
             "requires_grad_(False) on what is trained.",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
     def _judge_nonfinite(self, names: list[str]) -> None:
@@ -118,13 +128,14 @@ class GradientArrivals:
         if not names or not math.isfinite(self.flow.loss):
             return
         place = self.diagnosis.spoilt(names, nonfinite=True)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "grad-nonfinite",
             f"{count(names, 'gradient')} with NaN or infinite values: {some(names)}. Keep "
             "roots, logarithms and divisions away from zero (add an epsilon inside).",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
 

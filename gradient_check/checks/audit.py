@@ -209,7 +209,7 @@ def report_uncopied(exam: Examination, module: nn.Module, error: Exception) -> N
         is_weight = place is not None and place.endswith("attribute weight")
         advice = _NORM_ADVICE if is_weight else _KEPT_ADVICE
     text = f"no private replica can be made: {describe(error)}{advice}"
-    exam.fail("replica", text, module=place, line=line)
+    exam.add("FAIL", "replica", text, module=place, line=line)
 
 
 def _report_derived(
@@ -220,7 +220,8 @@ def _report_derived(
     known = {id(p) for p in module.parameters()}
     leaves = {i: leaf for tensor in tensors for i, leaf in reached_leaves(tensor).items()}
     if any(isinstance(leaf, nn.Parameter) and i not in known for i, leaf in leaves.items()):
-        exam.fail(
+        exam.add(
+            "FAIL",
             "unregistered",
             "an attribute was computed from an nn.Parameter that nothing registers (`.to(...)`, a "
             "product), so no optimizer gets it. Assign the parameter itself, made of the values.",

@@ -36,7 +36,8 @@ class ConcurrencyCheck:
 
     def _judge(self) -> Numbers:
         if self.operation.draws is not None and not self._repeats():
-            self.exam.note(
+            self.exam.add(
+                "NOTE",
                 "random-loss",
                 "inferences at the same time were not compared: their noise is drawn outside torch "
                 "(by Python or NumPy), from one stream for all threads.",
@@ -50,13 +51,15 @@ class ConcurrencyCheck:
         if not trouble:
             return {}
         if any(self._trouble_of(1) for _ in range(_REPEATS)):
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "race",
                 f"{trouble}. Training writes to what inference reads (a class attribute, a global, "
                 "a shared tensor).",
             )
         else:
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "race",
                 f"{trouble}, but none alone: two inferences at the same time disturb each other. "
                 "Let one thread serve this module.",

@@ -92,7 +92,8 @@ class GradientFlow:
                 self.loss = subject.gradients(self.observe)
         except LossShapeError as error:
             place = self.diagnosis.forward.escape()
-            exam.fail(
+            exam.add(
+                "FAIL",
                 "loss-shape",
                 f"{error}. Return a float tensor: a scalar, or one loss for each example.",
                 module=place.module,
@@ -139,7 +140,8 @@ class GradientFlow:
         hint, place = "", self.diagnosis.forward.raised(error)
         if "nference tensor" in str(error):
             hint, place = self._explain_inference_tensor(place)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "train-forward",
             f"the training forward raised {describe(error)}.{hint}",
             module=place.module,
@@ -168,7 +170,8 @@ class GradientFlow:
             code = "thread-mode" if name in ("grad mode", "inference mode", "autocast") else None
             place = self.diagnosis.forward.tampering(name)
             is_librarys = name == "the random seed" and is_in_library(place.line)
-            (self.exam.warn if is_librarys else self.exam.fail)(
+            self.exam.add(
+                "WARN" if is_librarys else "FAIL",
                 code or "flags-changed",
                 f"the forward changed what it must leave alone: {text}. Use a context manager "
                 "that ends inside the forward.",
@@ -183,7 +186,8 @@ def _judge_loss(flow: GradientFlow) -> None:
     if not subject.loss.shape_fits:
         shape = subject.loss.shape  # a diagnosis runs other forwards
         place = forward.losses()
-        exam.fail(
+        exam.add(
+            "FAIL",
             "loss-shape",
             f"the losses have shape {shape}; allowed: () or one loss for each example. Reduce "
             "over everything but the examples.",
@@ -192,7 +196,8 @@ def _judge_loss(flow: GradientFlow) -> None:
         )
     if not math.isfinite(flow.loss):
         place = nonfinite_place(forward)
-        exam.fail(
+        exam.add(
+            "FAIL",
             "loss-nonfinite",
             f"the loss is {flow.loss} before any update. Look for a division, logarithm or "
             "root of zero, or an overflow.",

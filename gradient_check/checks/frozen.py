@@ -34,12 +34,12 @@ class FrozenParameters:
         )
         shown = [name for name in frozen if name not in few]  # a library's own: positions, say
         if shown:
-            note = self.exam.note if free else self.exam.warn  # freezing a part is usual
-            note(
+            self.exam.add(
+                "NOTE" if free else "WARN",  # freezing a part is usual
                 "frozen",
                 f"{count(shown)} of {len(names)} frozen in your module, and tested thawed: "
                 f"{some(shown)}. {advice_for_frozen(self.flow.guard.module) or _ADVICE}",
-                shown,
+                parameters=shown,
             )
         if free:
             self._judge_free(frozen, free)
@@ -54,14 +54,15 @@ class FrozenParameters:
             if not lost:
                 return
             place = self.flow.diagnosis.missing(lost)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "graph-cut",
             f"{count(lost)} without a gradient as soon as what your module freezes is frozen: "
             f"{some(lost)}{error}. Checkpoint with use_reentrant=False, or let the inputs of what "
             "is recomputed require a gradient.",
-            lost,
-            place.module,
-            place.line,
+            parameters=lost,
+            module=place.module,
+            line=place.line,
         )
 
     def _error_of_a_step(self) -> str:

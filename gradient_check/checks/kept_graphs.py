@@ -14,7 +14,8 @@ def report_later_backward(flow: GradientFlow, error: Exception) -> None:
     keeper = keeper_of(flow.subject.replica)
     kept = keeping_of(flow)
     place = kept if kept.line else flow.diagnosis.backward_raised(error)
-    flow.exam.fail(
+    flow.exam.add(
+        "FAIL",
         "backward",
         f"the backward of a second step raised {describe(error)}. {remedy(str(error))}"
         + (f" {keeper} keeps a graph: detach it." if keeper else "")

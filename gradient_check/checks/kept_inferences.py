@@ -63,7 +63,8 @@ def _report(flow: GradientFlow) -> None:
     """Report a tensor that an inference computed from weights, and that a later forward uses."""
     place = attempted(lambda: _maker_of_stale(flow), None)
     if place is not None:
-        flow.exam.fail(
+        flow.exam.add(
+            "FAIL",
             "stale-forward",
             "a forward goes on with what an inference computed from other weights, and keeps in a "
             "closure, a global or a class. Keep nothing that was computed from weights.",

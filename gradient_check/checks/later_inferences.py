@@ -79,7 +79,8 @@ class LaterInferences:
             losses: of such an inference and of a module that never ran, as a phrase.
         """
         place = attempted(self._place, NOWHERE)
-        self.flow.exam.fail(
+        self.flow.exam.add(
+            "FAIL",
             "stale-forward",
             "an inference goes on with what an earlier one of the same module kept, computed from "
             f"other weights: {losses}, the latter of a replica that never ran. Keep nothing that "

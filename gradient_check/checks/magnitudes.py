@@ -28,7 +28,8 @@ def judge_magnitudes(flow: GradientFlow) -> Numbers:
     small = [layer for layer, norm in layers.items() if norm < _SMALLEST]
     large = [layer for layer, norm in layers.items() if _LARGEST < norm < math.inf]
     if small:
-        flow.exam.warn(
+        flow.exam.add(
+            "WARN",
             "vanishing",
             f"{count(small, 'layer')} with a gradient norm below {_SMALLEST:g} (the least: "
             f"{min(layers[each] for each in small):.1e}): {some(small)}. Look for saturated "
@@ -36,7 +37,8 @@ def judge_magnitudes(flow: GradientFlow) -> Numbers:
             module=small[0],
         )
     if large:
-        flow.exam.warn(
+        flow.exam.add(
+            "WARN",
             "exploding",
             f"{count(large, 'layer')} with a gradient norm above {_LARGEST:g} (the most: "
             f"{max(layers[each] for each in large):.1e}): {some(large)}. Take means instead of "
@@ -57,7 +59,8 @@ def _judge_leaps(flow: GradientFlow) -> None:
     blocks = {block: norm for block, norm in blocks.items() if 0 < norm < math.inf}
     for (one, first), (other, second) in pairwise(blocks.items()):
         if max(first, second) > _RATIO * min(first, second):
-            flow.exam.warn(
+            flow.exam.add(
+                "WARN",
                 "vanishing",
                 f"the gradient norm of {one} is {first:.1e}, that of its neighbour {other} "
                 f"{second:.1e}: they differ by more than {_RATIO:g}.",

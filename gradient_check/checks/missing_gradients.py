@@ -70,24 +70,26 @@ class MissingGradients:
         return [name for name in missing if name not in stopped]
 
     def _tell_frozen(self, names: list[str], place: Place, *, is_librarys: bool) -> None:
-        (self.exam.note if is_librarys else self.exam.warn)(
+        self.exam.add(
+            "NOTE" if is_librarys else "WARN",
             "frozen",
             f"{count(names)} frozen in your module, and kept from the gradient besides: "
             f"{some(names)}. To train them, take out the stop that is named too.",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
     def _report_cut(self, names: list[str]) -> None:
         code, what = self._kind_of_cut(names)
         place = self.diagnosis.missing(names)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             code,
             f"{count(names)} {what}: {some(names)}. {_GIVE if code == 'grad-none' else _KEEP}",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
     def _kind_of_cut(self, names: list[str]) -> tuple[str, str]:

@@ -51,8 +51,8 @@ class Operation:
             unseeded = subject.serve(subject.base, row_seed=subject.seed + 1)
         except Exception as error:  # noqa: BLE001 - the code under test may raise anything
             place = self.flow.diagnosis.forward.raised(error)
-            note = exam.fail if place.module else exam.warn
-            note(
+            exam.add(
+                "FAIL" if place.module else "WARN",
                 "serve",
                 f"inference under {subject.options.serve_mode} raised {describe(error)}.",
                 module=place.module,
@@ -60,7 +60,7 @@ class Operation:
             )
             return {}
         if not close(self.served, again, self.same):
-            exam.warn("nondeterministic", "two inferences with the same seed differ.")
+            exam.add("WARN", "nondeterministic", "two inferences with the same seed differ.")
         elif not close(self.served, unseeded, self.same):
             self.draws = judge_noise(subject, exam)
         if not exam.has("nondeterministic"):
@@ -74,7 +74,8 @@ class Operation:
         added = [name or "(root)" for name, hooks in now.items() if hooks > before[name]]
         if added:
             self.census = Census.of(self.subject.base)
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "late-hooks",
                 f"the first inference set hooks on {some(added)}. Set them where the module is "
                 "built, once: a process that serves takes a later one for damage to its base.",
@@ -86,7 +87,8 @@ class Operation:
         assert self.served is not None
         answer = subject.serve(subject.replica, subject.seed, "no_grad")
         if not close(self.served, answer, self.same):
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "replica",
                 f"a replica answers differently from the base: {apart(self.served, answer)}. Its "
                 "structure was not copied whole; keep state in parameters, buffers or plain "
@@ -168,19 +170,21 @@ class Operation:
         copy, place = Copies(self.flow.diagnosis).kept(names, training=False)
         is_certain = bool(copy) or len(names) == len(trained)
         if not is_certain and shape_noise(self.flow, names):
-            self.exam.note(
+            self.exam.add(
+                "NOTE",
                 "serve-differs",
                 f"inference does without {some(names)}, which shape the noise that training draws.",
-                names,
+                parameters=names,
             )
             return
-        (self.exam.fail if is_certain else self.exam.warn)(
+        self.exam.add(
+            "FAIL" if is_certain else "WARN",
             "serve-differs",
             f"inference does not use {len(names)} of {len(trained)} trained parameters: "
             f"{some(names)}.{copy} Right for an auxiliary head only.",
-            names,
-            place.module or self.flow.diagnosis.forward.owner(names),
-            place.line,
+            parameters=names,
+            module=place.module or self.flow.diagnosis.forward.owner(names),
+            line=place.line,
         )
 
 

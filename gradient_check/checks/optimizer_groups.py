@@ -18,7 +18,8 @@ def optimizer_fits(subject: Subject, exam: Examination) -> bool:
     groups = optimizer.param_groups
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
-        exam.fail(
+        exam.add(
+            "FAIL",
             "optimizer",
             f"{type(optimizer).__name__}.step needs a closure, and a training step gives none. "
             "Choose one that steps by the gradients that are there, such as torch.optim.AdamW.",
@@ -29,12 +30,13 @@ def optimizer_fits(subject: Subject, exam: Examination) -> bool:
     left_out = [n for n, identity in own.items() if identity not in held]
     foreign = len(set(held) - set(own.values()))
     if left_out or foreign:
-        exam.fail(
+        exam.add(
+            "FAIL",
             "not-optimized",
             f"the optimizer leaves out {len(left_out)} trained parameters ({some(left_out)}) "
             f"and holds {foreign} that are not the replica's. Build it on the parameters that "
             "it is given.",
-            left_out,
+            parameters=left_out,
         )
         return False
     _check_rates(groups, exam)
@@ -45,8 +47,8 @@ def _check_rates(groups: list[dict[str, Any]], exam: Examination) -> None:
     still = [group for group in groups if float(group["lr"]) == 0]
     if still:
         warms_up = all(float(group.get("initial_lr", 0)) > 0 for group in still)
-        note = exam.warn if warms_up else exam.fail
-        note(
+        exam.add(
+            "WARN" if warms_up else "FAIL",
             "lr-zero",
             f"the learning rate is 0 in {len(still)} of {len(groups)} groups"
             + ("; a schedule may raise it." if warms_up else ". Set one above 0."),

@@ -45,7 +45,8 @@ class Repeatability:
             return {"spread": relative}
         self.exam.grounds.add("repeatable")
         if relative > self.flow.limits.noise:
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "nondeterministic",
                 f"two training forwards with the same seed differ by {relative:.1e} of the loss; "
                 "below that, wrong gradients cannot be seen.",
@@ -107,7 +108,8 @@ class Repeatability:
             kept = f" with what it keeps in `{path}`"
             part = self.subject.replica.get_submodule(slot[0])
             place = Place(names.get(id(part)), place.line)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "alternating",
             f"the forward computes another function from call to call{kept}, at the same values, "
             "inputs and seed: a gradient belongs to the call that made it, or, where backward "
@@ -120,7 +122,8 @@ class Repeatability:
     def _hold(self, start: PlainState, slots: Sequence[tuple[str, str]]) -> None:
         """Put what is kept of the inputs back before each forward; take the gradients again."""
         names = [".".join(filter(None, slot)) for slot in slots]
-        self.exam.warn(
+        self.exam.add(
+            "WARN",
             "nondeterministic",
             f"the forward goes on from what an earlier call left in {some(names)}; the test holds "
             "it still. Reset it before each sequence, lest one request be answered with another's.",

@@ -26,7 +26,8 @@ def judge_factors(flow: GradientFlow) -> None:
             continue
         place = flow.slopes.sites.places[pattern]
         found = measured_factor(flow, flow.slopes, pattern, factor)
-        flow.exam.fail(
+        flow.exam.add(
+            "FAIL",
             "gradient-wrong",
             f"`reversed_gradients` declares {pattern!r} with the factor {factor:g}, but what "
             f"passes backward there is {_times(found)}. Correct the factor, or the backward.",

@@ -162,15 +162,16 @@ class Rounding:
         where = (
             "the module's own 16 bits" if self.flow.is_coarse else self.subject.options.precision
         )
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "gradient-wrong",
             f"in {where} the gradient of {worst} is "
             f"{wrong[worst]:.0%} of its norm off that of float32 at every point, which rounding is "
             f"not; off: {count(names)} ({some(names)}). Let the backward that is named compute "
             "the same in 16 bits.",
-            names,
-            place.module or self.flow.diagnosis.forward.owner(names),
-            place.line,
+            parameters=names,
+            module=place.module or self.flow.diagnosis.forward.owner(names),
+            line=place.line,
         )
 
     def _place(self, name: str, size: float) -> Place:

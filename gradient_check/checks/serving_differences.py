@@ -39,7 +39,8 @@ class ServingDifferences:
             losses: of such a forward and of a replica that never ran, as a phrase.
         """
         place = attempted(self._kept_call, NOWHERE)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "stale-forward",
             "a forward goes on with what an earlier one kept, computed from other weights: "
             f"{losses}, the latter of a replica that never ran. Keep nothing that was computed "
@@ -55,7 +56,8 @@ class ServingDifferences:
             losses: with gradients and of the inference, as a phrase.
         """
         place = attempted(self._other_way, NOWHERE)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "serve-differs",
             f"inference and an eval forward with gradients differ: {losses}. A fast path or a "
             "cache answers inference and leaves out what is trained.",

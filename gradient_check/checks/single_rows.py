@@ -47,7 +47,8 @@ def warning_of_single_rows(
         for handle in handles:
             handle.remove()
     if found:
-        exam.warn(
+        exam.add(
+            "WARN",
             "one-row-norm",
             f"{count(found, 'batch norm')} with one value for each channel: {some(list(found))}. "
             "The test runs norms in eval mode; in train mode they refuse that. Give a probe of "

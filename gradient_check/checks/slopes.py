@@ -206,7 +206,8 @@ def _judge_noise(flow: GradientFlow) -> None:
     with flow.subject.moved(flow.subject.names, _FAR):
         if max(abs(flow.loss), abs(flow.subject.forward())) >= _ROUNDING:
             return
-    flow.exam.fail(
+    flow.exam.add(
+        "FAIL",
         "flat",
         f"the loss is {flow.loss:.1e} wherever the parameters are, which is rounding "
         "noise, and so is its gradient: nothing can be trained. Compare the output with "
@@ -216,7 +217,8 @@ def _judge_noise(flow: GradientFlow) -> None:
 
 def _report_rough(exam: Examination, rough: list[str]) -> None:
     """Report blocks along whose gradient no two differences agree."""
-    exam.warn(
+    exam.add(
+        "WARN",
         "rough",
         f"the loss jumps or bends along the gradient of {some(rough)}, so differences "
         "prove nothing there (rounding, a straight-through estimator, sampling?).",
@@ -224,12 +226,13 @@ def _report_rough(exam: Examination, rough: list[str]) -> None:
 
 
 def _note_unverified(exam: Examination, names: list[str]) -> None:
-    exam.note(
+    exam.add(
+        "NOTE",
         "unverified",
         f"{count(names)} not verified: their effect on this probe's loss is too small beside "
         f"its rounding noise, or beside their block's error: {some(names)}. The gradient exists; "
         "its value was not proved.",
-        names,
+        parameters=names,
     )
 
 

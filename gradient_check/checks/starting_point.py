@@ -43,14 +43,15 @@ class StartingPoint:
             holding = [name for name in zeros if name in stuck][:_MOST_TRIED]
             if not any(self._wakes_others(name, stuck) for name in holding):
                 return {"stuck": 0}
-        self.flow.exam.fail(
+        self.flow.exam.add(
+            "FAIL",
             "grad-zero",
             f"{count(stuck, 'gradient')} exactly 0 at the module's own values, whatever the "
             f"others are: {some(stuck)}. Factors that all begin at 0 never leave it: start one of "
             "them elsewhere.",
-            stuck,
-            self.flow.diagnosis.forward.owner(stuck),
-            self._line([name for name in zeros if name in stuck] + stuck),
+            parameters=stuck,
+            module=self.flow.diagnosis.forward.owner(stuck),
+            line=self._line([name for name in zeros if name in stuck] + stuck),
         )
         return {"stuck": len(stuck)}
 

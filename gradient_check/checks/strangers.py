@@ -35,7 +35,8 @@ def judge_strangers(flow: GradientFlow) -> None:
     else:
         uses = _uses_of(flow, lambda reached: reached - known)
         place = uses[0].entry(flow.diagnosis.names) if uses else NOWHERE
-        flow.exam.warn(
+        flow.exam.add(
+            "WARN",
             "unregistered",
             f"{count(strangers)} with a gradient in neither the module nor a "
             "loss module (globals, closures?). See that your optimizer is given them.",
@@ -61,14 +62,15 @@ def _report_hidden(flow: GradientFlow, hidden: Mapping[int, str], *, are_late: b
         if are_late
         else "registered nowhere"
     )
-    (flow.exam.fail if everything.issubset(subject.names) else flow.exam.warn)(
+    flow.exam.add(
+        "FAIL" if everything.issubset(subject.names) else "WARN",
         "unregistered",
         f"{count(names)} with a gradient but {how}: {some(names)}. No "
         "optimizer and no state dict gets them. Make tensors nn.Parameter; use nn.ModuleList, "
         "nn.ModuleDict or nn.ParameterList instead of plain lists and dicts; or freeze them.",
-        names,
-        place.module,
-        place.line,
+        parameters=names,
+        module=place.module,
+        line=place.line,
     )
 
 

@@ -41,7 +41,8 @@ class LastingEffects:
         alive = [name for name, reference in marks if reference() is not None]
         place = keeping_of(self.operation.flow) if alive else NOWHERE
         if place.line:
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "stale-forward",
                 f"a forward computes with what an earlier one kept, with its graph ({some(alive)}"
                 "): backward would go through freed or overwritten values. Keep it `.detach()`ed.",
@@ -52,7 +53,8 @@ class LastingEffects:
         if keeper and is_torchs_own(keeper, self.subject.replica):
             return {"kept nodes": len(alive)}
         if alive and not place.line:
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "leak",
                 f"{len(alive)} nodes of a forward's graph ({some(alive)}) stay in memory after it"
                 + (f", kept by {keeper}" if keeper else "")
@@ -91,7 +93,8 @@ class LastingEffects:
             return
         answer = self.subject.serve(self.subject.base, self.subject.seed)
         if not close(served, answer, self.operation.same):
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "base-changed",
                 "the base answers differently after training a replica: "
                 f"{apart(served, answer)}. Something is shared that must not be.",
@@ -107,7 +110,8 @@ class LastingEffects:
         names = {change.removeprefix("tensor ").split(" ")[0] for change in written or changes}
         own = [name for name in _names_of(self.subject.base) if name in names]
         place = rescaling or attempted(lambda: place_of_write(self.diagnosis.forward, own), NOWHERE)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "base-changed",
             f"forwards changed the base: {'; '.join((written or changes)[:3])}. "
             f"{_RESCALED if rescaling else _WRITTEN}",
@@ -131,7 +135,8 @@ class LastingEffects:
         if not flags:
             return
         place = self.diagnosis.forward.tampering("flags")
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "flags-changed",
             f"process flags changed: {'; '.join(flags)}. Set them once, outside the model.",
             module=place.module,

@@ -57,12 +57,13 @@ class UnusedParameters:
         others = [name for name in self.subject.names if name not in names]
         library = in_minority(self.subject.replica, lasting, others)
         if library:
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "unused",
                 f"{count(library)} of a library's model without effect on the loss as it is used "
                 f"here: {some(library)}. Name them in `unused`, or leave them out of `trainable`.",
-                library,
-                self.diagnosis.forward.owner(library),
+                parameters=library,
+                module=self.diagnosis.forward.owner(library),
             )
         return [name for name in lasting if name not in library]
 
@@ -90,23 +91,25 @@ class UnusedParameters:
 
     def _warn_never_reached(self, names: list[str]) -> None:
         if names:
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "unreached",
                 f"no draw of larger probes reaches {count(names)}: {some(names)}. Others of their "
                 "list are reached by some draws only. They were not verified; give a larger probe "
                 "or inputs that are routed there.",
-                names,
-                self.diagnosis.forward.owner(names),
+                parameters=names,
+                module=self.diagnosis.forward.owner(names),
             )
 
     def _warn_unreached(self, names: list[str]) -> None:
         if names:
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "unreached",
                 f"this probe does not reach {count(names)}: {some(names)}. Other draws do (of "
                 "routes, of layers left out). They were not verified; give a larger probe.",
-                names,
-                self.diagnosis.forward.owner(names),
+                parameters=names,
+                module=self.diagnosis.forward.owner(names),
             )
 
     def _report_unused(self, names: list[str]) -> None:
@@ -131,13 +134,14 @@ class UnusedParameters:
         if copy:
             reason = Explanation(copy, place.line)
         advice = advice_for_unused(self.subject.replica, names)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "unused",
             f"{count(names)} without effect on the loss, even when moved by half the "
             f"spread: {some(names)}.{reason.text} {advice or _ADVICE}",
-            names,
-            self.diagnosis.forward.owner(names),
-            reason.line,
+            parameters=names,
+            module=self.diagnosis.forward.owner(names),
+            line=reason.line,
         )
 
     def _keeping(self, names: list[str]) -> str | None:
@@ -147,27 +151,31 @@ class UnusedParameters:
         return line or place_of_keeping(forward, is_made_before).line
 
     def _report_other_module(self, names: list[str], place: Place) -> None:
-        self.exam.fail("unused", OTHER_MODULE, names, place.module, place.line)
+        self.exam.add(
+            "FAIL", "unused", OTHER_MODULE, parameters=names, module=place.module, line=place.line
+        )
 
     def _report_original(self, names: list[str], place: Place) -> None:
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "leak-to-base",
             f"{count(names)} not used by the replica, which computes with the "
             f"original's: {some(names)}. Something inside holds a reference to the original "
             "(a closure, a lambda, a hook); take the module from `self` instead.",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
     def _report_cache(self, names: list[str], place: Place) -> None:
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "stale-forward",
             f"only the first forward uses {some(names)}: later ones, the training's too, take "
             "a value that it kept. Keep nothing computed from weights between calls.",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
 

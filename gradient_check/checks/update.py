@@ -126,19 +126,21 @@ class Update:
         exam, descent = self.exam, sum(step.descent for step in taken)
         lost = [name for step in taken for name in step.lost]
         if lost and not exam.has("lr-zero"):
-            exam.fail(
+            exam.add(
+                "FAIL",
                 "step-lost",
                 f"a step left {count(lost)} bit for bit as before: {some(lost)}. The "
                 "update is smaller than their dtype resolves, or the optimizer leaves them out.",
-                lost,
+                parameters=lost,
             )
         moving = [step for step in taken if len(step.lost) < step.reached]
         if moving and all(step.before == step.after for step in taken):
             self._judge_still(max(moving, key=lambda step: abs(step.descent)))
         if descent > 0:
-            exam.warn("ascent", f"the step raises the loss by about {descent:.3g}.")
+            exam.add("WARN", "ascent", f"the step raises the loss by about {descent:.3g}.")
         if math.isnan(taken[0].after):  # the first step is always looked at
-            exam.fail(
+            exam.add(
+                "FAIL",
                 "loss-nonfinite",
                 "the loss is nan after one step of the optimizer. Take a smaller learning rate.",
             )
@@ -150,23 +152,25 @@ class Update:
         if not cut:
             return
         place = self.flow.diagnosis.missing(cut)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "graph-cut",
             f"{count(cut)} without a gradient in a later step, although with one in the first: "
             f"{some(cut)}. A forward must compute the same each time that it is called.",
-            cut,
-            place.module,
-            place.line,
+            parameters=cut,
+            module=place.module,
+            line=place.line,
         )
 
     def _report_sparse(self, error: RuntimeError, names: list[str]) -> None:
         """Report an optimizer that takes no sparse gradients."""
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "optimizer",
             f"the optimizer refuses the sparse gradient of {some(names)}: {describe(error)}. Give "
             "it to torch.optim.SparseAdam or SGD, or build the embedding with sparse=False.",
-            names,
-            self.flow.diagnosis.forward.owner(names) if names else None,
+            parameters=names,
+            module=self.flow.diagnosis.forward.owner(names) if names else None,
         )
 
     def _is_stopped(self) -> bool:
@@ -198,14 +202,16 @@ class Update:
         if is_large and self._is_stopped():
             return
         if is_large:
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "stale-forward",
                 f"the loss is {step.before:.6g} before and after a step that changed the weights "
                 f"and should have moved it by {step.descent:.2g}: the forward computes with copies "
                 "of them. Keep nothing computed from weights.",
             )
         else:
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "flat",
                 f"the loss is {step.before:.6g} whatever the trained parameters are, and the "
                 "gradient is rounding noise: this loss cannot train them on this probe (the mean "

@@ -78,22 +78,24 @@ class WrongGradients:
         for place in stops.declared[:1]:
             self.flow.declared.note(self.exam, names, place)
         for place in stops.libraries[:1] if not stops.declared else ():
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "stop-gradient",
                 f"a library leaves a part of the gradient of {some(blocks)} out on purpose; the "
                 "rest is right.",
-                names,
-                place.module,
-                place.line,
+                parameters=names,
+                module=place.module,
+                line=place.line,
             )
         for place in stops.surrogates[:1]:
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "surrogate",
                 f"the gradient of {some(blocks)} passes a stand-in for the slope of a step "
                 "function (straight-through), which cannot be checked; the rest is right.",
-                names,
-                place.module,
-                place.line,
+                parameters=names,
+                module=place.module,
+                line=place.line,
             )
 
     def _report_wrong(self, wrong: list[str]) -> None:
@@ -108,14 +110,15 @@ class WrongGradients:
         place = attempted(lambda: self.flow.diagnosis.wrong(names, self.stand_ins), NOWHERE)
         ratios = self._ratios_of(blocks)
         advice = attempted(lambda: advice_for(self.flow, place, ratios), "")
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "gradient-wrong",
             f"the loss changes {self.verdicts[worst].ratio:.3g} times as much as the gradient "
             f"of {worst} says (allowed: 1 +- {self.flow.limits.block:g}); wrong: {some(blocks)}; "
             f"right: {some(right) or 'none'}. {advice or _ADVICE}",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
     def _ratios_of(self, blocks: Sequence[str]) -> dict[str, float]:

@@ -46,13 +46,14 @@ class ZeroEntries:
                 moving = [n for n in moving if self._moves_without_gradient([n])]
         if moving:
             place = self.diagnosis.wrong(moving)
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "gradient-wrong",
                 f"a part of the gradients of {some(moving)} is exactly 0 although the loss "
                 "depends on those entries. Something cuts the graph for a part of a tensor.",
-                moving,
-                place.module,
-                place.line,
+                parameters=moving,
+                module=place.module,
+                line=place.line,
             )
         return {"moving": len(moving)}
 

@@ -40,14 +40,15 @@ class ZeroGradients:
 
     def _report_lost(self, names: list[str]) -> None:
         place = self.diagnosis.spoilt(names, nonfinite=False)
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "grad-zero",
             f"{count(names, 'gradient')} exactly 0 although the loss depends on the "
             f"values: {some(names)}. Look for rounding, a sign, a saturated function "
             "or a factor 0.",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
     def _report_dead(self, names: list[str]) -> None:
@@ -57,24 +58,26 @@ class ZeroGradients:
             self._report_nothing(names, next(iter(groups)))
             return
         for place, group in groups.items():
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "dead",
                 f"{count(group, 'gradient')} exactly 0, and the loss does not notice the "
                 f"values on this probe: {some(group)}.",
-                group,
-                place.module or self.diagnosis.forward.owner(group),
-                place.line,
+                parameters=group,
+                module=place.module or self.diagnosis.forward.owner(group),
+                line=place.line,
             )
 
     def _report_nothing(self, names: list[str], place: Place) -> None:
         scaled = self.flow.subject.options.precision.scaled
-        self.exam.fail(
+        self.exam.add(
+            "FAIL",
             "nothing-trainable",
             f"all {count(names, 'gradient')} are exactly 0, and the loss does not notice the "
             "values: nothing can be trained. Look for a factor 0, a hinge that every example "
             "satisfies, or a target that is the output itself"
             + (", or a loss too small for float16." if scaled else "."),
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )

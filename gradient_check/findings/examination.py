@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from gradient_check.findings.report import Check, Finding, Status
+from gradient_check.findings.report import Check, Finding, Level, Status
 
 _MOST_TEXT = 240
 _WITHOUT = {
@@ -51,7 +51,7 @@ class Examination:
         try:
             numbers = function() or {}
         except Exception as error:  # noqa: BLE001 - the code under test may raise anything
-            self.fail(name, f"the check was stopped by {describe(error)}")
+            self.add("FAIL", name, f"the check was stopped by {describe(error)}")
         new = self.findings[known:]
         status: Status = "passed"
         if new:
@@ -67,43 +67,32 @@ class Examination:
         """Note that the check under way cannot be held, and why."""
         self._reason = reason
 
-    def add(self, finding: Finding) -> None:
-        """Add a finding unless it is already known."""
+    def add(  # noqa: PLR0913 - the fields of a finding
+        self,
+        level: Level,
+        code: str,
+        message: str,
+        *,
+        parameters: Collection[str] = (),
+        module: str | None = None,
+        line: str | None = None,
+    ) -> None:
+        """Add a finding unless it is already known.
+
+        Args:
+            level: FAIL for a fault, WARN for what is worth knowing, NOTE for what was declared.
+            code: of the table in `docs/self-test.md`.
+            message: what was found, with its remedy.
+            parameters: the names of those that it concerns.
+            module: the path of the module at fault.
+            line: `file:line: code` of the line at fault.
+        """
+        self.keep(Finding(code, level, message, tuple(parameters), module, line))
+
+    def keep(self, finding: Finding) -> None:
+        """Keep a finding that was made elsewhere, unless it is already known."""
         if finding not in self.findings:
             self.findings.append(finding)
-
-    def fail(
-        self,
-        code: str,
-        message: str,
-        parameters: Collection[str] = (),
-        module: str | None = None,
-        line: str | None = None,
-    ) -> None:
-        """Add a finding about a fault."""
-        self.add(Finding(code, "FAIL", message, tuple(parameters), module, line))
-
-    def warn(
-        self,
-        code: str,
-        message: str,
-        parameters: Collection[str] = (),
-        module: str | None = None,
-        line: str | None = None,
-    ) -> None:
-        """Add a finding that is worth knowing but no fault."""
-        self.add(Finding(code, "WARN", message, tuple(parameters), module, line))
-
-    def note(
-        self,
-        code: str,
-        message: str,
-        parameters: Collection[str] = (),
-        module: str | None = None,
-        line: str | None = None,
-    ) -> None:
-        """Add a finding that is as the caller declared."""
-        self.add(Finding(code, "NOTE", message, tuple(parameters), module, line))
 
     def has(self, *codes: str) -> bool:
         """Return whether one of these codes was found."""

@@ -80,20 +80,22 @@ class DeclaredStops:
 
     def note(self, exam: Examination, names: list[str], place: Place) -> None:
         """Add the note about parameters whose gradient a declared stop takes, or a part of it."""
-        exam.note(
+        exam.add(
+            "NOTE",
             "stop-gradient",
             f"{count(names)} without a gradient, or without a part of it, as `stop_gradients` "
             f"declares: {some(names)}.",
-            names,
-            place.module,
-            place.line,
+            parameters=names,
+            module=place.module,
+            line=place.line,
         )
 
     def report_absent(self, exam: Examination) -> None:
         """Warn of declarations that nothing in the forward corresponds to."""
         absent = [pattern for pattern in self.patterns if pattern not in self.found]
         if absent:
-            exam.warn(
+            exam.add(
+                "WARN",
                 "stop-gradient",
                 f"`stop_gradients` declares {some([repr(p) for p in absent])}, but no such stop "
                 "was found. Take it out, or write the module's path, the parameter's name or a "

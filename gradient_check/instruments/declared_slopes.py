@@ -77,15 +77,17 @@ class DeclaredSlopes:
             factor = self.factors.get(pattern) if code == "reversed-gradient" else None
             what = "no slope, and not compared; the rest of the model is"
             what = what if factor is None else f"the slope times {factor:g}, as was measured"
-            exam.note(
+            exam.add(
+                "NOTE",
                 code,
                 f"the gradient of {pattern!r} is {what}, as `{argument}` declares.",
-                [name for name, own in self.sites.names.items() if own == pattern],
-                place.module,
-                place.line,
+                parameters=[name for name, own in self.sites.names.items() if own == pattern],
+                module=place.module,
+                line=place.line,
             )
         if absent:
-            exam.warn(
+            exam.add(
+                "WARN",
                 code,
                 f"`{argument}` declares {some(absent)}, but nothing in the forward is named so. "
                 "Take it out, or write the module's path, the parameter's name or a part of the "

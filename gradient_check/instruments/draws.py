@@ -72,14 +72,16 @@ def judge_noise(subject: Subject, exam: Examination) -> RecordedDraws:
     if subject.options.random_loss:
         return draws
     if draws.are_of_dropout:
-        exam.warn(
+        exam.add(
+            "WARN",
             "random-inference",
             "inference depends on the random seed. Give dropout its module's `training` flag.",
             line=draws.lines[0],
         )
         return draws
     noisy = (n for n, name in enumerate(draws.names) if "dropout" not in name)
-    exam.warn(
+    exam.add(
+        "WARN",
         "random-loss",
         "the loss draws noise: with another seed it differs at the same values. Where that is "
         "meant (a diffusion's steps, a sample of a VAE), say `random_loss=True`, and in a task "

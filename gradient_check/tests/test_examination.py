@@ -40,7 +40,7 @@ def test_the_worst_finding_is_the_checks_status(notes, status: str) -> None:
 
 def test_only_the_findings_of_a_check_count_for_it() -> None:
     exam = Examination()
-    exam.fail("earlier", "text")
+    exam.add("FAIL", "earlier", "text")
     assert exam.check("one", lambda: None)
     assert exam.checks[0].status == "passed"
 
@@ -62,7 +62,7 @@ def test_a_check_that_cannot_be_held_is_left_out_with_its_reason_and_a_failure_s
 
     def both() -> None:
         exam.leave_out("no room")
-        exam.fail("code", "text")
+        exam.add("FAIL", "code", "text")
 
     exam.check("three", both)
     found = [(check.status, check.reason) for check in exam.checks]
@@ -88,8 +88,8 @@ def test_a_cancellation_passes_through() -> None:
 def test_a_finding_is_kept_once_with_all_its_parts() -> None:
     exam = Examination()
     for _ in range(2):
-        exam.fail("a", "text", ["p"], "m", "l")
-        exam.warn("b", "text", ["q"], "n", "k")
+        exam.add("FAIL", "a", "text", parameters=["p"], module="m", line="l")
+        exam.add("WARN", "b", "text", parameters=["q"], module="n", line="k")
     assert exam.findings == [
         Finding("a", "FAIL", "text", ("p",), "m", "l"),
         Finding("b", "WARN", "text", ("q",), "n", "k"),
@@ -98,7 +98,7 @@ def test_a_finding_is_kept_once_with_all_its_parts() -> None:
 
 def test_codes_can_be_asked_for() -> None:
     exam = Examination()
-    exam.warn("b", "text")
+    exam.add("WARN", "b", "text")
     assert exam.has("a", "b")
     assert not exam.has("a")
 

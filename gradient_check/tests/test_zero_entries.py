@@ -75,7 +75,7 @@ def test_in_sixteen_bits_or_after_a_wrong_gradient_nothing_is_asked() -> None:
     entries.limits = SIXTEEN_BIT
     assert entries.judge() == {}
     entries = entries_of(tower(half))
-    entries.exam.fail("gradient-wrong", "known")
+    entries.exam.add("FAIL", "gradient-wrong", "known")
     assert entries.judge() == {}
 
 

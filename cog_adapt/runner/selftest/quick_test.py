@@ -71,7 +71,7 @@ class _QuickTest:
         self._answers = self._served_by(self._untrained)
         self._is_random = self._served_by(self._untrained) != self._answers
         if self._is_random:
-            self.exam.warn("random-inference", "two answers to the same inputs differ.")
+            self.exam.add("WARN", "random-inference", "two answers to the same inputs differ.")
         self.exam.grounds.add("served")
         return {"answers": len(self._answers)}
 
@@ -81,14 +81,15 @@ class _QuickTest:
         before = self.model.start(self.probe, recipe).tensors
         adaptation = finished(self.model.adapting(self.probe, recipe))
         if adaptation.adapter is None or not adaptation.report.steps:
-            self.exam.fail("optimizer", "an adaptation of one step has taken none.")
+            self.exam.add("FAIL", "optimizer", "an adaptation of one step has taken none.")
             return {}
         (step, *_) = adaptation.report.steps
         self._trained, self.norms = adaptation.adapter, {"(all)": step.gradient_norm}
         after = self._trained.tensors
         moved = [name for name, tensor in before.items() if not _equal(tensor, after[name])]
         if not 0 < step.gradient_norm < math.inf or not moved:
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "no-gradient",
                 f"one step had the loss {step.loss:.6g} and the gradient norm "
                 f"{step.gradient_norm:.3g}, and moved {len(moved)} of {len(before)} tensors. Run "
@@ -96,7 +97,12 @@ class _QuickTest:
             )
         wrong = [name for name, tensor in after.items() if not bool(tensor.isfinite().all())]
         if wrong:
-            self.exam.fail("grad-nonfinite", "a step gave values that are not finite.", wrong)
+            self.exam.add(
+                "FAIL",
+                "grad-nonfinite",
+                "a step gave values that are not finite.",
+                parameters=wrong,
+            )
         self.exam.grounds.add("stepped")
         return {"loss": step.loss, "gradient norm": step.gradient_norm, "moved": len(moved)}
 
@@ -107,7 +113,8 @@ class _QuickTest:
         own = self._served_by(self._trained)
         again = self._served_by(self._untrained)
         if len(own) != len(self._answers):
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "serve",
                 f"an adapter gave {len(own)} answers to {len(self._answers)} inputs. Give one for "
                 "each.",
@@ -115,9 +122,12 @@ class _QuickTest:
         if again == self._answers or self._is_random:
             return {}
         if alike(again, self._answers):
-            self.exam.warn("nondeterministic", "answers before and after a step differ in digits.")
+            self.exam.add(
+                "WARN", "nondeterministic", "answers before and after a step differ in digits."
+            )
         else:
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "base-changed",
                 "the base answers differently after a step of an adaptation. Something is shared "
                 "that must not be; run the whole self-test (SELF_TEST=full).",
@@ -128,7 +138,8 @@ class _QuickTest:
         """Check that every bit of the base, and the process's flags, are as they were loaded."""
         changes = self.model.census.changes(self.model.base)
         if changes:
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "base-changed",
                 f"the base is not as it was loaded: {'; '.join(changes[:3])}. A module must write "
                 "to nothing but its own non-persistent buffers.",

@@ -67,7 +67,7 @@ class TaskCalls:
             place = raised_at(error.__traceback__, module_names(self.model.template))
             kind = type(self.task).__name__
             said = f"{kind}.{hook} raised {describe(error)}. {self._remedy()}"
-            self.exam.fail(hook, said, (), place.module, place.line)
+            self.exam.add("FAIL", hook, said, parameters=(), module=place.module, line=place.line)
             return None
 
     def _remedy(self) -> str:
@@ -81,7 +81,7 @@ class TaskCalls:
 
     def fail(self, hook: str, what: str) -> None:
         """Add a finding about one of the task's functions."""
-        self.exam.fail(hook, f"{type(self.task).__name__}.{hook} {what}.")
+        self.exam.add("FAIL", hook, f"{type(self.task).__name__}.{hook} {what}.")
 
     def losses(self, module: nn.Module, rows: slice = slice(None), seed: int = SEED) -> Any:  # noqa: ANN401
         """Return whatever the task gives as losses of some rows of the probe, without gradients."""

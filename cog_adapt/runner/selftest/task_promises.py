@@ -68,8 +68,8 @@ class _Inputs(TaskCalls):
         layers = lora_layers(self.model.template, self.task)
         task, kind = self.task, type(self.task).__name__
         if not layers and (task.method == "lora" or task.lora_targets != Task.lora_targets):
-            note = self.exam.fail if task.method == "lora" else self.exam.warn
-            note(
+            self.exam.add(
+                "FAIL" if task.method == "lora" else "WARN",
                 "lora-targets",
                 f"{kind}.lora_targets {task.lora_targets!r} matches no linear layer of "
                 f"{type(self.model.template).__name__} as a whole name. Write a regex of layers' "
@@ -124,7 +124,8 @@ class _Inputs(TaskCalls):
         other = [name for name in made if not re.fullmatch(task.head, name)]
         own = [name for name, _ in self.model.template.named_parameters()]
         if other or (task.head != Task.head and not self._matches_head([*own, *made])):
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "head",
                 f"{type(task).__name__}.head {task.head!r} does not match "
                 f"{other[0] if other else 'any parameter'} as a whole name. Write a regex that "
@@ -150,7 +151,8 @@ class _Promises(_Inputs):
             return {}
         if not isinstance(losses, Tensor) or tuple(losses.shape) != (count,):
             shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-            self.exam.fail(
+            self.exam.add(
+                "FAIL",
                 "loss-shape",
                 f"{type(self.task).__name__}.loss returned {shape} for {count} examples. Return "
                 "one loss for each, shape (N,): reduce over everything but the examples.",
@@ -160,7 +162,8 @@ class _Promises(_Inputs):
         apart = float((torch.cat([each.reshape(-1)[:1] for each in alone]) - losses).abs().max())
         depends = apart > _SAME * max(float(losses.abs().max()), 1e-6)
         if depends and self.task.rows_are_independent:
-            self.exam.warn(
+            self.exam.add(
+                "WARN",
                 "rows-depend",
                 f"an example's loss differs by {apart:.2g} when it is computed alone: held-out "
                 f"losses depend on the batch. {self._remedy_for_rows(module, losses)}, or, where "
