@@ -23,19 +23,24 @@ def test_time_is_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("notes", "status"),
-    [(["warn"], "warned"), (["fail"], "failed"), (["warn", "fail"], "failed")],
+    ("levels", "status"),
+    [
+        (["NOTE"], "passed"),
+        (["WARN"], "warned"),
+        (["FAIL"], "failed"),
+        (["WARN", "FAIL"], "failed"),
+    ],
 )
-def test_the_worst_finding_is_the_checks_status(notes, status: str) -> None:
+def test_the_worst_finding_is_the_checks_status(levels, status: str) -> None:
     exam = Examination()
 
     def check() -> None:
-        for note in notes:
-            getattr(exam, note)(note, "text")
+        for level in levels:
+            exam.add(level, level.lower(), "text")
 
     passed = exam.check("one", check)
     assert exam.checks[0].status == status
-    assert passed is (status == "warned")
+    assert passed is (status != "failed")
 
 
 def test_only_the_findings_of_a_check_count_for_it() -> None:
