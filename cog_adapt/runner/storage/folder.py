@@ -9,6 +9,7 @@ import json
 import os
 import re
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -35,7 +36,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._in_use: IO[str] | None = None
+        self._leave: weakref.finalize[..., Folder] | None = None
 
     def path(self, key: Key) -> Path:
         """Say where an adapter's file lies, or would."""
@@ -122,11 +123,12 @@ class Folder:
 
     def use(self) -> None:
         """Show other processes that this one goes on with what it has read, until it closes."""
-        if self._in_use is not None or not self.root.is_dir():
+        if self._leave is not None or not self.root.is_dir():
             return
         with suppress(OSError):  # a folder that cannot be written, or a disk without locks
-            self._in_use = (self.root / _IN_USE).open("w")
-            fcntl.flock(self._in_use, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            descriptor = os.open(self.root / _IN_USE, os.O_WRONLY | os.O_CREAT, 0o666)
+            self._leave = weakref.finalize(self, os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def is_in_use(self) -> bool:
         """Return whether a process, this one too, goes on with what it has read."""
@@ -138,9 +140,9 @@ class Folder:
 
     def close(self) -> None:
         """Show that nothing is read or kept here any more."""
-        if self._in_use is not None:
-            self._in_use.close()
-            self._in_use = None
+        if self._leave is not None:
+            self._leave()
+            self._leave = None
 
     def remove(self, key: Key) -> None:
         """Remove an adapter's files (StoreError)."""

@@ -68,7 +68,7 @@ export interface paths {
         head?: never;
         /**
          * Change
-         * @description Name, note, pin, share or let expire.
+         * @description Name, note, pin, share, let expire or give to another owner.
          */
         patch: operations["change_adapters__reference__patch"];
         trace?: never;
@@ -1409,6 +1409,12 @@ export interface operations {
                     name?: string | null;
                     /** Notes */
                     notes?: string | null;
+                    /**
+                     * Owner
+                     * @description Who has it from now on; alone, and with scope `admin`.
+                     * @default
+                     */
+                    owner?: string;
                     /**
                      * Pinned
                      * @description Never removed to make room.

@@ -25,8 +25,8 @@ def name_of(path):
 
 
 @pytest.mark.parametrize("door", [*DOORS, ROOT / "predict.py"], ids=name_of)
-def test_a_door_has_at_most_25_lines_beside_its_inputs(door):
-    assert lines_beside_inputs(door) <= 25
+def test_a_door_has_at_most_45_lines_beside_its_inputs(door):
+    assert lines_beside_inputs(door) <= 45  # with a line for each argument by its name
 
 
 @pytest.mark.parametrize("task", TASKS, ids=name_of)
