@@ -48,7 +48,8 @@ def upgrade_project(folder: Path) -> Iterator[str]:
     Raises:
         ConfigError: the folder holds no project, is where these packages lie, or cannot be written.
     """
-    if not (folder / "cog.yaml").is_file() or not (folder / PACKAGE.name).is_dir():
+    places = (folder / PACKAGE.name, _old(folder / PACKAGE.name))
+    if not (folder / "cog.yaml").is_file() or not any(place.is_dir() for place in places):
         raise ConfigError(
             f"{folder} is no project: it has no cog.yaml and {PACKAGE.name}/. Name the folder that "
             "`cog-adapt new` wrote."
@@ -69,14 +70,27 @@ def upgrade_project(folder: Path) -> Iterator[str]:
 
 def _replace(package: Path, place: Path) -> None:
     """Put a copy of a package in place of another, which goes once the new one is whole."""
-    fresh, old = place.with_name(f".{place.name}.new"), place.with_name(f".{place.name}.old")
-    for left in (fresh, old):  # by an upgrade that was cut off
-        shutil.rmtree(left, ignore_errors=True)
+    fresh, old = place.with_name(f".{place.name}.new"), _old(place)
+    _remove(fresh)  # which an upgrade that was cut off has left
     copy_package(package, fresh)
     if place.exists():
+        _remove(old)
         place.rename(old)
     fresh.rename(place)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _old(place: Path) -> Path:
+    """Return where the replaced package lies until the new one is in its place."""
+    return place.with_name(f".{place.name}.old")
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder if it is there; of a link the link alone."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)
 
 
 def _name_packages(folder: Path) -> Iterator[str]:

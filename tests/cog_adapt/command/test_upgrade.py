@@ -63,6 +63,24 @@ def test_a_second_upgrade_changes_nothing(project):
     assert (project / "Dockerfile").read_bytes() == dockerfile
 
 
+def test_an_upgrade_that_was_cut_off_between_old_and_new_goes_on(project):
+    (project / "cog_adapt").rename(project / ".cog_adapt.old")
+    (project / ".cog_adapt.new").mkdir()
+    list(upgrade.upgrade_project(project))
+    assert sources(project) == sources(ROOT)
+    assert not [path.name for path in project.iterdir() if path.name.startswith(".cog_adapt")]
+
+
+def test_a_link_to_a_package_is_replaced_and_what_it_points_to_stays(project, tmp_path):
+    (project / "cog_adapt").rename(tmp_path / "elsewhere")
+    (project / "cog_adapt").symlink_to(tmp_path / "elsewhere")
+    list(upgrade.upgrade_project(project))
+    assert not (project / "cog_adapt").is_symlink()
+    assert sources(project) == sources(ROOT)
+    assert (tmp_path / "elsewhere" / "__init__.py").exists()
+    assert not [path.name for path in project.iterdir() if path.name.startswith(".cog_adapt")]
+
+
 def test_a_dockerfile_of_ones_own_is_left_and_said(project):
     (project / "Dockerfile").write_text("FROM scratch\n")
     said = list(upgrade.upgrade_project(project))
