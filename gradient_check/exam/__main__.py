@@ -1,53 +1,31 @@
-"""Examines `check_gradients` on faults and healthy models that its own tests do not hold.
+"""Examines `check_gradients` on planted faults and healthy models.
 
-The cases of the first sets were written by the same team, before the figures were known; those of
-`second` by two examiners from the documentation alone, half of them open and half sealed
-(`bench/exam/second_exam.py`). `--transformers` is a folder
-with another version of transformers and what it needs, `--vision` one with torchvision and timm:
+    python -m gradient_check.exam --output exam.json
+    python -m gradient_check.exam --set known --only tower
+
+The cases of `known` are those of the tests. The others are none that the tests hold: those of
+`plain` are by the same team, written before their figures were known; those of `second` by two
+examiners from the documentation alone, half of them open and half sealed (`second_exam.py`).
+`--transformers` is a folder with another version of transformers and what it needs, `--vision` one
+with torchvision and timm:
 
     pip install --no-deps --target FOLDER 'transformers==4.57.*' 'huggingface_hub<1' requests ...
     pip install --no-deps --target FOLDER torchvision timm
 """
 
 import argparse
-import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.exam.case import Question
-from bench.exam.judging import Answer, ask, shares, table, wrong
-from bench.exam.second_exam import open_questions, sealed_questions
-from bench.report import arguments
+import torch
 
-PLAIN = (
-    *("faults_vision", "faults_sequence", "faults_attention", "faults_functions"),
-    *("faults_in_place", "faults_adapters", "faults_losses", "faults_training"),
-    *("faults_wrappers", "faults_values", "healthy_wrappers"),
-    *("adversarial", "adversarial_hidden", "healthy_pictures", "healthy_generative"),
-    *("healthy_sequences", "healthy_tables", "healthy_extremes"),
-)
-SETS: dict[str, tuple[str, ...]] = {
-    "plain": PLAIN,
-    "transformers": ("library_all",),
-    "vision": ("library_vision",),
-}
-APART = {"second": open_questions, "sealed": sealed_questions}
-
-
-def questions(name: str, only: str) -> list[Question]:
-    """Return the questions of a set whose group and name match a pattern."""
-    if name in APART:
-        found = APART[name]()
-    else:
-        modules = [importlib.import_module(f"bench.exam.{module}") for module in SETS[name]]
-        found = [question for module in modules for question in module.QUESTIONS]
-    return [q for q in found if re.search(only, f"{q.group}: {q.name}")]
+from gradient_check.exam.judging import Answer, ask, shares, table, wrong
+from gradient_check.exam.sets import APART, SETS, questions
 
 
 def examine(name: str, only: str, *, quick: bool) -> list[Answer]:
@@ -67,8 +45,9 @@ def examine_apart(name: str, folder: str | None, chosen: argparse.Namespace) -> 
     paths = filter(None, (folder, os.environ.get("PYTHONPATH")))
     with tempfile.TemporaryDirectory() as place:
         output = Path(place, "answers.json")
-        command = [sys.executable, "-m", "bench.exam", "--set", name, "--only", chosen.only]
-        command += ["--threads", str(chosen.threads), "--output", str(output)]
+        command = [sys.executable, "-m", "gradient_check.exam", "--set", name]
+        command += ["--only", chosen.only, "--threads", str(chosen.threads)]
+        command += ["--output", str(output)]
         command += ["--quick"] if chosen.quick else []
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         subprocess.run(command, env=environment, check=True)
@@ -76,16 +55,25 @@ def examine_apart(name: str, folder: str | None, chosen: argparse.Namespace) -> 
     return [Answer(**answer) for answer in found["answers"]]
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
+def _arguments() -> argparse.Namespace:
+    shown = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "gradient_check.exam", description=__doc__, formatter_class=shown
+    )
     parser.add_argument("--set", choices=[*SETS, *APART], help="one set, in this process")
     parser.add_argument("--only", default="", help="a regex of groups and names")
+    parser.add_argument("--quick", action="store_true", help="one question in twenty")
+    parser.add_argument("--threads", type=int, default=2, help="of each torch operation")
+    parser.add_argument("--output", type=Path, help="write the answers here as JSON")
     parser.add_argument("--transformers", metavar="FOLDER", help="another version to examine")
     parser.add_argument("--vision", metavar="FOLDER", help="where torchvision and timm are")
+    return parser.parse_args()
 
 
 def main() -> None:
     """Run the examination, print the table, and write it."""
-    chosen = arguments(__doc__, _options)
+    chosen = _arguments()
+    torch.set_num_threads(chosen.threads)
     if chosen.set:
         answers = examine(chosen.set, chosen.only, quick=chosen.quick)
     else:

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.case import Case, Questions, numbers, rows
 
-QUESTIONS = Questions("adversarial")
+questions = Questions("adversarial")
 VALUES = rows(6, 8)
 
 
@@ -55,22 +55,22 @@ def wrong_by(factor: float) -> Case:
     return Case(stack(Layer(), Part(), Layer()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_branch_is_wrong_by_a_fifth() -> Case:
     return wrong_by(0.8)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_branch_is_wrong_by_a_twentieth() -> Case:
     return wrong_by(1.05)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_branch_is_wrong_by_a_fiftieth() -> Case:
     return wrong_by(0.98)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_whole_trunk_is_wrong_by_a_fiftieth() -> Case:
     class Part(nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def a_whole_trunk_is_wrong_by_a_fiftieth() -> Case:
     return Case(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), Part(), nn.Linear(8, 3)), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def one_channel_of_many_is_wrong() -> Case:
     net = stack(Layer())
 
@@ -92,7 +92,7 @@ def one_channel_of_many_is_wrong() -> Case:
     return Case(net, VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def one_row_of_an_embedding_is_wrong() -> Case:
     net = nn.Sequential(nn.Embedding(12, 8), Layer(), nn.Linear(8, 3))
 
@@ -105,7 +105,7 @@ def one_row_of_an_embedding_is_wrong() -> Case:
     return Case(net, torch.tensor([[1, 2, 3, 5], [4, 6, 7, 8]]))
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def one_head_of_eight_is_detached() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ def one_head_of_eight_is_detached() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def one_example_of_the_batch_is_detached() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ def one_example_of_the_batch_is_detached() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def one_step_of_six_is_detached() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -141,7 +141,7 @@ def one_step_of_six_is_detached() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_weak_auxiliary_path_is_detached() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def a_weak_auxiliary_path_is_detached() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def the_mean_of_an_own_layer_norm_is_detached() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ def the_mean_of_an_own_layer_norm_is_detached() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def the_maximum_of_an_own_normalization_is_detached() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -181,7 +181,7 @@ class Rounded(Function):
         return gradient
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def label_smoothing_detaches_the_other_classes() -> Case:
     labels = numbers(3, 6)
 
@@ -192,7 +192,7 @@ def label_smoothing_detaches_the_other_classes() -> Case:
     return Case(stack(), VALUES, loss)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_detached_weight_of_one_of_three_losses() -> Case:
     def loss(output: Tensor) -> Tensor:
         first, second, third = output.square().unbind(1)

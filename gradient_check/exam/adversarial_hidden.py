@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from bench.exam.adversarial import VALUES, Layer, Rounded, Scaled, stack
-from bench.exam.case import Case, Questions, off_target, rows
+from gradient_check.exam.adversarial import VALUES, Layer, Rounded, Scaled, stack
+from gradient_check.exam.case import Case, Questions, off_target, rows
 
-QUESTIONS = Questions("adversarial")
+questions = Questions("adversarial")
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_fault_before_a_straight_through_estimator() -> Case:
     class Part(nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def a_fault_before_a_straight_through_estimator() -> Case:
     return Case(nn.Sequential(Layer(), Wrong(), Layer(), Part(), nn.Linear(8, 3)), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong", "graph-cut")
+@questions.fault("gradient-wrong", "graph-cut")
 def a_detach_beside_a_vector_quantization() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -44,7 +44,7 @@ def a_detach_beside_a_vector_quantization() -> Case:
     return Case(Net(), VALUES, lambda losses: losses)
 
 
-@QUESTIONS.fault("gradient-wrong", "graph-cut")
+@questions.fault("gradient-wrong", "graph-cut")
 def a_fault_behind_a_small_layer_scale() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def a_fault_behind_a_small_layer_scale() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.hidden("1.linear.weight")
+@questions.hidden("1.linear.weight")
 def a_fault_behind_a_tiny_layer_scale() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def a_fault_behind_a_tiny_layer_scale() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.hidden("0.weight")
+@questions.hidden("0.weight")
 def a_fault_before_saturated_sigmoids() -> Case:
     class Part(nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def a_fault_before_saturated_sigmoids() -> Case:
     return Case(nn.Sequential(nn.Linear(8, 8), Part(), nn.Linear(8, 3)), VALUES)
 
 
-@QUESTIONS.fault("grad-zero", "dead", "nothing-trainable", "flat")
+@questions.fault("grad-zero", "dead", "nothing-trainable", "flat")
 def both_factors_of_a_low_rank_change_begin_at_zero() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -85,7 +85,7 @@ def both_factors_of_a_low_rank_change_begin_at_zero() -> Case:
     return Case(Net(), VALUES, options={"trainable": "down|up"})
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_bfloat16_trunk_is_wrong_by_a_half() -> Case:
     class Part(nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def a_bfloat16_trunk_is_wrong_by_a_half() -> Case:
     return Case(net, VALUES.bfloat16())
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_hook_clips_the_largest_entries() -> Case:
     net = stack(Layer())
 
@@ -106,7 +106,7 @@ def a_hook_clips_the_largest_entries() -> Case:
     return Case(net, VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_hook_adds_noise() -> Case:
     net = stack(Layer())
 
@@ -117,7 +117,7 @@ def a_hook_adds_noise() -> Case:
     return Case(net, VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_hook_replaces_each_gradient_by_its_sign() -> Case:
     net = stack(Layer())
     for parameter in net.parameters():
@@ -125,7 +125,7 @@ def a_hook_replaces_each_gradient_by_its_sign() -> Case:
     return Case(net, VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong", "graph-cut")
+@questions.fault("gradient-wrong", "graph-cut")
 def a_detach_from_the_fourth_forward_on() -> Case:
     class Part(Layer):
         calls = 0
@@ -137,7 +137,7 @@ def a_detach_from_the_fourth_forward_on() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong", "graph-cut")
+@questions.fault("gradient-wrong", "graph-cut")
 def a_detach_on_large_batches_only() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -146,7 +146,7 @@ def a_detach_on_large_batches_only() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong", "graph-cut", "grad-zero")
+@questions.fault("gradient-wrong", "graph-cut", "grad-zero")
 def values_are_kept_to_three_decimals() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ def values_are_kept_to_three_decimals() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def gradients_are_given_to_the_wrong_examples() -> Case:
     class Rolled(Function):
         @staticmethod
@@ -173,7 +173,7 @@ def gradients_are_given_to_the_wrong_examples() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def two_equal_experts_get_each_others_gradient() -> Case:
     class Crossed(Function):
         @staticmethod
@@ -196,7 +196,7 @@ def two_equal_experts_get_each_others_gradient() -> Case:
     return Case(stack(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong", "grad-zero")
+@questions.fault("gradient-wrong", "grad-zero")
 def one_scalar_among_thousands_has_the_wrong_sign() -> Case:
     class Part(nn.Module):
         def __init__(self) -> None:
@@ -209,7 +209,7 @@ def one_scalar_among_thousands_has_the_wrong_sign() -> Case:
     return Case(nn.Sequential(nn.Linear(8, 500), nn.Tanh(), Part(), nn.Linear(500, 3)), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_small_model_in_float64_is_wrong_by_a_thousandth() -> Case:
     class Part(nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -219,7 +219,7 @@ def a_small_model_in_float64_is_wrong_by_a_thousandth() -> Case:
     return Case(net, VALUES.double())
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_deep_net_is_wrong_by_a_little_at_each_of_twenty_layers() -> Case:
     class Part(Layer):
         def change(self, values: Tensor) -> Tensor:

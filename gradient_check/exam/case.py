@@ -1,16 +1,21 @@
-"""A question of the examination: a module with its probe and loss, and what must be said of it."""
+"""A question of the examination: a module with its probe and loss, and what must be said of it.
+
+The tests, the examination and its sealed half have all their cases in this one form.
+"""
 
 import ast
+import functools
 import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+Made = TypeVar("Made", bound=Callable[[], nn.Module])
 _MARK = re.compile(r"#.*\bfault\b")
 
 
@@ -44,11 +49,13 @@ class Question:
     """A maker of a case, and the answer that is right.
 
     Attributes:
-        group: what the table counts it under.
-        codes: the codes of which one must be found as a failure; none for a healthy model.
-        lines: the lines of the source of which one must be named; those with `fault` in a comment.
+        group: the family that the table counts it under.
+        codes: the codes of which one must be found; none for a healthy model.
+        lines: parts of the line to be named, one of which must stand in it: `file.py:12:` or code.
         warnings: codes of warnings that a healthy model may get, because they are true.
         unverified: a parameter that must fail or be named as not verified.
+        place: a part of the path of the module to be named.
+        level: of the finding with one of the codes; `WARN` for a fault that is no failure.
     """
 
     group: str
@@ -58,6 +65,8 @@ class Question:
     lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     unverified: str | None = None
+    place: str | None = None
+    level: str = "FAIL"
 
     @property
     def is_fault(self) -> bool:
@@ -66,7 +75,7 @@ class Question:
 
 
 class Questions(list[Question]):
-    """The questions of one group; its methods are decorators of makers."""
+    """The questions of one group; its methods are decorators of makers of cases."""
 
     def __init__(self, group: str) -> None:
         super().__init__()
@@ -99,6 +108,80 @@ class Questions(list[Question]):
             return make
 
         return register
+
+
+class ModuleQuestions(Questions):
+    """Questions about modules; their methods are decorators of makers of the module alone.
+
+    Args:
+        host: what a part is put into.
+        place: the path of a part in its host.
+        shared: fields of each `Case`, unless a question has its own.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        host: Callable[[nn.Module], nn.Module] = nn.Sequential,
+        place: str = "",
+        **shared: Any,
+    ) -> None:
+        super().__init__(group)
+        self.host = host
+        self.place = place
+        self.shared = shared
+
+    def faulty(
+        self, code: str, place: str | None = None, line: str | None = None, **rest: Any
+    ) -> Callable[[Made], Made]:
+        """Register a function or class that makes a whole module with a fault."""
+        level = rest.pop("level", "FAIL")
+        lines = () if line is None else (line,)
+
+        def register(made: Made) -> Made:
+            self._add(made, rest, codes=(code,), lines=lines, place=place, level=level)
+            return made
+
+        return register
+
+    def faulty_part(
+        self, code: str, line: str | None = None, **rest: Any
+    ) -> Callable[[Made], Made]:
+        """Register the class of a host's part that has a fault."""
+        place = rest.pop("place", self.place)
+
+        def register(kind: Made) -> Made:
+            self.faulty(code, place, line, **rest)(self._hosting(kind))
+            return kind
+
+        return register
+
+    def sound(self, *warnings: str, **own: Any) -> Callable[[Made], Made]:
+        """Register a function or class that makes a whole healthy module."""
+
+        def register(made: Made) -> Made:
+            self._add(made, own, warnings=warnings)
+            return made
+
+        return register
+
+    def sound_part(self, kind: Made) -> Made:
+        """Register the class of a host's healthy part."""
+        self.sound()(self._hosting(kind))
+        return kind
+
+    def _hosting(self, kind: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+        @functools.wraps(kind, updated=())
+        def make() -> nn.Module:
+            return self.host(kind())
+
+        return make
+
+    def _add(self, made: Callable[[], nn.Module], own: dict[str, Any], **answer: Any) -> None:
+        def make() -> Case:
+            return Case(made(), **{**self.shared, **own})
+
+        self.append(Question(self.group, made.__name__, make, **answer))
 
 
 def _marked_lines(make: Callable[[], Case]) -> Iterator[str]:

@@ -5,13 +5,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from bench.exam.case import Case, Questions, rows
-from bench.exam.faults_attention import IDS, TOKENS, Block
+from gradient_check.exam.case import Case, Questions, rows
+from gradient_check.exam.faults_attention import IDS, TOKENS, Block
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_tied_decoder_takes_the_data_of_the_embedding() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -24,7 +24,7 @@ def a_tied_decoder_takes_the_data_of_the_embedding() -> Case:
     return Case(Net(), IDS)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_reentrant_checkpoint_over_frozen_words() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -39,7 +39,7 @@ def a_reentrant_checkpoint_over_frozen_words() -> Case:
     return Case(Net(), IDS, options={"trainable": "block|out"})
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_prefix_is_concatenated_as_data() -> Case:
     class Net(Block):
         def __init__(self) -> None:
@@ -53,7 +53,7 @@ def a_prefix_is_concatenated_as_data() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("unregistered")
+@questions.fault("unregistered")
 def prompts_are_parameters_in_a_dict() -> Case:
     class Net(Block):
         def __init__(self) -> None:
@@ -66,7 +66,7 @@ def prompts_are_parameters_in_a_dict() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_low_rank_change_is_merged_without_grad() -> Case:
     class Adapted(nn.Linear):
         def __init__(self) -> None:
@@ -86,7 +86,7 @@ def a_low_rank_change_is_merged_without_grad() -> Case:
     return Case(Net(), TOKENS, options={"trainable": "down|up|norm"})
 
 
-@QUESTIONS.fault("graph-cut", "unused")
+@questions.fault("graph-cut", "unused")
 def an_adapter_is_merged_into_the_weights_data() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.case import Case, Questions, numbers, rows
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 TOKENS = rows(2, 5, 8)
 IDS = numbers(30, 2, 5)
 
@@ -33,7 +33,7 @@ class Block(nn.Module):
         return queries @ keys.mT / 8**0.5
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def queries_are_detached() -> Case:
     class Net(Block):
         def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ def queries_are_detached() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("backward", "stale-forward")
+@questions.fault("backward", "stale-forward")
 def a_position_bias_is_computed_once() -> Case:
     class Net(Block):
         def __init__(self) -> None:
@@ -58,7 +58,7 @@ def a_position_bias_is_computed_once() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("train-forward")
+@questions.fault("train-forward")
 def rotations_are_kept_in_a_global_by_an_inference() -> Case:
     kept: dict[int, Tensor] = {}
 
@@ -72,7 +72,7 @@ def rotations_are_kept_in_a_global_by_an_inference() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_router_picks_but_does_not_weigh() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -88,7 +88,7 @@ def a_router_picks_but_does_not_weigh() -> Case:
     return Case(Net(), rows(16, 5, 8))
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_temperature_is_a_float() -> Case:
     class Net(Block):
         def __init__(self) -> None:
@@ -101,7 +101,7 @@ def a_temperature_is_a_float() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def values_are_gathered_by_numpy() -> Case:
     class Net(Block):
         def attend(self, tokens: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ def values_are_gathered_by_numpy() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("base-changed")
+@questions.fault("base-changed")
 def a_logit_scale_is_clamped_in_forward() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -132,7 +132,7 @@ def a_logit_scale_is_clamped_in_forward() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def the_forward_freezes_its_encoder() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -147,7 +147,7 @@ def the_forward_freezes_its_encoder() -> Case:
     return Case(Net(), TOKENS)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_pre_hook_of_the_norm_detaches() -> Case:
     net = Block()
 
@@ -158,7 +158,7 @@ def a_pre_hook_of_the_norm_detaches() -> Case:
     return Case(net, TOKENS)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_backward_hook_of_a_block_doubles() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from bench.exam.case import Case, Questions, rows
+from gradient_check.exam.case import Case, Questions, rows
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 VALUES = rows(4, 6)
 
 
@@ -33,7 +33,7 @@ def applied(function: Any) -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_backward_forgets_a_factor() -> Case:
     class Triple(Function):
         @staticmethod
@@ -47,7 +47,7 @@ def a_backward_forgets_a_factor() -> Case:
     return applied(Triple)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_backward_has_the_slope_of_another_function() -> Case:
     class Swish(Function):
         @staticmethod
@@ -63,7 +63,7 @@ def a_backward_has_the_slope_of_another_function() -> Case:
     return applied(Swish)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_backward_returns_the_inputs_gradients_swapped() -> Case:
     class Product(Function):
         @staticmethod
@@ -87,7 +87,7 @@ def a_backward_returns_the_inputs_gradients_swapped() -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("grad-none", "graph-cut")
+@questions.fault("grad-none", "graph-cut")
 def a_backward_drops_the_bias() -> Case:
     class Affine(Function):
         @staticmethod
@@ -107,7 +107,7 @@ def a_backward_drops_the_bias() -> Case:
     return Case(Sandwich(Part(6, 6)), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_backward_transposes_a_square_weight() -> Case:
     class Square(Function):
         @staticmethod
@@ -131,7 +131,7 @@ def a_backward_transposes_a_square_weight() -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_backward_masks_the_wrong_side() -> Case:
     class Cap(Function):
         @staticmethod
@@ -147,7 +147,7 @@ def a_backward_masks_the_wrong_side() -> Case:
     return applied(Cap)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_backward_writes_to_a_shared_gradient() -> Case:
     class Threshold(Function):
         @staticmethod
@@ -167,7 +167,7 @@ def a_backward_writes_to_a_shared_gradient() -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def an_output_is_marked_as_not_differentiable() -> Case:
     class Both(Function):
         @staticmethod
@@ -188,7 +188,7 @@ def an_output_is_marked_as_not_differentiable() -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("backward")
+@questions.fault("backward")
 def a_backward_returns_one_gradient_for_two_inputs() -> Case:
     class Scale(Function):
         @staticmethod
@@ -207,7 +207,7 @@ def a_backward_returns_one_gradient_for_two_inputs() -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_gradient_is_scaled_by_a_function_as_in_detection() -> Case:
     class Scale(Function):
         @staticmethod

@@ -4,20 +4,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions
-from bench.exam.faults_functions import VALUES, Sandwich
+from gradient_check.exam.case import Case, Questions
+from gradient_check.exam.faults_functions import VALUES, Sandwich
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 
 
-@QUESTIONS.fault("grad-zero")
+@questions.fault("grad-zero")
 def a_parameters_hook_returns_zeros() -> Case:
     net = Sandwich(nn.Tanh())
     net.after.weight.register_hook(lambda gradient: torch.zeros_like(gradient))  # fault
     return Case(net, VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_parameters_hook_keeps_some_rows() -> Case:
     net = Sandwich(nn.Tanh())
 
@@ -28,7 +28,7 @@ def a_parameters_hook_keeps_some_rows() -> Case:
     return Case(net, VALUES)
 
 
-@QUESTIONS.fault("backward")
+@questions.fault("backward")
 def an_exponential_is_shifted_in_place() -> Case:
     class Part(nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def an_exponential_is_shifted_in_place() -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("backward")
+@questions.fault("backward")
 def a_view_of_a_saved_tensor_is_masked() -> Case:
     class Part(nn.Module):
         def __init__(self) -> None:
@@ -55,7 +55,7 @@ def a_view_of_a_saved_tensor_is_masked() -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_saved_tensor_is_written_through_numpy() -> Case:
     class Part(nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ def a_saved_tensor_is_written_through_numpy() -> Case:
     return Case(Sandwich(Part()), VALUES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_target_of_functional_call_is_detached() -> Case:
     class Part(nn.Module):
         def __init__(self) -> None:

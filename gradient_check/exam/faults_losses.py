@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, off_target, rows
+from gradient_check.exam.case import Case, Questions, numbers, off_target, rows
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 TABLE = rows(6, 5)
 LABELS = numbers(3, 6)
 
@@ -18,7 +18,7 @@ def classifier() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient")
+@questions.fault("graph-cut", "no-gradient")
 def an_accuracy_is_the_loss() -> Case:
     def loss(logits: Tensor) -> Tensor:
         return (logits.argmax(1).float() - LABELS).abs()  # fault
@@ -26,7 +26,7 @@ def an_accuracy_is_the_loss() -> Case:
     return Case(classifier(), TABLE, loss)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient")
+@questions.fault("graph-cut", "no-gradient")
 def a_loss_is_made_anew_to_require_grad() -> Case:
     def loss(logits: Tensor) -> Tensor:
         value = F.cross_entropy(logits, LABELS)
@@ -35,17 +35,17 @@ def a_loss_is_made_anew_to_require_grad() -> Case:
     return Case(classifier(), TABLE, loss)
 
 
-@QUESTIONS.fault("loss-shape")
+@questions.fault("loss-shape")
 def a_loss_of_a_float() -> Case:
     return Case(classifier(), TABLE, lambda logits: F.cross_entropy(logits, LABELS).item())
 
 
-@QUESTIONS.fault("loss-shape")
+@questions.fault("loss-shape")
 def a_loss_for_each_class() -> Case:
     return Case(classifier(), TABLE, lambda logits: (logits - 1).square())
 
 
-@QUESTIONS.fault("unused")
+@questions.fault("unused")
 def a_loss_that_forgets_its_module() -> Case:
     class Frozen(nn.Module):
         def __init__(self) -> None:
@@ -59,7 +59,7 @@ def a_loss_that_forgets_its_module() -> Case:
     return Case(classifier(), TABLE, lambda module, probe: other.loss(module, probe))
 
 
-@QUESTIONS.fault("leak-to-base")
+@questions.fault("leak-to-base")
 def a_loss_uses_a_module_around_it() -> Case:
     net = classifier()
 
@@ -69,7 +69,7 @@ def a_loss_uses_a_module_around_it() -> Case:
     return Case(net, TABLE, loss)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_focal_weight_is_detached() -> Case:
     def loss(logits: Tensor) -> Tensor:
         likelihood = -F.cross_entropy(logits, LABELS, reduction="none")
@@ -79,7 +79,7 @@ def a_focal_weight_is_detached() -> Case:
     return Case(classifier(), TABLE, loss)
 
 
-@QUESTIONS.fault("grad-nonfinite")
+@questions.fault("grad-nonfinite")
 def an_entropy_with_a_masked_logarithm() -> Case:
     def loss(logits: Tensor) -> Tensor:
         shares = logits * (logits > 0) / 10
@@ -88,7 +88,7 @@ def an_entropy_with_a_masked_logarithm() -> Case:
     return Case(classifier(), TABLE, loss)
 
 
-@QUESTIONS.fault("grad-nonfinite")
+@questions.fault("grad-nonfinite")
 def distances_of_a_row_to_itself() -> Case:
     def loss(points: Tensor) -> Tensor:
         apart = points[:, None] - points
@@ -97,12 +97,12 @@ def distances_of_a_row_to_itself() -> Case:
     return Case(classifier(), TABLE, loss)
 
 
-@QUESTIONS.fault("nothing-trainable", "flat", "grad-zero")
+@questions.fault("nothing-trainable", "flat", "grad-zero")
 def a_hinge_that_everything_satisfies() -> Case:
     return Case(classifier(), TABLE, lambda logits: F.relu(logits[:, 0] - 100))
 
 
-@QUESTIONS.fault("nothing-trainable", "flat", "grad-zero")
+@questions.fault("nothing-trainable", "flat", "grad-zero")
 def a_softmax_over_the_one_output() -> Case:
     net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 1))
     return Case(net, TABLE, lambda logits: -logits.log_softmax(1)[:, 0])
@@ -125,7 +125,7 @@ class Autoencoder(nn.Module):
         raise NotImplementedError
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_latent_is_sampled_instead_of_reparametrized() -> Case:
     class Net(Autoencoder):
         def draw(self, mean: Tensor, deviation: Tensor) -> Tensor:
@@ -134,7 +134,7 @@ def a_latent_is_sampled_instead_of_reparametrized() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_latent_is_drawn_by_torch_normal() -> Case:
     class Net(Autoencoder):
         def draw(self, mean: Tensor, deviation: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ def a_latent_is_drawn_by_torch_normal() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_learned_schedule_is_looked_up_as_numbers() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -159,7 +159,7 @@ def a_learned_schedule_is_looked_up_as_numbers() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut", "unused", "no-gradient")
+@questions.fault("graph-cut", "unused", "no-gradient")
 def the_loss_goes_through_a_copy() -> Case:
     def loss(module: nn.Module, probe: Tensor) -> Tensor:
         average = copy.deepcopy(module)  # fault
@@ -168,7 +168,7 @@ def the_loss_goes_through_a_copy() -> Case:
     return Case(classifier(), TABLE, loss)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def messages_are_added_into_data() -> Case:
     sources, targets = numbers(6, 9), numbers(6, 9, seed=1)
 
@@ -185,7 +185,7 @@ def messages_are_added_into_data() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def edges_are_learned_but_read_as_numbers() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -199,7 +199,7 @@ def edges_are_learned_but_read_as_numbers() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def learned_bins_are_only_compared() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -212,7 +212,7 @@ def learned_bins_are_only_compared() -> Case:
     return Case(Net(), rows(40, 5))
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_hypernetwork_writes_its_weights_as_data() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.case import Case, Questions, numbers, rows
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 SERIES = rows(3, 5, 4)
 IDS = numbers(20, 3, 6)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def the_hidden_state_is_truncated_at_each_step() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -29,7 +29,7 @@ def the_hidden_state_is_truncated_at_each_step() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("backward", "stale-forward")
+@questions.fault("backward", "stale-forward")
 def the_state_is_kept_between_batches() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -44,7 +44,7 @@ def the_state_is_kept_between_batches() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("train-forward")
+@questions.fault("train-forward")
 def the_first_state_is_made_in_inference_mode() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -61,7 +61,7 @@ def the_first_state_is_made_in_inference_mode() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def words_are_looked_up_in_data() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -75,7 +75,7 @@ def words_are_looked_up_in_data() -> Case:
     return Case(Net(), IDS)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_gate_is_a_comparison() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -89,7 +89,7 @@ def a_gate_is_a_comparison() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_norm_of_the_state_is_a_number() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -106,7 +106,7 @@ def a_norm_of_the_state_is_a_number() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_memory_is_written_without_grad() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -125,7 +125,7 @@ def a_memory_is_written_without_grad() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("backward", "stale-forward")
+@questions.fault("backward", "stale-forward")
 def an_encoding_is_kept_by_lru_cache() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -142,7 +142,7 @@ def an_encoding_is_kept_by_lru_cache() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("graph-cut", "gradient-wrong")
+@questions.fault("graph-cut", "gradient-wrong")
 def a_cell_is_overwritten_through_data() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -158,13 +158,13 @@ def a_cell_is_overwritten_through_data() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("optimizer")
+@questions.fault("optimizer")
 def a_sparse_embedding_with_a_dense_optimizer() -> Case:
     net = nn.Sequential(nn.Embedding(20, 4, sparse=True), nn.Flatten(), nn.Linear(24, 2))
     return Case(net, IDS)
 
 
-@QUESTIONS.fault("train-forward")
+@questions.fault("train-forward")
 def a_row_of_the_table_is_reset_in_forward() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -178,7 +178,7 @@ def a_row_of_the_table_is_reset_in_forward() -> Case:
     return Case(Net(), IDS)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def pooled_states_are_stacked_as_new_tensors() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -192,7 +192,7 @@ def pooled_states_are_stacked_as_new_tensors() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def scheduled_sampling_reads_its_own_output_as_data() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -210,7 +210,7 @@ def scheduled_sampling_reads_its_own_output_as_data() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_learned_decay_is_read_as_a_float() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -225,7 +225,7 @@ def a_learned_decay_is_read_as_a_float() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("thread-mode")
+@questions.fault("thread-mode")
 def grad_is_switched_off_for_an_encoder_and_never_on() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:

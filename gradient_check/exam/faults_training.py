@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, off_target, rows
+from gradient_check.exam.case import Case, Questions, numbers, off_target, rows
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 VALUES = rows(6, 5)
 LABELS = numbers(3, 6)
 
@@ -18,7 +18,7 @@ def net() -> nn.Sequential:
     return nn.Sequential(nn.Linear(5, 8), nn.GELU(), nn.Linear(8, 3))
 
 
-@QUESTIONS.fault("not-optimized")
+@questions.fault("not-optimized")
 def the_optimizer_has_the_last_layer_only() -> Case:
     def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.SGD(list(parameters)[-2:], lr=0.1)
@@ -26,7 +26,7 @@ def the_optimizer_has_the_last_layer_only() -> Case:
     return Case(net(), VALUES, options={"make_optimizer": make})
 
 
-@QUESTIONS.fault("not-optimized")
+@questions.fault("not-optimized")
 def the_optimizer_has_the_originals_parameters() -> Case:
     module = net()
 
@@ -36,7 +36,7 @@ def the_optimizer_has_the_originals_parameters() -> Case:
     return Case(module, VALUES, options={"make_optimizer": make})
 
 
-@QUESTIONS.fault("step-lost")
+@questions.fault("step-lost")
 def a_step_rounds_away() -> Case:
     def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr=1e-12)
@@ -44,7 +44,7 @@ def a_step_rounds_away() -> Case:
     return Case(net(), VALUES, options={"make_optimizer": make})
 
 
-@QUESTIONS.fault("backward", "stale-forward")
+@questions.fault("backward", "stale-forward")
 def a_bank_of_negatives_keeps_its_graph() -> Case:
     bank: list[Tensor] = []
 
@@ -56,7 +56,7 @@ def a_bank_of_negatives_keeps_its_graph() -> Case:
     return Case(net(), VALUES, loss)
 
 
-@QUESTIONS.fault("base-changed")
+@questions.fault("base-changed")
 def an_average_is_updated_by_inference_too() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -72,7 +72,7 @@ def an_average_is_updated_by_inference_too() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.fault("base-changed")
+@questions.fault("base-changed")
 def weights_are_normalized_in_forward() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -88,7 +88,7 @@ def weights_are_normalized_in_forward() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.fault("flags-changed", "thread-mode")
+@questions.fault("flags-changed", "thread-mode")
 def the_forward_sets_the_seed() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -102,7 +102,7 @@ def the_forward_sets_the_seed() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.fault("backward", "grad-none", "no-gradient")
+@questions.fault("backward", "grad-none", "no-gradient")
 def the_loss_calls_backward_itself() -> Case:
     def loss(output: Tensor) -> Tensor:
         value = off_target(output).mean()
@@ -112,7 +112,7 @@ def the_loss_calls_backward_itself() -> Case:
     return Case(net(), VALUES, loss)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_gradient_penalty_without_create_graph() -> Case:
     def loss(module: nn.Module, probe: Tensor) -> Tensor:
         points = probe.requires_grad_()
@@ -123,7 +123,7 @@ def a_gradient_penalty_without_create_graph() -> Case:
     return Case(net(), VALUES, loss)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def an_inner_step_without_create_graph() -> Case:
     def loss(module: nn.Module, probe: Tensor) -> Tensor:
         own = dict(module.named_parameters())
@@ -135,7 +135,7 @@ def an_inner_step_without_create_graph() -> Case:
     return Case(net(), VALUES, loss)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def consistency_with_a_target_that_is_not_declared() -> Case:
     def loss(module: nn.Module, probe: Tensor) -> Tensor:
         with torch.no_grad():  # the fault
@@ -145,7 +145,7 @@ def consistency_with_a_target_that_is_not_declared() -> Case:
     return Case(net(), VALUES, loss)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def an_advantage_is_detached() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -161,7 +161,7 @@ def an_advantage_is_detached() -> Case:
     return Case(Net(), VALUES, lambda losses: losses)
 
 
-@QUESTIONS.fault("graph-cut", "stale-forward")
+@questions.fault("graph-cut", "stale-forward")
 def an_encoder_is_served_by_a_cached_method() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -181,7 +181,7 @@ def an_encoder_is_served_by_a_cached_method() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.fault("leak-to-base")
+@questions.fault("leak-to-base")
 def a_closure_over_the_original() -> Case:
     module = net()
 
@@ -197,7 +197,7 @@ def a_closure_over_the_original() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient")
+@questions.fault("graph-cut", "no-gradient")
 def a_weight_is_rebuilt_as_a_parameter() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -211,7 +211,7 @@ def a_weight_is_rebuilt_as_a_parameter() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_seldom_used_branch_is_in_no_grad() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -8,15 +8,15 @@ from torch.autograd import Function
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from bench.exam.case import Case, Questions, numbers, off_target, rows
-from bench.exam.faults_wrappers import Two
+from gradient_check.exam.case import Case, Questions, numbers, off_target, rows
+from gradient_check.exam.faults_wrappers import Two
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 SERIES, TABLE = rows(3, 6, 4), rows(6, 5)
 PICTURES, IDS = rows(2, 3, 8, 8), numbers(12, 3, 6)
 
 
-@QUESTIONS.fault("grad-nonfinite")
+@questions.fault("grad-nonfinite")
 def singular_vectors_of_equal_values() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -30,7 +30,7 @@ def singular_vectors_of_equal_values() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("grad-nonfinite")
+@questions.fault("grad-nonfinite")
 def a_masked_row_is_divided_by_its_zero_sum() -> Case:
     class Net(Two):
         def middle(self, values: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ def a_masked_row_is_divided_by_its_zero_sum() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_recomputation_sees_other_weights() -> Case:
     class Doubling(Function):
         @staticmethod
@@ -60,7 +60,7 @@ def a_recomputation_sees_other_weights() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_module_hook_of_the_full_backward_scales() -> Case:
     def scale(part: nn.Module, into: Any, out: Any) -> Any:  # fault
         return tuple(None if g is None else 0.5 * g for g in into)
@@ -70,7 +70,7 @@ def a_module_hook_of_the_full_backward_scales() -> Case:
     return Case(module, TABLE)
 
 
-@QUESTIONS.fault("backward")
+@questions.fault("backward")
 def a_relu_in_place_on_a_saved_sigmoid() -> Case:
     class Net(Two):
         def middle(self, values: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def a_relu_in_place_on_a_saved_sigmoid() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient")
+@questions.fault("graph-cut", "no-gradient")
 def attention_is_taken_under_inference_mode_and_cloned() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -98,7 +98,7 @@ def attention_is_taken_under_inference_mode_and_cloned() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient")
+@questions.fault("graph-cut", "no-gradient")
 def words_are_chosen_and_looked_up_again() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -112,7 +112,7 @@ def words_are_chosen_and_looked_up_again() -> Case:
     return Case(Net(), IDS)
 
 
-@QUESTIONS.fault("train-forward")
+@questions.fault("train-forward")
 def a_table_is_memoised_by_inference_in_a_closure() -> Case:
     kept: dict[int, Tensor] = {}
 
@@ -125,7 +125,7 @@ def a_table_is_memoised_by_inference_in_a_closure() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("loss-shape", "no-gradient", "train-forward", "graph-cut")
+@questions.fault("loss-shape", "no-gradient", "train-forward", "graph-cut")
 def the_loss_is_a_metric_of_numpy() -> Case:
     def loss(output: Tensor) -> Tensor:
         error = output.detach().numpy() - 0.25  # fault
@@ -134,7 +134,7 @@ def the_loss_is_a_metric_of_numpy() -> Case:
     return Case(Two(), TABLE, loss)
 
 
-@QUESTIONS.fault("serve-differs")
+@questions.fault("serve-differs")
 def a_merged_weight_answers_inference() -> Case:
     class Net(Two):
         def __init__(self) -> None:
@@ -151,7 +151,7 @@ def a_merged_weight_answers_inference() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def an_own_rms_norm_detaches_its_scale() -> Case:
     class Net(Two):
         def middle(self, values: Tensor) -> Tensor:

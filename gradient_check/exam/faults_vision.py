@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, rows
+from gradient_check.exam.case import Case, Questions, rows
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 PICTURES = rows(3, 3, 8, 8)
 
 
@@ -27,7 +27,7 @@ class Stages(nn.Module):
         return features
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def stem_is_detached() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def stem_is_detached() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def features_go_through_a_list() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ def features_go_through_a_list() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def features_are_flipped_in_numpy() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ def features_are_flipped_in_numpy() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("grad-zero")
+@questions.fault("grad-zero")
 def features_are_rounded() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def features_are_rounded() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("backward")
+@questions.fault("backward")
 def a_saved_sigmoid_is_scaled_in_place() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def a_saved_sigmoid_is_scaled_in_place() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_skip_is_taken_without_grad() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def a_skip_is_taken_without_grad() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def own_batch_norm_takes_data() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ def own_batch_norm_takes_data() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def squeeze_and_excitation_without_grad() -> Case:
     class Net(Stages):
         def __init__(self) -> None:
@@ -113,7 +113,7 @@ def squeeze_and_excitation_without_grad() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def spectral_norm_detaches_sigma() -> Case:
     class Scaled(nn.Conv2d):
         def forward(self, pictures: Tensor) -> Tensor:
@@ -128,7 +128,7 @@ def spectral_norm_detaches_sigma() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("unregistered")
+@questions.fault("unregistered")
 def blocks_are_kept_in_a_list() -> Case:
     class Net(Stages):
         def __init__(self) -> None:
@@ -143,7 +143,7 @@ def blocks_are_kept_in_a_list() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("unregistered")
+@questions.fault("unregistered")
 def a_scale_is_a_plain_tensor() -> Case:
     class Net(Stages):
         def __init__(self) -> None:
@@ -156,7 +156,7 @@ def a_scale_is_a_plain_tensor() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("grad-nonfinite")
+@questions.fault("grad-nonfinite")
 def a_norm_over_black_pixels() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ def a_norm_over_black_pixels() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("loss-nonfinite")
+@questions.fault("loss-nonfinite")
 def instance_statistics_of_one_pixel() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ def instance_statistics_of_one_pixel() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_learned_crop_is_rounded_to_pixels() -> Case:
     class Net(Stages):
         def __init__(self) -> None:
@@ -193,7 +193,7 @@ def a_learned_crop_is_rounded_to_pixels() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_style_statistic_is_an_item() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:
@@ -202,7 +202,7 @@ def a_style_statistic_is_an_item() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.fault("graph-cut")
+@questions.fault("graph-cut")
 def a_forward_hook_detaches_for_a_heat_map() -> Case:
     net = Stages()
 
@@ -213,7 +213,7 @@ def a_forward_hook_detaches_for_a_heat_map() -> Case:
     return Case(net, PICTURES)
 
 
-@QUESTIONS.fault("gradient-wrong")
+@questions.fault("gradient-wrong")
 def a_tensor_hook_halves_for_guided_backpropagation() -> Case:
     class Net(Stages):
         def between(self, features: Tensor) -> Tensor:

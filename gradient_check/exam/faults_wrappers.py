@@ -6,9 +6,9 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from bench.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.case import Case, Questions, numbers, rows
 
-QUESTIONS = Questions("faults")
+questions = Questions("faults")
 SERIES, TABLE = rows(3, 6, 4), rows(6, 5)
 PICTURES, IDS = rows(2, 3, 8, 8), numbers(12, 3, 6)
 
@@ -27,7 +27,7 @@ class Two(nn.Module):
         return self.leave(self.middle(self.enter(table)))
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient")
+@questions.fault("graph-cut", "no-gradient")
 def a_compiled_net_detaches() -> Case:
     class Net(Two):
         def middle(self, values: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def a_compiled_net_detaches() -> Case:
     return Case(torch.compile(Net(), backend="eager"), TABLE)  # type: ignore[arg-type]
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient")
+@questions.fault("graph-cut", "no-gradient")
 def a_block_compiled_in_place_reads_data() -> Case:
     class Middle(nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def a_block_compiled_in_place_reads_data() -> Case:
     return Case(module, TABLE)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient")
+@questions.fault("graph-cut", "no-gradient")
 def examples_are_mapped_by_vmap_and_detached() -> Case:
     class Net(Two):
         def middle(self, values: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def examples_are_mapped_by_vmap_and_detached() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient", "grad-none")
+@questions.fault("graph-cut", "no-gradient", "grad-none")
 def a_parametrization_detaches_its_original() -> Case:
     class Positive(nn.Module):
         def forward(self, weight: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def a_parametrization_detaches_its_original() -> Case:
     return Case(module, TABLE)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient", "grad-none", "stale-forward", "unused")
+@questions.fault("graph-cut", "no-gradient", "grad-none", "stale-forward", "unused")
 def a_parametrization_is_cached_for_ever() -> Case:
     kept: dict[str, Tensor] = {}
 
@@ -82,7 +82,7 @@ def a_parametrization_is_cached_for_ever() -> Case:
     return Case(module, TABLE)
 
 
-@QUESTIONS.fault("gradient-wrong", "graph-cut", "no-gradient")
+@questions.fault("gradient-wrong", "graph-cut", "no-gradient")
 def an_own_weight_norm_takes_the_norm_for_constant() -> Case:
     class Normed(nn.Module):
         def forward(self, weight: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def an_own_weight_norm_takes_the_norm_for_constant() -> Case:
     return Case(module, TABLE)
 
 
-@QUESTIONS.fault("gradient-wrong", "graph-cut", "no-gradient")
+@questions.fault("gradient-wrong", "graph-cut", "no-gradient")
 def weights_are_rounded_without_a_stand_in() -> Case:
     class Net(Two):
         def forward(self, table: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ def weights_are_rounded_without_a_stand_in() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient", "grad-none")
+@questions.fault("graph-cut", "no-gradient", "grad-none")
 def functional_call_gets_a_state_dict() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -119,7 +119,7 @@ def functional_call_gets_a_state_dict() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.fault("graph-cut", "no-gradient", "grad-none")
+@questions.fault("graph-cut", "no-gradient", "grad-none")
 def a_recurrence_starts_from_a_learned_state_as_numpy() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -133,7 +133,7 @@ def a_recurrence_starts_from_a_learned_state_as_numpy() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.fault("grad-nonfinite")
+@questions.fault("grad-nonfinite")
 def a_root_of_a_masked_square() -> Case:
     class Net(Two):
         def middle(self, values: Tensor) -> Tensor:

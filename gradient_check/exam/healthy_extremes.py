@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, off_target, rows
+from gradient_check.exam.case import Case, Questions, numbers, off_target, rows
 
-QUESTIONS = Questions("healthy, near thresholds")
+questions = Questions("healthy, near thresholds")
 VALUES = rows(6, 8)
 
 
@@ -25,27 +25,27 @@ def a_part(function: object) -> nn.Module:
     return Part()
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_sine_of_a_hundred() -> Case:
     return Case(net(a_part(lambda values: torch.sin(100 * values))), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_loss_of_a_millionth() -> Case:
     return Case(net(), VALUES, lambda output: 1e-6 * off_target(output))
 
 
-@QUESTIONS.healthy("exploding")
+@questions.healthy("exploding")
 def a_loss_of_a_million() -> Case:
     return Case(net(), VALUES, lambda output: 1e6 * off_target(output))
 
 
-@QUESTIONS.healthy("exploding")
+@questions.healthy("exploding")
 def a_loss_with_a_large_constant() -> Case:
     return Case(net(), VALUES, lambda output: 1e4 + off_target(output))
 
 
-@QUESTIONS.healthy("vanishing", "exploding")
+@questions.healthy("vanishing", "exploding")
 def a_net_of_forty_layers() -> Case:
     layers = [m for _ in range(40) for m in (nn.Linear(8, 8), nn.Tanh())]
     for layer in layers[::2]:
@@ -53,12 +53,12 @@ def a_net_of_forty_layers() -> Case:
     return Case(net(*layers), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def dropout_of_nine_tenths() -> Case:
     return Case(net(nn.ReLU(), nn.Dropout(0.9), width=64), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def medians_and_quantiles() -> Case:
     def middle(values: Tensor) -> Tensor:
         return values - values.median(1, keepdim=True).values + values.quantile(0.7, 1, True)
@@ -66,17 +66,17 @@ def medians_and_quantiles() -> Case:
     return Case(net(a_part(middle)), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def sorted_values() -> Case:
     return Case(net(a_part(lambda values: values.sort(1).values)), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def hard_kinks_in_a_wide_net() -> Case:
     return Case(net(nn.Hardswish(), nn.Linear(256, 256), nn.ReLU6(), width=256), rows(40, 8))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def logits_of_a_hundred() -> Case:
     def loss(logits: Tensor) -> Tensor:
         return F.cross_entropy(60 * logits, numbers(3, 6), reduction="none")
@@ -84,7 +84,7 @@ def logits_of_a_hundred() -> Case:
     return Case(net(), VALUES, loss)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_model_near_its_minimum() -> Case:
     module = net()
     with torch.no_grad():
@@ -92,12 +92,12 @@ def a_model_near_its_minimum() -> Case:
     return Case(module, VALUES, lambda output: (output - targets).square().mean(1))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def one_example() -> Case:
     return Case(net(), rows(1, 8))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def masked_scores_of_minus_infinity() -> Case:
     mask = torch.ones(8, 8).tril().bool()
 
@@ -108,7 +108,7 @@ def masked_scores_of_minus_infinity() -> Case:
     return Case(net(a_part(lambda values: middle(values)[..., 0])), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_root_that_is_guarded_twice() -> Case:
     def middle(values: Tensor) -> Tensor:
         safe = torch.where(values > 0, values, 1.0)
@@ -117,22 +117,22 @@ def a_root_that_is_guarded_twice() -> Case:
     return Case(net(a_part(middle)), VALUES)
 
 
-@QUESTIONS.healthy("coarse-dtype")
+@questions.healthy("coarse-dtype")
 def weights_of_bfloat16() -> Case:
     return Case(net().bfloat16(), VALUES.bfloat16(), lambda output: off_target(output.float()))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def weights_of_float64_with_a_float32_loss() -> Case:
     return Case(net().double(), VALUES.double(), lambda output: off_target(output.float()))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def autocast_to_bfloat16() -> Case:
     return Case(net(nn.LayerNorm(8), nn.GELU()), VALUES, options={"precision": "bf16"})
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_single_scalar() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -145,14 +145,14 @@ def a_single_scalar() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_parameter_that_is_declared_unused() -> Case:
     module = net()
     module.register_parameter("extra", nn.Parameter(torch.ones(3)))
     return Case(module, VALUES, options={"unused": ["extra"]})
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def steep_thresholds_that_are_learned() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -165,7 +165,7 @@ def steep_thresholds_that_are_learned() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def distances_in_a_hyperbolic_space() -> Case:
     def loss(points: Tensor) -> Tensor:
         apart = (points[:, None] - points).square().sum(-1)
@@ -175,13 +175,13 @@ def distances_in_a_hyperbolic_space() -> Case:
     return Case(net(), VALUES, loss)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def words_that_are_padding() -> Case:
     module = nn.Sequential(nn.Embedding(9, 8, padding_idx=0), nn.LayerNorm(8), nn.Linear(8, 2))
     return Case(module, torch.tensor([[1, 2, 0, 0], [3, 4, 5, 0]]))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_probe_of_a_mapping_with_masks() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -196,12 +196,12 @@ def a_probe_of_a_mapping_with_masks() -> Case:
     return Case(Net(), {"ids": numbers(9, 2, 3), "mask": mask, "scale": 2.0})
 
 
-@QUESTIONS.healthy("frozen")
+@questions.healthy("frozen")
 def a_module_that_freezes_everything() -> Case:
     return Case(net().requires_grad_(False), VALUES)
 
 
-@QUESTIONS.healthy("random-loss")
+@questions.healthy("random-loss")
 def noise_on_the_weights_while_training() -> Case:
     class Noisy(nn.Linear):
         def forward(self, values: Tensor) -> Tensor:

@@ -4,14 +4,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, rows
-from bench.exam.healthy_pictures import VALUES
+from gradient_check.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.healthy_pictures import VALUES
 
-QUESTIONS = Questions("healthy")
+questions = Questions("healthy")
 PICTURES = rows(3, 3, 8, 8)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_mixture_density() -> Case:
     net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 9))
 
@@ -23,7 +23,7 @@ def a_mixture_density() -> Case:
     return Case(net, VALUES, loss)
 
 
-@QUESTIONS.healthy("random-loss")
+@questions.healthy("random-loss")
 def a_variational_autoencoder() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -40,7 +40,7 @@ def a_variational_autoencoder() -> Case:
     return Case(Net(), VALUES, lambda losses: losses, {"serve_mode": "no_grad"})
 
 
-@QUESTIONS.healthy("random-loss")
+@questions.healthy("random-loss")
 def a_denoiser_with_random_steps() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -58,7 +58,7 @@ def a_denoiser_with_random_steps() -> Case:
     return Case(Net(), VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_flow_of_affine_couplings() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -77,7 +77,7 @@ def a_flow_of_affine_couplings() -> Case:
     return Case(Net(), rows(5, 6), lambda losses: losses)
 
 
-@QUESTIONS.healthy("random-loss")
+@questions.healthy("random-loss")
 def contrast_of_two_views() -> Case:
     net = nn.Sequential(nn.Linear(5, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4))
 
@@ -88,7 +88,7 @@ def contrast_of_two_views() -> Case:
     return Case(net, VALUES, loss)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_triplet_margin() -> Case:
     net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 4))
 
@@ -99,7 +99,7 @@ def a_triplet_margin() -> Case:
     return Case(net, VALUES, loss)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def pairs_in_the_right_order() -> Case:
     def loss(scores: Tensor) -> Tensor:
         return F.softplus(-(scores[:, None] - scores)[..., 0] * numbers(2, 6, 6)).mean(1)

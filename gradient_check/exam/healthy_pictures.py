@@ -6,14 +6,14 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
 
-from bench.exam.case import Case, Questions, rows
+from gradient_check.exam.case import Case, Questions, rows
 
-QUESTIONS = Questions("healthy")
+questions = Questions("healthy")
 PICTURES = rows(3, 3, 8, 8)
 VALUES = rows(6, 5)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_convolutional_net_with_batch_norm() -> Case:
     net = nn.Sequential(
         *(nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2)),
@@ -22,7 +22,7 @@ def a_convolutional_net_with_batch_norm() -> Case:
     return Case(net, PICTURES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_residual_net_in_place() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -38,7 +38,7 @@ def a_residual_net_in_place() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_u_net() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -54,7 +54,7 @@ def a_u_net() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.healthy("vanishing")
+@questions.healthy("vanishing")
 def a_layer_scale_of_a_millionth() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -69,7 +69,7 @@ def a_layer_scale_of_a_millionth() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def parametrized_weights() -> Case:
     net = nn.Sequential(
         parametrizations.weight_norm(nn.Linear(5, 8)),
@@ -79,7 +79,7 @@ def parametrized_weights() -> Case:
     return Case(net, VALUES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_spatial_transformer() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -94,14 +94,14 @@ def a_spatial_transformer() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_super_resolution_by_pixel_shuffle() -> Case:
     return Case(
         nn.Sequential(nn.Conv2d(3, 12, 3, padding=1), nn.PReLU(), nn.PixelShuffle(2)), PICTURES
     )
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_fourier_layer_with_complex_weights() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -115,7 +115,7 @@ def a_fourier_layer_with_complex_weights() -> Case:
     return Case(Net(), PICTURES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_net_of_points_with_maximum_pooling() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -128,7 +128,7 @@ def a_net_of_points_with_maximum_pooling() -> Case:
     return Case(Net(), rows(3, 30, 3))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_field_of_sines() -> Case:
     class Sine(nn.Linear):
         def forward(self, places: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ def a_field_of_sines() -> Case:
     return Case(nn.Sequential(first, second, nn.Linear(16, 1)), rows(20, 2))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_chamfer_distance() -> Case:
     net = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 24))
 
@@ -151,7 +151,7 @@ def a_chamfer_distance() -> Case:
     return Case(net, VALUES, loss)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def blocks_under_checkpoint() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:

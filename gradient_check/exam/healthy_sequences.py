@@ -5,15 +5,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bench.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.case import Case, Questions, numbers, rows
 
-QUESTIONS = Questions("healthy")
+questions = Questions("healthy")
 SERIES = rows(3, 6, 4)
 IDS = numbers(20, 3, 6)
 TABLE = rows(6, 5)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_bidirectional_lstm_of_packed_rows() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -32,7 +32,7 @@ def a_bidirectional_lstm_of_packed_rows() -> Case:
     return Case(Net(), (IDS, torch.tensor([6, 4, 5])))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_causal_transformer_with_tied_words() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -54,13 +54,13 @@ def a_causal_transformer_with_tied_words() -> Case:
     return Case(Net(), IDS, loss)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def an_encoder_and_a_decoder() -> Case:
     net = nn.Transformer(8, 2, 1, 1, 16, 0.0, batch_first=True)
     return Case(net, (rows(2, 5, 8), rows(2, 4, 8, seed=2)))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def linear_attention_by_einsum() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -77,7 +77,7 @@ def linear_attention_by_einsum() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_state_space_with_a_scan() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -95,7 +95,7 @@ def a_state_space_with_a_scan() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_mixture_of_experts_with_dense_gates() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -111,7 +111,7 @@ def a_mixture_of_experts_with_dense_gates() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.healthy("unreached", "rough")
+@questions.healthy("unreached", "rough")
 def a_mixture_of_the_two_best_experts() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -131,7 +131,7 @@ def a_mixture_of_the_two_best_experts() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_chain_of_labels() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -148,7 +148,7 @@ def a_chain_of_labels() -> Case:
     return Case(Net(), SERIES, lambda losses: losses)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def connectionist_temporal_classification() -> Case:
     def loss(logits: Tensor) -> Tensor:
         logs, lengths = logits.log_softmax(-1).transpose(0, 1), torch.tensor([6, 6, 6])

@@ -7,14 +7,14 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, off_target, rows
-from bench.exam.healthy_sequences import IDS, TABLE
+from gradient_check.exam.case import Case, Questions, numbers, off_target, rows
+from gradient_check.exam.healthy_sequences import IDS, TABLE
 
-QUESTIONS = Questions("healthy")
+questions = Questions("healthy")
 SERIES = rows(3, 6, 4)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_graph_with_attention() -> Case:
     sources, targets = numbers(6, 14), numbers(6, 14, seed=1)
 
@@ -35,7 +35,7 @@ def a_graph_with_attention() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_factorization_machine_of_categories() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -50,7 +50,7 @@ def a_factorization_machine_of_categories() -> Case:
     return Case(Net(), IDS)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_soft_tree() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -71,7 +71,7 @@ def a_soft_tree() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def quantiles_of_a_table() -> Case:
     levels = torch.tensor([0.1, 0.5, 0.9])
 
@@ -82,7 +82,7 @@ def quantiles_of_a_table() -> Case:
     return Case(nn.Sequential(nn.Linear(5, 8), nn.Mish(), nn.Linear(8, 3)), TABLE, loss)
 
 
-@QUESTIONS.healthy("serve")
+@questions.healthy("serve")
 def a_penalty_of_gradients() -> Case:
     def loss(module: nn.Module, probe: Tensor) -> Tensor:
         points = probe.requires_grad_()
@@ -94,7 +94,7 @@ def a_penalty_of_gradients() -> Case:
     return Case(net, TABLE, loss, {"serve_mode": "no_grad"})
 
 
-@QUESTIONS.healthy("serve")
+@questions.healthy("serve")
 def an_inner_step_with_create_graph() -> Case:
     def loss(module: nn.Module, probe: Tensor) -> Tensor:
         own = dict(module.named_parameters())
@@ -108,7 +108,7 @@ def an_inner_step_with_create_graph() -> Case:
     return Case(net, TABLE, loss, {"serve_mode": "no_grad"})
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_low_rank_change_that_begins_at_zero() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -122,7 +122,7 @@ def a_low_rank_change_that_begins_at_zero() -> Case:
     return Case(Net(), TABLE, options={"trainable": "down|up"})
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_right_function_with_a_saved_output() -> Case:
     class Exponential(Function):
         @staticmethod
@@ -146,7 +146,7 @@ def a_right_function_with_a_saved_output() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_fixed_point_by_the_implicit_function() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -163,7 +163,7 @@ def a_fixed_point_by_the_implicit_function() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def an_average_kept_in_training_only() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -180,7 +180,7 @@ def an_average_kept_in_training_only() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_target_that_is_declared() -> Case:
     def loss(module: nn.Module, probe: Tensor) -> Tensor:
         with torch.no_grad():
@@ -191,14 +191,14 @@ def a_target_that_is_declared() -> Case:
     return Case(net, TABLE, loss, {"stop_gradients": ["target = module"]})
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_frozen_trunk_that_is_not_selected() -> Case:
     net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
     net[0].requires_grad_(False)
     return Case(net, TABLE, options={"trainable": lambda name, p: p.requires_grad})
 
 
-@QUESTIONS.healthy("random-loss")
+@questions.healthy("random-loss")
 def a_soft_choice_made_hard_by_gumbel() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:

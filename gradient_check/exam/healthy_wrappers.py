@@ -12,9 +12,9 @@ from torch.nn.utils import parametrizations, prune, rnn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.checkpoint import checkpoint_sequential
 
-from bench.exam.case import Case, Questions, numbers, off_target, rows
+from gradient_check.exam.case import Case, Questions, numbers, off_target, rows
 
-QUESTIONS = Questions("healthy")
+questions = Questions("healthy")
 SERIES, TABLE = rows(3, 6, 4), rows(6, 5)
 PICTURES, IDS = rows(2, 3, 8, 8), numbers(12, 3, 6)
 
@@ -29,18 +29,18 @@ def first(output: Any) -> Tensor:
     return off_target(output[0])
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_recurrent_net_of_two_directions() -> Case:
     return Case(nn.RNN(4, 5, 2, nonlinearity="relu", bidirectional=True, batch_first=True), SERIES,
                 first)  # fmt: skip
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_projected_lstm_with_dropout() -> Case:
     return Case(nn.LSTM(4, 8, 2, dropout=0.3, proj_size=3, batch_first=True), SERIES, first)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def packed_words_through_a_gru() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -55,7 +55,7 @@ def packed_words_through_a_gru() -> Case:
     return Case(Net(), IDS)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_sparse_embedding_with_its_own_optimizer() -> Case:
     def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.SparseAdam(list(parameters), lr=0.01)
@@ -64,7 +64,7 @@ def a_sparse_embedding_with_its_own_optimizer() -> Case:
     return Case(module, IDS, options={"make_optimizer": make})
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def complex_weights_of_a_spectral_layer() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -80,7 +80,7 @@ def complex_weights_of_a_spectral_layer() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def convolutions_in_channels_last() -> Case:
     module = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.SiLU(), nn.Conv2d(8, 4, 3), nn.Flatten()
@@ -89,53 +89,53 @@ def convolutions_in_channels_last() -> Case:
                 PICTURES.to(memory_format=torch.channels_last))  # fmt: skip
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_module_compiled_for_eager() -> Case:
     return Case(torch.compile(net(), backend="eager"), TABLE)  # type: ignore[arg-type]
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_method_compiled_by_aot() -> Case:
     module = net()
     module.compile(backend="aot_eager")
     return Case(module, TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def weight_norm_over_convolutions() -> Case:
     layers = [parametrizations.weight_norm(nn.Conv1d(4, 4, 3, padding=1)) for _ in range(3)]
     return Case(nn.Sequential(*layers), SERIES.transpose(1, 2))
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def spectral_norm_by_parametrization() -> Case:
     module = net()
     parametrizations.spectral_norm(module[0])
     return Case(module, TABLE)
 
 
-@QUESTIONS.healthy("stop-gradient")
+@questions.healthy("stop-gradient")
 def spectral_norm_of_old() -> Case:
     module = net()
     nn.utils.spectral_norm(module[0])
     return Case(module, TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def orthogonal_recurrence() -> Case:
     cell = nn.RNN(4, 4, batch_first=True)
     parametrizations.orthogonal(cell, "weight_hh_l0")
     return Case(cell, SERIES, first)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def pruned_weights() -> Case:
     module = net()
     prune.l1_unstructured(module[0], "weight", amount=0.3)  # type: ignore[no-untyped-call]
     return Case(module, TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def an_ensemble_by_vmap() -> Case:
     class Ensemble(nn.Module):
         def __init__(self) -> None:
@@ -157,7 +157,7 @@ def an_ensemble_by_vmap() -> Case:
     return Case(Ensemble(), TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_sequence_of_checkpoints() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -170,7 +170,7 @@ def a_sequence_of_checkpoints() -> Case:
     return Case(Net(), TABLE)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_teacher_by_average() -> Case:
     class Student(nn.Module):
         def __init__(self) -> None:
@@ -188,7 +188,7 @@ def a_teacher_by_average() -> Case:
                 {"trainable": r"^net\."})  # fmt: skip
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def attention_with_masks_and_its_fast_path() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -204,7 +204,7 @@ def attention_with_masks_and_its_fast_path() -> Case:
     return Case(Net(), SERIES)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_softmax_of_many_words_by_clusters() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -220,7 +220,7 @@ def a_softmax_of_many_words_by_clusters() -> Case:
     return Case(Net(), TABLE, lambda losses: losses)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def a_bag_of_weighted_words() -> Case:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -235,7 +235,7 @@ def a_bag_of_weighted_words() -> Case:
     return Case(Net(), IDS)
 
 
-@QUESTIONS.healthy()
+@questions.healthy()
 def layers_that_were_lazy() -> Case:
     module = nn.Sequential(
         nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2)

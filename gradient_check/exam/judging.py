@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
-from bench.exam.case import Case, Question
-from cog_adapt import check_gradients
-from cog_adapt.runner.errors import ConfigError
+from gradient_check.check import check_gradients
+from gradient_check.exam.case import Case, Question
 from gradient_check.findings.report import Finding, GradientReport
+from gradient_check.phases.errors import ConfigError
 
 _95_PERCENT = 1.96  # standard errors
 
@@ -22,8 +23,9 @@ class Answer:
 
     Attributes:
         alarm: whether a failure was found, or a hidden parameter was named.
-        code: whether one of the right codes was found as a failure.
+        code: whether one of the right codes was found, at its level.
         line: whether a right line was named; None where none is to be named.
+        place: whether the right module was named; None where none is to be named.
         strange: the codes of warnings that were not expected; of a fault, none.
         untouched: whether the module was bit for bit as before.
     """
@@ -34,6 +36,7 @@ class Answer:
     alarm: bool
     code: bool
     line: bool | None
+    place: bool | None
     strange: tuple[str, ...]
     untouched: bool
     seconds: float
@@ -44,7 +47,7 @@ class Answer:
         """Whether nothing is wrong with the answer."""
         if not self.fault:
             return not self.alarm and not self.strange and self.untouched
-        return self.code and self.line is not False and self.untouched
+        return self.code and False not in (self.line, self.place) and self.untouched
 
 
 def ask(question: Question) -> Answer:
@@ -57,7 +60,7 @@ def ask(question: Question) -> Answer:
         report = _report(case)
     after = _bits(case.module)
     same = before.keys() == after.keys() and all(torch.equal(before[n], after[n]) for n in before)
-    return _judged(question, report, untouched=same)
+    return judge(question, report, untouched=same)
 
 
 def _report(case: Case) -> GradientReport:
@@ -69,10 +72,11 @@ def _report(case: Case) -> GradientReport:
         return GradientReport((refused,), (), {}, "cpu/fp32", 0.0)
 
 
-def _judged(question: Question, report: GradientReport, *, untouched: bool) -> Answer:
-    failures = [finding for finding in report.findings if finding.level == "FAIL"]
+def judge(question: Question, report: GradientReport, *, untouched: bool) -> Answer:
+    """Compare a report with the answer that is right."""
+    failures = [f for f in report.findings if f.level in ("FAIL", question.level)]
     strange = {f.code for f in report.findings if f.level == "WARN"} - {*question.warnings}
-    named = [f.line or "" for f in failures if f.code in question.codes]
+    right = [finding for finding in failures if finding.code in question.codes]
     hidden = question.unverified
     verdict = bool(failures)
     if hidden is not None:
@@ -84,8 +88,9 @@ def _judged(question: Question, report: GradientReport, *, untouched: bool) -> A
         question.name,
         is_fault,
         verdict,
-        verdict if hidden else any(f.code in question.codes for f in failures),
-        any(_position(line) in question.lines for line in named) if question.lines else None,
+        verdict if hidden else bool(right),
+        _names(question.lines, [finding.line for finding in right]),
+        _names((question.place,) if question.place else (), [f.module for f in right]),
         () if is_fault else tuple(sorted(strange)),
         untouched,
         round(report.seconds, 2),
@@ -93,17 +98,19 @@ def _judged(question: Question, report: GradientReport, *, untouched: bool) -> A
     )
 
 
-def _position(line: str) -> str:
-    """Return `file.py:12:` of `folder/file.py:12: code`."""
-    place = line.partition(": ")[0]
-    return f"{place.rpartition('/')[2]}:"
+def _names(parts: Sequence[str], texts: Sequence[str | None]) -> bool | None:
+    """Return whether one of the parts stands in one of the texts; None if there is no part."""
+    if not parts:
+        return None
+    return any(part in (text or "") for part in parts for text in texts)
 
 
-def _bits(module: torch.nn.Module) -> dict[str, Any]:
+def _bits(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return the bytes of each tensor that has any."""
     return {
-        name: torch.view_as_real(value).clone() if value.is_complex() else value.detach().clone()
+        name: value.detach().clone().contiguous().reshape(-1).view(torch.uint8)
         for name, value in module.state_dict().items()
-        if isinstance(value, torch.Tensor)
+        if isinstance(value, torch.Tensor) and not (value.is_meta or is_lazy(value))
     }
 
 

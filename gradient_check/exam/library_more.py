@@ -6,9 +6,9 @@ from typing import Any
 import torch
 import transformers
 
-from bench.exam.case import rows
-from bench.exam.library_other import adapted
-from bench.exam.library_text import (
+from gradient_check.exam.case import rows
+from gradient_check.exam.library_other import adapted
+from gradient_check.exam.library_text import (
     GROUPED,
     IDS,
     LABELS,

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 import transformers
 
-from bench.exam.case import rows
-from bench.exam.library_text import (
+from gradient_check.exam.case import rows
+from gradient_check.exam.library_text import (
     IDS,
     LABELS,
     PADS,

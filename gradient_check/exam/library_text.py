@@ -8,9 +8,9 @@ import torch
 import transformers
 from torch import Tensor
 
-from bench.exam.case import Case, Questions, numbers
+from gradient_check.exam.case import Case, Question, Questions, numbers
 
-QUESTIONS = Questions(f"transformers {transformers.__version__.split('.')[0]}")
+questions = Questions(f"transformers {transformers.__version__.split('.')[0]}")
 SMALL: dict[str, Any] = {
     **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4},
     **{"intermediate_size": 48, "vocab_size": 99, "max_position_embeddings": 40},
@@ -65,13 +65,7 @@ def add(
         torch.manual_seed(0)
         return Case(make(), probe, loss)
 
-    QUESTIONS.append(_question(name, case, warnings))
-
-
-def _question(name: str, case: Callable[[], Case], warnings: tuple[str, ...]) -> Any:
-    from bench.exam.case import Question
-
-    return Question(QUESTIONS.group, name, case, warnings=warnings)
+    questions.append(Question(questions.group, name, case, warnings=warnings))
 
 
 def build(kind: str, config: str, **values: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from bench.exam.case import Case, Question, Questions, rows
+from gradient_check.exam.case import Case, Question, Questions, rows
 
 
 def stub_operators() -> None:
@@ -23,7 +23,7 @@ stub_operators()
 import timm  # noqa: E402
 import torchvision  # noqa: E402
 
-QUESTIONS = Questions("torchvision and timm")
+questions = Questions("torchvision and timm")
 TESTED = (
     *("byobnet", "coatnet", "convnext", "convnext2", "convnext3", "efficientnet"),
     *("efficientnet_evos", "efficientnet_gn", "efficientnet_ln", "mambaout", "maxvit", "nfnet"),
@@ -69,7 +69,7 @@ def add(name: str, make: Callable[..., Any], size: int, *warnings: str) -> None:
         return Case(make(), rows(2, 3, size, size), cross_entropy)
 
     true = ("vanishing", "exploding", *warnings)  # of deep nets as they are drawn, norms in eval
-    QUESTIONS.append(Question(QUESTIONS.group, name, case, warnings=true))
+    questions.append(Question(questions.group, name, case, warnings=true))
 
 
 for _name in TESTED:

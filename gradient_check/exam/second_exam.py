@@ -1,21 +1,30 @@
 """The second exam: cases of two examiners, from the documentation alone, half of them sealed.
 
 The sealed half lies in archives beside the digests that were committed with them. It is asked once,
-after the mends that the open half led to (`python -m bench.exam --set sealed`), and that figure
-stands; its cases are read by nobody who works on the check before that.
+after the mends that the open half led to (`python -m gradient_check.exam --set sealed`), and that
+figure stands; its cases are read by nobody who works on the check before that.
 """
 
+import atexit
+import contextlib
 import hashlib
 import importlib
+import shutil
+import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from bench.exam import second, second_b
-from bench.exam.case import Question
+from gradient_check.exam import case, second, second_b
+from gradient_check.exam.case import Question
+from gradient_check.exam.second import parts
 
 _PACKAGES = ((second, "sealed_a"), (second_b, "sealed_b"))
+# The sealed cases import the exam by the names that it had when they were sealed. A changed archive
+# would have another digest than the committed one, so the names are lent and the archives stay.
+_SEALED_NAMES = {"bench.exam.case": case, "bench.exam.second.parts": parts}
 
 
 def open_questions() -> list[Question]:
@@ -36,11 +45,24 @@ def sealed_questions() -> list[Question]:
         if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
             raise ValueError(f"{archive.name} is not the archive of the committed digest")
         folder = Path(tempfile.mkdtemp(prefix="sealed-"))  # sources are read until the last case
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         with zipfile.ZipFile(archive) as file:
             file.extractall(folder)
         package.__path__.append(str(folder))
-        found += _questions(package, folder, "sealed_*.py")
+        with _names_of_the_sealing():
+            found += _questions(package, folder, "sealed_*.py")
     return found
+
+
+@contextlib.contextmanager
+def _names_of_the_sealing() -> Iterator[None]:
+    """Let the exam be imported by the names that it had when the archives were sealed."""
+    sys.modules.update(_SEALED_NAMES)
+    try:
+        yield
+    finally:
+        for name in _SEALED_NAMES:
+            del sys.modules[name]
 
 
 def _folder(package: ModuleType) -> Path:

@@ -1,18 +1,20 @@
 """The short form of the exam: one question in twenty, and how an answer is judged."""
 
 import hashlib
+import sys
 from pathlib import Path
 
 import pytest
 from torch import nn
 
-from bench import exam
-from bench.exam.__main__ import SETS, examine, questions
-from bench.exam.case import Case, Question, Questions, rows
-from bench.exam.judging import _judged, ask, interval, table, wrong
+from gradient_check import exam
+from gradient_check.exam.__main__ import examine
+from gradient_check.exam.case import Case, ModuleQuestions, Question, Questions, rows
+from gradient_check.exam.judging import ask, interval, judge, table, wrong
+from gradient_check.exam.sets import SETS, questions
 from gradient_check.findings.report import Finding, GradientReport
 
-CUT = Finding("graph-cut", "FAIL", "cut", ("a.weight",), "a (Linear)", "bench/exam/x.py:7: a / b")
+CUT = Finding("graph-cut", "FAIL", "cut", ("a.weight",), "a (Linear)", "exam/x.py:7: a / b")
 
 
 def healthy() -> Case:
@@ -21,7 +23,7 @@ def healthy() -> Case:
 
 def judged(question: Question, *findings: Finding):
     report = GradientReport(findings, (), {}, "cpu/fp32", 0.1)
-    return _judged(question, report, untouched=True)
+    return judge(question, report, untouched=True)
 
 
 def test_one_question_in_twenty_is_answered_right():
@@ -30,14 +32,19 @@ def test_one_question_in_twenty_is_answered_right():
     assert wrong(answers) == []
 
 
-def test_there_are_enough_questions_with_names_of_their_own():
-    asked = questions("plain", "")
-    assert len({(q.group, q.name) for q in asked}) == len(asked)
+@pytest.mark.parametrize("name", ["known", "plain", "second", "sealed"])
+def test_each_question_has_a_name_of_its_own(name):
+    asked = questions(name)
+    assert len({(q.group, q.name, q.is_fault) for q in asked}) == len(asked) > 200
+
+
+def test_there_are_enough_questions_of_each_group():
+    asked = questions("plain")
     counts = {group: sum(q.group == group for q in asked) for group in {q.group for q in asked}}
     assert counts["faults"] >= 60
     assert counts["adversarial"] >= 30
     assert counts["healthy"] >= 40
-    assert set(SETS) == {"plain", "transformers", "vision"}
+    assert set(SETS) == {"known", "plain", "transformers", "vision"}
 
 
 def test_a_marked_line_is_the_line_to_be_named():
@@ -59,6 +66,19 @@ def test_a_fault_wants_its_code_and_its_line():
     assert (other.alarm, other.code, other.line) == (True, False, False)
     assert not judged(Question("some", "cut", healthy, ("graph-cut",), ("x.py:8:",)), CUT).right
     assert not judged(question).alarm
+
+
+def test_a_fault_may_want_a_module_a_part_of_the_line_or_a_warning():
+    makers = ModuleQuestions("some", lambda part: nn.Sequential(nn.Flatten(), part), "a ", probe=0)
+    for code in ("graph-cut", "unused"):
+        makers.faulty_part(code, "a / b")(nn.Tanh)
+    makers.faulty_part("graph-cut", "a / c")(nn.Tanh)
+    makers.faulty("graph-cut", "b.weight")(nn.Tanh)
+    makers.faulty("rough", level="WARN")(nn.Tanh)
+    assert [judged(each, CUT).right for each in makers] == [True, False, False, False, False]
+    assert judged(makers[-1], Finding("rough", "WARN", "rough")).right
+    assert (makers[0].name, makers[0].is_fault) == ("Tanh", True)
+    assert isinstance(makers[0].make().module[1], nn.Tanh)
 
 
 def test_a_healthy_model_wants_no_failure_and_no_strange_warning():
@@ -89,11 +109,17 @@ def test_the_table_counts_by_group():
     assert faulty["with a line"] == 0
 
 
-def test_the_second_exam_has_a_hundred_questions_of_names_of_their_own_in_its_open_half():
-    asked = questions("second", "")
-    assert len({(q.group, q.name) for q in asked}) == len(asked)
+@pytest.mark.parametrize("half", ["second", "sealed"])
+def test_each_half_of_the_second_exam_has_a_hundred_faults_and_as_many_healthy_models(half):
+    asked = questions(half)
     assert sum(q.is_fault for q in asked) >= 100
     assert sum(not q.is_fault for q in asked) >= 100
+
+
+def test_sealed_cases_are_asked_and_the_names_of_their_imports_do_not_stay():
+    answers = [ask(question) for question in questions("sealed")[::100]]
+    assert wrong(answers) == []
+    assert not [name for name in sys.modules if name.startswith("bench.exam")]
 
 
 def test_what_is_sealed_is_what_was_committed():

@@ -7,10 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradient_check.tests.cases import IMAGES, Conv, Faults
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import IMAGES, Conv, squares
 
-FAULTS = Faults(Conv, "mid", probe=IMAGES)
-conv = FAULTS.part
+questions = ModuleQuestions("convolutions, cut", Conv, "mid", probe=IMAGES, loss=squares)
+conv = questions.faulty_part
 
 
 @conv("graph-cut", "> x.mean()")

@@ -4,11 +4,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradient_check.tests.cases import IMAGES, Conv, Faults
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import IMAGES, Conv, squares
 
-FAULTS = Faults(Conv, "mid", probe=IMAGES)
-conv = FAULTS.part
-fault = FAULTS.model
+questions = ModuleQuestions("convolutions, wrong values", Conv, "mid", probe=IMAGES, loss=squares)
+conv = questions.faulty_part
+fault = questions.faulty
 
 
 @conv("grad-zero")
@@ -173,7 +174,7 @@ class InPl(nn.Module):
         return z + y
 
 
-@conv("dead", None)
+@conv("dead", None, level="WARN")
 class Times0(nn.Module):
     def forward(self, x):
         return x * 0 + 1

@@ -6,10 +6,11 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gradient_check.tests.cases import Block, Faults, Tower
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import PLAIN, Block, Tower
 
-FAULTS = Faults(Tower, "blocks.1")
-block = FAULTS.part
+questions = ModuleQuestions("tower, cut", Tower, "blocks.1", **PLAIN)
+block = questions.faulty_part
 
 
 @block("graph-cut", ".detach()")
@@ -95,7 +96,7 @@ class Rewrapped(Block):
         return fresh * 2
 
 
-@block("graph-cut", "self.w.detach()", module="blocks.1")
+@block("graph-cut", "self.w.detach()", place="blocks.1")
 class DetachedWeight(Block):
     def __init__(self):
         super().__init__()

@@ -7,11 +7,12 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gradient_check.tests.cases import Faults, rows
-from gradient_check.tests.plain import PROBE, ComplexMix, Net, entropy
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import rows
+from gradient_check.exam.known.plain import PROBE, ComplexMix, Net, entropy
 
-FAULTS = Faults(loss=entropy, probe=PROBE)
-fault = FAULTS.model
+questions = ModuleQuestions("idioms", loss=entropy, probe=PROBE)
+fault = questions.faulty
 
 
 @fault("unregistered", "(root)")
@@ -39,7 +40,7 @@ class ScaleInADict(Net):
 GLOBAL_SCALE = nn.Parameter(torch.ones(8))
 
 
-@fault("unregistered")
+@fault("unregistered", level="WARN")
 class GlobalParameter(Net):
     def mid(self, h):
         return h * GLOBAL_SCALE

@@ -6,10 +6,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradient_check.tests.cases import Block, Faults, Tower, squares
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import PLAIN, Block, Tower, squares
 
-FAULTS = Faults(lambda part: Tower(part), "blocks.1")
-model, part = FAULTS.model, FAULTS.part
+questions = ModuleQuestions("kept and hidden", lambda part: Tower(part), "blocks.1", **PLAIN)
+model, part = questions.faulty, questions.faulty_part
 
 
 def averaged(module, x):
@@ -36,7 +37,7 @@ class Both(torch.autograd.Function):
         return g * 2 * ctx.saved_tensors[0]
 
 
-@part("graph-cut", "mark_non_differentiable", module=None)
+@part("graph-cut", "mark_non_differentiable", place=None)
 class Undifferentiated(Block):
     def spoil(self, h):
         return Both.apply(h)[1].expand(-1, 6)

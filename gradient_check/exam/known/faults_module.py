@@ -9,20 +9,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradient_check.tests.cases import Block, Faults, Tower
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import PLAIN, Block, Tower
 
-FAULTS = Faults()
-fault = FAULTS.model
+questions = ModuleQuestions("weights and kinds", **PLAIN)
+fault = questions.faulty
 
 
-@fault("unused", module="spare", token=None)
+@fault("unused", place="spare", line=None)
 def unused_layer() -> nn.Module:
     model = Tower(Block())
     model.spare = nn.Linear(3, 3)
     return model
 
 
-@fault("leak-to-base", token="original(x)")
+@fault("leak-to-base", line="original(x)")
 def closure_over_the_original() -> nn.Module:
     original = nn.Linear(6, 2)
 
@@ -38,7 +39,7 @@ def closure_over_the_original() -> nn.Module:
     return Closed()
 
 
-@fault("leak-to-base", token="original(x)")
+@fault("leak-to-base", line="original(x)")
 def closure_over_the_frozen_original() -> nn.Module:
     return closure_over_the_original().requires_grad_(False)
 
@@ -86,12 +87,12 @@ def nothing_selected() -> nn.Module:
     return Tower(Block())
 
 
-@fault("scripted", module="1 (")
+@fault("scripted", place="1 (")
 def scripted() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 6), torch.jit.trace(nn.Linear(6, 6), torch.ones(1, 6)))
 
 
-@fault("replica", module="lock")
+@fault("replica", place="lock")
 def uncopyable() -> nn.Module:
     model: Any = Tower(Block())
     model.lock = threading.Lock()
@@ -107,6 +108,6 @@ def quantized_model() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 6), quantized, nn.Linear(6, 2))
 
 
-@fault("quantized", module="1.0")
+@fault("quantized", place="1.0")
 def quantized() -> nn.Module:
     return copy.deepcopy(quantized_model())

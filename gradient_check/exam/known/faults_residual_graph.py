@@ -3,11 +3,11 @@
 import torch
 from torch import nn
 
-from gradient_check.tests.cases import Faults
-from gradient_check.tests.residual import PROBE, Core, Net, entropy
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.residual import PROBE, Core, Net, entropy
 
-FAULTS = Faults(Net, "core", loss=entropy, probe=PROBE)
-fault = FAULTS.part
+questions = ModuleQuestions("residual net, cut", Net, "core", loss=entropy, probe=PROBE)
+fault = questions.faulty_part
 
 
 @fault("graph-cut", "clone().detach()")

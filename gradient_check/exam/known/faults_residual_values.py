@@ -4,11 +4,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradient_check.tests.cases import Faults
-from gradient_check.tests.residual import PROBE, Core, Net, entropy
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.residual import PROBE, Core, Net, entropy
 
-FAULTS = Faults(Net, "core", loss=entropy, probe=PROBE)
-fault = FAULTS.part
+questions = ModuleQuestions("residual net, wrong values", Net, "core", loss=entropy, probe=PROBE)
+fault = questions.faulty_part
 
 
 @fault("gradient-wrong", "detach()")
@@ -29,7 +29,7 @@ class MeanForBias(torch.autograd.Function):
         return g @ w, g.T @ x, g.mean(0)
 
 
-@fault("gradient-wrong", "def backward", module=None)
+@fault("gradient-wrong", "def backward", place=None)
 class WrongBiasGradient(Core):
     def mid(self, h):
         return MeanForBias.apply(h, self.a.weight, self.a.bias)
@@ -77,7 +77,7 @@ class NormalisesItself(Core):
         return h
 
 
-@fault("base-changed", module=None)
+@fault("base-changed", place=None)
 class RenormalisedEmbedding(nn.Module):
     def __init__(self):
         super().__init__()
@@ -94,7 +94,7 @@ class ReseedsForDropout(Core):
         return F.dropout(h, 0.2, self.training)
 
 
-@fault("leak", module=None)
+@fault("leak", place=None, level="WARN")
 class KeepsOnTheClass(Core):
     outputs: list[torch.Tensor] = []
 
@@ -136,13 +136,13 @@ class DoubledThroughData(Core):
         return y * y
 
 
-@fault("serve-differs", module=None)
+@fault("serve-differs", place=None)
 class RoundsWhenServing(Core):
     def mid(self, h):
         return h.round(decimals=1) if torch.is_inference_mode_enabled() else h
 
 
-@fault("base-changed", module=None)
+@fault("base-changed", place=None)
 class SharedDict(Core):
     shared: dict[str, float] = {}
 

@@ -3,14 +3,15 @@
 import torch
 from torch import Tensor, nn
 
-from gradient_check.tests.cases import Block, Faults, Tower
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import PLAIN, Block, Tower
 
-FAULTS = Faults(Tower, "blocks.1")
-block = FAULTS.part
-fault = FAULTS.model
+questions = ModuleQuestions("runs", Tower, "blocks.1", **PLAIN)
+block = questions.faulty_part
+fault = questions.faulty
 
 
-@fault("train-forward", module="blocks.1", token="missing")
+@fault("train-forward", place="blocks.1", line="missing")
 def raising_forward() -> nn.Module:
     class Raises(Block):
         def spoil(self, h):
@@ -30,7 +31,7 @@ class _Cached(Block):
         return h * self.table["mask"]
 
 
-@fault("train-forward", module="blocks.1", token='self.table["mask"] = torch.ones(6)')
+@fault("train-forward", place="blocks.1", line='self.table["mask"] = torch.ones(6)')
 def cache_on_the_class() -> nn.Module:
     _Cached.table.clear()
     return Tower(_Cached())
@@ -41,19 +42,19 @@ def loss_of_two_dimensions() -> nn.Module:
     return Tower(Block())
 
 
-@fault("loss-shape", token=".item()", loss=lambda output: output.pow(2).mean().item())
+@fault("loss-shape", line=".item()", loss=lambda output: output.pow(2).mean().item())
 def loss_as_a_number() -> nn.Module:
     return Tower(Block())
 
 
-@fault("loss-nonfinite", token="log()", loss=lambda output: (output - output).abs().log().mean())
+@fault("loss-nonfinite", line="log()", loss=lambda output: (output - output).abs().log().mean())
 def loss_of_infinity() -> nn.Module:
     return Tower(Block())
 
 
 @fault(
     "no-gradient",
-    token="item()",
+    line="item()",
     loss=lambda output: torch.tensor(output.pow(2).mean().item(), requires_grad=True) * 1.0,
 )
 def rebuilt_loss() -> nn.Module:
@@ -66,7 +67,7 @@ class _ChangesItself(Block):
         return h
 
 
-@fault("base-changed", module="blocks.1", token=".mul_(0.9)")
+@fault("base-changed", place="blocks.1", line=".mul_(0.9)")
 def changes_itself() -> nn.Module:
     return Tower(_ChangesItself())
 

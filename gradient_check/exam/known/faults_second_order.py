@@ -4,10 +4,11 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from gradient_check.tests.cases import Faults, rows, squares
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import rows, squares
 
-FAULTS = Faults(probe=rows(8, 6))
-model = FAULTS.model
+questions = ModuleQuestions("second order", probe=rows(8, 6), loss=squares)
+model = questions.faulty
 
 
 def net():

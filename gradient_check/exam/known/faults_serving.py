@@ -1,9 +1,6 @@
 """Faults of which serving tells: values kept from a first call, and ways that only inference takes.
 
-Attributes:
-    FAULTS: each with the line to be named.
-    HEALTHY: models whose inference rightly does without a part.
-    PASSES: models that rightly keep something.
+Beside them are healthy models whose inference does without a part, or that keep something.
 """
 
 import functools
@@ -12,12 +9,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradient_check.tests.cases import Faults, HealthyModels, rows
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import rows, squares
 
-FAULTS = Faults(probe=rows(8, 6))
-model = FAULTS.model
-HEALTHY = HealthyModels(probe=rows(8, 6), options={"random_loss": True})
-healthy = HEALTHY.model
+questions = ModuleQuestions("serving", probe=rows(8, 6), loss=squares)
+model = questions.faulty
+noisy = functools.partial(questions.sound, options={"random_loss": True})
 
 
 class Net(nn.Module):
@@ -151,7 +148,7 @@ class AfterFastPath(nn.Module):
         return self.head(h)
 
 
-@healthy()
+@noisy()
 class NoisyGate(Net):
     def __init__(self):
         super().__init__()
@@ -161,7 +158,7 @@ class NoisyGate(Net):
         return h + torch.randn_like(h) * F.softplus(self.noise(h)) if self.training else h
 
 
-@healthy()
+@noisy()
 class Posterior(Net):
     def __init__(self):
         super().__init__()
@@ -173,7 +170,7 @@ class Posterior(Net):
         return torch.distributions.Normal(h, F.softplus(self.spread(h))).rsample()
 
 
-@healthy()
+@noisy()
 class NoisyWeight(Net):
     def __init__(self):
         super().__init__()
@@ -183,10 +180,7 @@ class NoisyWeight(Net):
         return h + self.sigma * torch.empty_like(h).normal_() if self.training else h
 
 
-PASSES = HealthyModels(probe=rows(8, 6))
-
-
-@PASSES.model()
+@questions.sound()
 class ConstantInAGlobal(Net):
     """Keeps a table that is the same whatever the weights are."""
 
@@ -200,7 +194,7 @@ class ConstantInAGlobal(Net):
         return h + KEPT["steps"]
 
 
-@PASSES.model(options={"unused": ["fixed.*"]})
+@questions.sound(options={"unused": ["fixed.*"]})
 class FrozenFeaturesInAGlobal(Net):
     """Keeps the features of a net that is not trained."""
 

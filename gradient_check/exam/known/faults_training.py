@@ -10,11 +10,12 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gradient_check.tests.cases import IDS, IMAGES, CausalTransformer, Conv, Faults, next_token
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import IDS, IMAGES, PLAIN, CausalTransformer, Conv, next_token
 
-FAULTS = Faults(Conv, "mid")
-conv = functools.partial(FAULTS.part, probe=IMAGES)
-fault = FAULTS.model
+questions = ModuleQuestions("trainings", Conv, "mid", **PLAIN)
+conv = functools.partial(questions.faulty_part, probe=IMAGES)
+fault = questions.faulty
 
 
 @conv("base-changed", None)
@@ -30,13 +31,13 @@ class Ema(nn.Module):
         return x - self.ema.view(1, -1, 1, 1)
 
 
-@conv("random-inference", None, module=None)
+@conv("random-inference", None, place=None, level="WARN")
 class AlwaysDrop(nn.Module):
     def forward(self, x):
         return F.dropout(x, 0.3)
 
 
-@conv("nondeterministic", None, module=None)
+@conv("nondeterministic", None, place=None, level="WARN")
 class Rnd(nn.Module):
     calls = 0
 
@@ -45,7 +46,7 @@ class Rnd(nn.Module):
         return x * (1 + 0.1 * math.sin(Rnd.calls))
 
 
-@conv("leak", None, module=None)
+@conv("leak", None, place=None, level="WARN")
 class Hist(nn.Module):
     def __init__(self):
         super().__init__()
@@ -59,7 +60,7 @@ class Hist(nn.Module):
 HISTORY: list[Any] = []
 
 
-@conv("leak", None, module=None)
+@conv("leak", None, place=None, level="WARN")
 class GHist(nn.Module):
     def forward(self, x):
         HISTORY.append(x.mean())
@@ -68,21 +69,21 @@ class GHist(nn.Module):
 
 @fault(
     "gradient-wrong",
-    token="detach",
+    line="detach",
     loss=lambda output: (output / output.detach().norm()).pow(3).sum(1),
 )
 def loss_detach():
     return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3))
 
 
-@fault("graph-cut", token="argmax", loss=lambda output: (output.argmax(-1) != 1).float())
+@fault("graph-cut", line="argmax", loss=lambda output: (output.argmax(-1) != 1).float())
 def acc_loss():
     return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3))
 
 
 @fault(
     "graph-cut",
-    token="numpy",
+    line="numpy",
     loss=lambda module, x: torch.tensor((module(x).detach().numpy() ** 2).mean()),
 )
 def np_loss():
@@ -99,7 +100,7 @@ def none_loss():
     return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3))
 
 
-@fault("train-forward", token="@")
+@fault("train-forward", line="@")
 def shape_error():
     class Square(nn.Module):
         def __init__(self):
@@ -122,6 +123,7 @@ def part_opt():
 
 @fault(
     "ascent",
+    level="WARN",
     options={
         "make_optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.1, maximize=True)
     },

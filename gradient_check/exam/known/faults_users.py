@@ -4,11 +4,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import PLAIN, squares
 from gradient_check.phases.precision import Precision
-from gradient_check.tests.cases import Faults, squares
 
-FAULTS = Faults()
-fault = FAULTS.model
+questions = ModuleQuestions("plain PyTorch", **PLAIN)
+fault = questions.faulty
 HALF = Precision(torch.device("cpu"), torch.float16)
 PADDED = torch.tensor([[3, 4, 5, 0, 0], [6, 7, 0, 0, 0]])
 
@@ -147,7 +148,7 @@ def uncertain(output):
     return squares(output) * (-WEIGHT).exp() + WEIGHT
 
 
-@fault("unregistered", loss=uncertain)
+@fault("unregistered", loss=uncertain, level="WARN")
 def weight_outside_the_module():
     return tower()
 

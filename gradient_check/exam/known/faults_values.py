@@ -3,11 +3,12 @@
 import torch
 from torch import nn
 
-from gradient_check.tests.cases import Block, Faults, Tower
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import PLAIN, Block, Tower
 
-FAULTS = Faults(Tower, "blocks.1")
-block = FAULTS.part
-fault = FAULTS.model
+questions = ModuleQuestions("tower, wrong values", Tower, "blocks.1", **PLAIN)
+block = questions.faulty_part
+fault = questions.faulty
 
 
 @block("grad-zero", ".round()")
@@ -108,7 +109,7 @@ class BackwardOfNothing(Block):
         return Nothing.apply(h)
 
 
-@block("backward", "raise ValueError", module=None)
+@block("backward", "raise ValueError", place=None)
 class BackwardRaises(Block):
     def spoil(self, h):
         return Raising.apply(h)
@@ -137,7 +138,7 @@ class ZeroHook(Block):
         return torch.tanh(h)
 
 
-@block("gradient-wrong", "grad_input[0] * 0.3", module="blocks.1.linear")
+@block("gradient-wrong", "grad_input[0] * 0.3", place="blocks.1.linear")
 class ModuleHook(Block):
     def __init__(self):
         super().__init__()
@@ -148,7 +149,7 @@ class ModuleHook(Block):
         self.linear.register_full_backward_hook(scale_down)
 
 
-@block("gradient-wrong", "lambda g: g - g.mean()", module="blocks.1.linear")
+@block("gradient-wrong", "lambda g: g - g.mean()", place="blocks.1.linear")
 class ParameterHook(Block):
     def __init__(self):
         super().__init__()
@@ -178,7 +179,7 @@ class OverwrittenSaved(Block):
         return z
 
 
-@fault("gradient-wrong", token=".detach()")
+@fault("gradient-wrong", line=".detach()")
 def detached_rows_of_first_layer() -> nn.Module:
     class Rows(nn.Module):
         def __init__(self):

@@ -6,10 +6,11 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
 
-from gradient_check.tests.cases import Block, HealthyModels, Tower
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import PLAIN, Block, Tower
 
-HEALTHY = HealthyModels(Tower)
-block = HEALTHY.part
+questions = ModuleQuestions("tower", Tower, **PLAIN)
+block = questions.sound_part
 
 
 @block

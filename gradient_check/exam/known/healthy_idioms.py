@@ -4,13 +4,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradient_check.tests.cases import HealthyModels
-from gradient_check.tests.plain import PROBE, ComplexMix, Net, entropy
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.plain import PROBE, ComplexMix, Net, entropy
 
 IDS = torch.arange(28).reshape(4, 7) % 20
 
-HEALTHY = HealthyModels(loss=entropy, probe=PROBE)
-healthy = HEALTHY.model
+questions = ModuleQuestions("idioms", loss=entropy, probe=PROBE)
+healthy = questions.sound
 
 healthy()(ComplexMix)
 
@@ -27,7 +27,7 @@ class DeclaredTarget(Net):
         return super().forward(x) + (self.inp(x) - wanted).square().mean(-1, keepdim=True)
 
 
-@healthy()
+@healthy("random-loss", "surrogate")
 class HardGumbel(Net):
     def mid(self, h):
         return F.gumbel_softmax(h, hard=True)
@@ -51,12 +51,14 @@ def flat_loss():
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8))
 
 
-@healthy(loss=lambda output: entropy(output.float()), options={"learning_rate": 1e-6})
+@healthy(
+    "coarse-dtype", loss=lambda output: entropy(output.float()), options={"learning_rate": 1e-6}
+)
 def steps_too_small_to_see_in_16_bits():
     return Net().bfloat16()
 
 
-@healthy(loss=lambda losses: losses)
+@healthy("serve-differs", loss=lambda losses: losses)
 class AuxiliaryHead(Net):
     def __init__(self):
         super().__init__()

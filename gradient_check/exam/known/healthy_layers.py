@@ -4,10 +4,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gradient_check.tests.cases import IDS, CausalTransformer, HealthyModels, next_token, rows
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import IDS, PLAIN, CausalTransformer, next_token, rows
 
-HEALTHY = HealthyModels()
-healthy = HEALTHY.model
+questions = ModuleQuestions("layers of torch", **PLAIN)
+healthy = questions.sound
 
 
 @healthy(probe=IDS, loss=next_token)
@@ -30,7 +31,7 @@ def padded_te():
     return nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
 
 
-@healthy(probe=rows(4, 6))
+@healthy("surrogate", probe=rows(4, 6))
 def ste():
     class Rounded(nn.Module):
         def __init__(self):

@@ -6,14 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import PLAIN, Block, Tower, rows, squares
 from gradient_check.phases.lora import lora_tensors
 from gradient_check.phases.precision import Precision
 from gradient_check.phases.replicas import freeze, make_template, training_replica
-from gradient_check.tests.cases import Block, HealthyModels, Tower, rows, squares
 
 CPU = torch.device("cpu")
-HEALTHY = HealthyModels()
-healthy = HEALTHY.model
+questions = ModuleQuestions("many kinds", **PLAIN)
+healthy = questions.sound
 
 
 @healthy()
@@ -49,7 +50,9 @@ def bf16_region_of_its_own() -> nn.Module:
     return Casting(Block())
 
 
-@healthy(loss=lambda output: output.float().pow(2).mean(1), probe=rows(3, 6).bfloat16())
+@healthy(
+    "coarse-dtype", loss=lambda output: output.float().pow(2).mean(1), probe=rows(3, 6).bfloat16()
+)
 def bf16_weights() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.LayerNorm(6), nn.Linear(6, 2)).bfloat16()
 
@@ -152,14 +155,14 @@ def declared_unused() -> nn.Module:
     return model
 
 
-@healthy()
+@healthy("dead")
 def dead_unit() -> nn.Module:
     model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2))
     nn.init.constant_(model.get_parameter("0.bias"), -100.0)
     return model
 
 
-@healthy(loss=lambda module, x: _with_penalty(module, x))
+@healthy("serve", loss=lambda module, x: _with_penalty(module, x))
 def gradient_penalty() -> nn.Module:
     return Tower(Block())
 

@@ -5,12 +5,13 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.hosts import rows
+from gradient_check.exam.known.residual import PROBE, Core, Net, entropy
 from gradient_check.phases.precision import Precision
-from gradient_check.tests.cases import HealthyModels, rows
-from gradient_check.tests.residual import PROBE, Core, Net, entropy
 
-HEALTHY = HealthyModels(Net, loss=entropy, probe=PROBE)
-part, healthy = HEALTHY.part, HEALTHY.model
+questions = ModuleQuestions("residual net", Net, loss=entropy, probe=PROBE)
+part, healthy = questions.sound_part, questions.sound
 
 
 @part

@@ -3,14 +3,15 @@
 import torch
 from torch import nn
 
-from gradient_check.tests.cases import HealthyModels
-from gradient_check.tests.faults_users import AutoEncoder, itself
+from gradient_check.exam.case import ModuleQuestions
+from gradient_check.exam.known.faults_users import AutoEncoder, itself
+from gradient_check.exam.known.hosts import PLAIN
 
-HEALTHY = HealthyModels()
-healthy = HEALTHY.model
+questions = ModuleQuestions("plain PyTorch", **PLAIN)
+healthy = questions.sound
 
 
-@healthy()
+@healthy("dead")
 class OneToken(nn.Module):
     """Attention over one token: the softmax of one number is 1, whatever queries and keys are."""
 
@@ -40,7 +41,7 @@ class Penalised(nn.Module):
         return self.net(x) + slope
 
 
-healthy(loss=itself)(AutoEncoder)
+healthy("surrogate", loss=itself)(AutoEncoder)
 
 
 class Spikes(torch.autograd.Function):
@@ -62,7 +63,7 @@ class Spiking(nn.Module):
         return Spikes.apply(x)
 
 
-@healthy()
+@healthy("surrogate")
 def spiking_network():
     return nn.Sequential(nn.Linear(6, 6), Spiking(), nn.Linear(6, 2))
 
@@ -73,12 +74,12 @@ class SoftSpiking(nn.Module):
         return (x > 0).float() + soft - soft.detach()
 
 
-@healthy()
+@healthy("surrogate")
 def spiking_network_without_a_function():
     return nn.Sequential(nn.Linear(6, 6), SoftSpiking(), nn.Linear(6, 2))
 
 
-@healthy()
+@healthy("unreached")
 class Experts(nn.Module):
     """Each example goes to one of eight experts, of which three examples reach few."""
 
@@ -94,7 +95,7 @@ class Experts(nn.Module):
         return self.head(torch.stack(rows) * chances[:, None])
 
 
-@healthy()
+@healthy("unreached")
 class LayersLeftOut(nn.Module):
     """Stochastic depth."""
 

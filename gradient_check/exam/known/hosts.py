@@ -1,17 +1,12 @@
-"""Cases of the self-test: a model with a fault to be named, or a healthy one; how to register them.
+"""Healthy hosts with room for a part that goes wrong, and what most cases of the tests share."""
 
-The hosts are healthy models with room for a part that a case gives.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gradient_check.tests.present import present
+from gradient_check.exam import case
 
 
 def squares(output: Tensor) -> Tensor:
@@ -19,115 +14,11 @@ def squares(output: Tensor) -> Tensor:
 
 
 def rows(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+    return case.rows(*shape, seed=1)
 
 
+PLAIN: dict[str, Any] = {"probe": rows(3, 6), "loss": squares}
 IMAGES = rows(2, 3, 8, 8)
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A model, and what must be said about it: `code`, the module's path, a token in the line."""
-
-    make: Callable[[], nn.Module]
-    code: str
-    module: str | None = None
-    token: str | None = None
-    loss: Callable[..., Any] = squares
-    probe: Any = field(default_factory=lambda: rows(3, 6))
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return getattr(self.make, "__name__", str(self.make))
-
-
-@dataclass(frozen=True)
-class Healthy:
-    """A model that must pass."""
-
-    make: Callable[[], nn.Module]
-    loss: Callable[..., Any] = squares
-    probe: Any = field(default_factory=lambda: rows(3, 6))
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return self.make.__name__
-
-
-def hosted(kind: type[nn.Module], host: Callable[[nn.Module], nn.Module]) -> Any:
-    """A maker of the host with a part of this kind in it, under the kind's name."""
-
-    def make() -> nn.Module:
-        return host(kind())
-
-    make.__name__ = kind.__name__
-    return make
-
-
-class Faults(list[Fault]):
-    """Faults that decorators register; `defaults` are fields of each.
-
-    Args:
-        host: what `part` puts its classes into.
-        place: the path of that part in the host.
-    """
-
-    def __init__(
-        self, host: Callable[[nn.Module], nn.Module] | None = None, place: str = "", **defaults: Any
-    ) -> None:
-        super().__init__()
-        self.host = host
-        self.place = place
-        self.defaults = defaults
-
-    def model(
-        self, code: str, module: str | None = None, token: str | None = None, **rest: Any
-    ) -> Any:
-        """Register a function or class that makes the whole model."""
-
-        def register(make: Any) -> Any:
-            self.append(Fault(make, code, module, token, **{**self.defaults, **rest}))
-            return make
-
-        return register
-
-    def part(self, code: str, token: str | None = None, **rest: Any) -> Any:
-        """Register the class of the host's part."""
-        module = rest.pop("module", self.place)
-
-        def register(kind: Any) -> Any:
-            make = hosted(kind, present(self.host))
-            self.append(Fault(make, code, module, token, **{**self.defaults, **rest}))
-            return kind
-
-        return register
-
-
-class HealthyModels(list[Healthy]):
-    """Healthy models that decorators register; `host` and `defaults` as of `Faults`."""
-
-    def __init__(
-        self, host: Callable[[nn.Module], nn.Module] | None = None, **defaults: Any
-    ) -> None:
-        super().__init__()
-        self.host = host
-        self.defaults = defaults
-
-    def model(self, **rest: Any) -> Any:
-        """Register a function or class that makes the whole model."""
-
-        def register(make: Any) -> Any:
-            self.append(Healthy(make, **{**self.defaults, **rest}))
-            return make
-
-        return register
-
-    def part(self, kind: Any) -> Any:
-        """Register the class of the host's part."""
-        self.append(Healthy(hosted(kind, present(self.host)), **self.defaults))
-        return kind
 
 
 class Block(nn.Module):

@@ -1,6 +1,6 @@
 """Questions that an outside examiner wrote from the documentation alone, before any of them ran.
 
-The examiner read `docs/self-test.md`, the pages of `docs/gradients` and `bench/exam/case.py`, but
+The examiner read the pages that are in `gradient_check/docs` and the vocabulary of `case.py`, but
 neither the check's code, its tests, other questions of the exam nor its results. Each question was
 tried with plain torch alone: that it runs, that its gradient agrees with finite differences in
 float64 where it is healthy (values that are declared constant held still), and that it does not

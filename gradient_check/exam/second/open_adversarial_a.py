@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, rows
-from bench.exam.second.parts import mlp
+from gradient_check.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.second.parts import mlp
 
 questions = Questions("adversarial and domain")
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, rows
-from bench.exam.second.parts import mlp
+from gradient_check.exam.case import Case, Questions, rows
+from gradient_check.exam.second.parts import mlp
 
 questions = Questions("generative with noise")
 

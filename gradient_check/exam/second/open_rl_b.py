@@ -8,8 +8,8 @@ from torch.autograd import Function
 from torch.distributions import Categorical, Normal
 from torch.nn import functional as F
 
-from bench.exam.case import Case, Questions, numbers, rows
-from bench.exam.second.parts import mlp
+from gradient_check.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.second.parts import mlp
 
 questions = Questions("reinforcement learning")
 

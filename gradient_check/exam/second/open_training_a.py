@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
-from bench.exam.case import Case, Questions, numbers, rows
-from bench.exam.second.parts import mlp
+from gradient_check.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.second.parts import mlp
 
 questions = Questions("wrappers of training")
 

@@ -9,8 +9,8 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
-from bench.exam.case import Case, Questions, numbers, rows
-from bench.exam.second.parts import mlp
+from gradient_check.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.second.parts import mlp
 
 questions = Questions("wrappers of training")
 

@@ -1,7 +1,7 @@
 """Cases of a second examiner, written from the documentation before any of them ran.
 
 The cases come from the page of the gradient self-test and the stories beside it, and from the
-vocabulary of `bench.exam.case`. Neither the code of the check, nor its tests, nor the other cases
+vocabulary of the module `case`. Neither the code of the check, nor its tests, nor the other cases
 and results of the exam were read, and `check_gradients` ran on none of these cases.
 
 Five families (quantization-aware training, sparse experts, recurrent state, custom autograd

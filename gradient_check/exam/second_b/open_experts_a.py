@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bench.exam.case import Case, Questions, rows
+from gradient_check.exam.case import Case, Questions, rows
 
 questions = Questions("experts")
 

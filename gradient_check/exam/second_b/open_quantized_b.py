@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from bench.exam.case import Case, Questions, rows
+from gradient_check.exam.case import Case, Questions, rows
 
 questions = Questions("quantized")
 

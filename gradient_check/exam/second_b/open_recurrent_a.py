@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from bench.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.case import Case, Questions, numbers, rows
 
 questions = Questions("recurrent")
 

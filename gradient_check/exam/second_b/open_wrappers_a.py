@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
-from bench.exam.case import Case, Questions, numbers, rows
+from gradient_check.exam.case import Case, Questions, numbers, rows
 
 questions = Questions("wrappers")
 

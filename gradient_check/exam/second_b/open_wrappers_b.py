@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from bench.exam.case import Case, Questions, numbers, off_target, rows
+from gradient_check.exam.case import Case, Questions, numbers, off_target, rows
 
 questions = Questions("wrappers")
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from bench.exam.case import Case, rows
 from bench.gradient_tools.__main__ import ALL_BY_HAND, compare, in_order, row
 from bench.gradient_tools.asking import ask
 from bench.gradient_tools.subjects import HEALTHY_KIND, Subject, subjects
 from bench.gradient_tools.tools import TOOLS
 from bench.gradient_tools.verdicts import NotApplicable, Verdict, Wrong
+from gradient_check.exam.case import Case, rows
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 pytestmark = [
