@@ -78,7 +78,7 @@ def test_a_fault_may_want_a_module_a_part_of_the_line_or_a_warning():
     assert [judged(each, CUT).right for each in makers] == [True, False, False, False, False]
     assert judged(makers[-1], Finding("rough", "WARN", "rough")).right
     assert (makers[0].name, makers[0].is_fault) == ("Tanh", True)
-    assert isinstance(makers[0].make().module[1], nn.Tanh)
+    assert isinstance(makers[0].make().module.get_submodule("1"), nn.Tanh)
 
 
 def test_a_healthy_model_wants_no_failure_and_no_strange_warning():
