@@ -2,7 +2,6 @@
 
 import copy
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -18,20 +17,6 @@ conv = questions.faulty_part
 class BinaryMask(nn.Module):
     def forward(self, x):
         return torch.where(x > x.mean(), 1.0, 0.0)
-
-
-@conv("graph-cut", "x.cpu().detach().numpy()")
-class Np(nn.Module):
-    def forward(self, x):
-        array = x.cpu().detach().numpy()
-        leaky = np.maximum(array, 0.1 * array)
-        return torch.from_numpy(leaky).to(x.device)
-
-
-@conv("graph-cut", "x.tolist()")
-class AsT(nn.Module):
-    def forward(self, x):
-        return torch.as_tensor(x.tolist())
 
 
 @conv("graph-cut", None)
@@ -104,18 +89,6 @@ class WCopy(nn.Module):
 
     def forward(self, x):
         return F.conv2d(x, self.copied)
-
-
-@conv("graph-cut", "requires_grad_")
-class Frz(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Conv2d(8, 8, 1)
-
-    def forward(self, x):
-        for parameter in self.inner.parameters():
-            parameter.requires_grad_(False)
-        return self.inner(x)
 
 
 @conv("graph-cut", None)

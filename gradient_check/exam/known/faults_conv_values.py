@@ -37,14 +37,6 @@ class ItemScale(nn.Module):
 
 
 @conv("gradient-wrong", "no_grad")
-class NormNoGrad(nn.Module):
-    def forward(self, x):
-        with torch.no_grad():
-            norm = x.pow(2).mean(1, keepdim=True).sqrt()
-        return x / (norm + 1e-3)
-
-
-@conv("gradient-wrong", "no_grad")
 class DecoratedGate(nn.Module):
     def __init__(self):
         super().__init__()
@@ -119,15 +111,6 @@ class TanhWrong(nn.Module):
         return TanhWithInputsSlope.apply(x)
 
 
-@conv("gradient-wrong", "register_hook")
-class Hk(nn.Module):
-    def forward(self, x):
-        y = x * 1.5
-        if y.requires_grad:
-            y.register_hook(lambda g: g.clamp(-1e-4, 1e-4))
-        return y
-
-
 @conv("gradient-wrong", "grad_output[0] * 2")
 class PreHook(nn.Module):
     def __init__(self):
@@ -138,17 +121,6 @@ class PreHook(nn.Module):
             return (grad_output[0] * 2,)
 
         self.inner.register_full_backward_pre_hook(pre)
-
-    def forward(self, x):
-        return self.inner(x)
-
-
-@conv("gradient-wrong", "lambda")
-class PHook(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Conv2d(8, 8, 1)
-        self.inner.weight.register_hook(lambda g: g * 0.1)
 
     def forward(self, x):
         return self.inner(x)
@@ -165,25 +137,10 @@ class PHook0(nn.Module):
         return self.inner(x)
 
 
-@conv("backward", "y += 1")
-class InPl(nn.Module):
-    def forward(self, x):
-        y = x.exp()
-        z = y * y
-        y += 1
-        return z + y
-
-
 @conv("dead", None, level="WARN")
 class Times0(nn.Module):
     def forward(self, x):
         return x * 0 + 1
-
-
-@conv("grad-nonfinite", "sqrt")
-class Norm0(nn.Module):
-    def forward(self, x):
-        return x * (x * 0).pow(2).sum().sqrt() + x
 
 
 @conv("grad-nonfinite", None)

@@ -10,12 +10,6 @@ questions = ModuleQuestions("residual net, cut", Net, "core", loss=entropy, prob
 fault = questions.faulty_part
 
 
-@fault("graph-cut", "clone().detach()")
-class ClonedAndDetached(Core):
-    def mid(self, h):
-        return h.clone().detach()
-
-
 @fault("graph-cut", "numpy(force=True)")
 class ForcedNumpy(Core):
     def mid(self, h):

@@ -87,13 +87,6 @@ class RenormalisedEmbedding(nn.Module):
         return self.e(torch.arange(h.shape[0])) + h
 
 
-@fault("flags-changed", "manual_seed(1)")
-class ReseedsForDropout(Core):
-    def mid(self, h):
-        torch.random.manual_seed(1)
-        return F.dropout(h, 0.2, self.training)
-
-
 @fault("leak", place=None, level="WARN")
 class KeepsOnTheClass(Core):
     outputs: list[torch.Tensor] = []
@@ -134,12 +127,6 @@ class DoubledThroughData(Core):
         y = h.clone()
         y.data[:, :3] *= 2
         return y * y
-
-
-@fault("serve-differs", place=None)
-class RoundsWhenServing(Core):
-    def mid(self, h):
-        return h.round(decimals=1) if torch.is_inference_mode_enabled() else h
 
 
 @fault("base-changed", place=None)

@@ -132,12 +132,3 @@ def rate_of_zero() -> nn.Module:
 )
 def rate_of_almost_zero() -> nn.Module:
     return Tower(Block())
-
-
-@fault("serve-differs")
-def inference_takes_a_short_cut() -> nn.Module:
-    class ShortCut(Block):
-        def spoil(self, h):
-            return h if torch.is_grad_enabled() else h * 1.05
-
-    return Tower(ShortCut())

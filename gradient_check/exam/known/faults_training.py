@@ -90,11 +90,6 @@ def np_loss():
     return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3))
 
 
-@fault("loss-shape", loss=lambda module, x: module(x))
-def shape3():
-    return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3))
-
-
 @fault("loss-shape", loss=lambda module, x: None)
 def none_loss():
     return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3))

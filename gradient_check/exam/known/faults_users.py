@@ -243,20 +243,12 @@ def backward_in_the_loss():
     return tower()
 
 
-@fault("graph-cut", "(root) (Rewrapped)", "nn.Parameter(h)")
-class Rewrapped(nn.Module):
+@fault("graph-cut", "(root) (OldVariable)", "Variable(h.data)")
+class OldVariable(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner, self.outer = nn.Linear(6, 6), nn.Linear(6, 2)
 
-    def forward(self, x):
-        h = self.inner(x)
-        h = nn.Parameter(h)
-        return self.outer(h)
-
-
-@fault("graph-cut", "(root) (OldVariable)", "Variable(h.data)")
-class OldVariable(Rewrapped):
     def forward(self, x):
         h = self.inner(x)
         h = torch.autograd.Variable(h.data)

@@ -99,12 +99,6 @@ def tied_weights() -> nn.Module:
     return Tied()
 
 
-@healthy(probe=rows(3, 5, 16), loss=lambda output: output.pow(3).mean((1, 2)))
-def transformer_encoder() -> nn.Module:
-    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-    return nn.TransformerEncoder(layer, 2)
-
-
 @healthy(probe=rows(3, 5, 6), loss=lambda output: output[0][:, -1].pow(2).mean(1))
 def recurrent() -> nn.Module:
     return nn.GRU(6, 8, num_layers=2, batch_first=True)

@@ -15,7 +15,7 @@ part, healthy = questions.sound_part, questions.sound
 
 
 @part
-class StatisticsAside(Core):
+class KeepsStatistics(Core):
     def mid(self, h):
         with torch.no_grad():
             self.largest = float(h.abs().max())
