@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_COUNTS = ("faults seen", "no gradient", "wrong gradient", "beside the gradient")
-_COUNTS += ("line named", "healthy called wrong", "not asked")
+_KINDS = ("no gradient", "wrong gradient", "beside the gradient")
+_COUNTS = ("faults seen", *_KINDS, "line named", "healthy called wrong", "not asked")
 _TIMES = "processor ms: median (quartiles)"
 _BLOCK = re.compile(
     r"^\| tool \| faults seen \|.*\n(?:\|.*\n)+\n(?:Asked about .*\n)?", re.MULTILINE
@@ -19,7 +19,7 @@ def block_of(found: Mapping[str, Any]) -> str:
     lines = [titles, ["---"] * len(titles), *map(_cells, found["rows"])]
     table = "".join(f"|{'|'.join(_padded(cell) for cell in line)}|\n" for line in lines)
     said = found["settings"]
-    kinds = ", ".join(f"{said[kind]} {kind}" for kind in (*_COUNTS[1:4], "healthy"))
+    kinds = ", ".join(f"{said[kind]} {kind}" for kind in (*_KINDS, "healthy"))
     asked = f"{said['subjects asked']} of {said['subjects there are']} cases: {kinds}"
     return f"{table}\nAsked about {asked}.\n"
 
