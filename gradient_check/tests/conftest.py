@@ -22,6 +22,17 @@ MISSING = {
     if (absent := [name for name in names if find_spec(name) is None])
 }
 collect_ignore = list(MISSING)
+MARKERS = (
+    "gpu: needs a CUDA device; skipped with a reason where there is none",
+    "flaky: runs again after a failure, where pytest-rerunfailures is there",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set here what the settings of a checkout set too; they may not be around these tests."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    config.addinivalue_line("filterwarnings", "error")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
