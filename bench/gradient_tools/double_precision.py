@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_map_only
 
-from bench.exam.case import Case
 from bench.gradient_tools.training import Training, losses_of
 from bench.gradient_tools.verdicts import NotApplicable, Wrong
+from gradient_check.exam.case import Case
 
 _MOST_VALUES = 100  # of a Jacobian that is compared entry by entry
 _MOVED = 0.02

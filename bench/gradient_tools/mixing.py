@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from bench.exam.case import Case
 from bench.gradient_tools.training import Training, losses_of
 from bench.gradient_tools.verdicts import NotApplicable, Wrong
+from gradient_check.exam.case import Case
 from gradient_check.instruments.probe_loss import call
 
 

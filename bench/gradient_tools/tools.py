@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import torch
 
-from bench.exam.case import Case
 from bench.gradient_tools.double_precision import (
     double_gradcheck,
     double_gradgradcheck,
@@ -19,6 +18,7 @@ from bench.gradient_tools.mixing import examples_are_mixed
 from bench.gradient_tools.training import Training
 from bench.gradient_tools.verdicts import Wrong
 from cog_adapt import check_gradients
+from gradient_check.exam.case import Case
 
 _STEPS = 20
 _FASTER = 1e-2  # a rate at which a small model learns one batch in 20 steps

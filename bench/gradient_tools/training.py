@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from bench.exam.case import Case
 from gradient_check.arguments import chosen_precision
+from gradient_check.exam.case import Case
 from gradient_check.instruments.loss_forms import takes_module, takes_targets
 from gradient_check.instruments.probe_loss import call
 from gradient_check.instruments.selection import select

@@ -78,7 +78,7 @@ def area_of(path: PurePosixPath, *, is_package: bool) -> str | None:
     if is_package and parts[0] == PACKAGE:
         return parts[1] if parts[1] in AREAS[:3] else "package"
     if parts[0] == KERNEL:
-        return "tests" if "tests" in parts else KERNEL
+        return {"exam": "bench", "tests": "tests"}.get(parts[1], KERNEL)
     if parts[0] in ("tests", "bench", "examples"):
         return parts[0]
     if parts[0] in _DOORS or (is_package and parts[0] == "server"):

@@ -14,7 +14,7 @@ from cog_adapt.command.kinds import INSTALLED, KERNEL, PACKAGE, TEXT, kinds, wri
 from cog_adapt.server.errors import ConfigError
 
 _OWN = {"pyproject.toml": "new_pyproject.toml", "README.md": "new_readme.md"}
-_OF_A_CHECKOUT = ("tests", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
+_OF_A_CHECKOUT = ("tests", "exam", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
 """What a checkout has in a package's folder, and an installed package has not."""
 _TEXTS = {".py", ".txt", ".yaml", ".md", ".toml", ""}
 """Suffixes of what differs between kinds; all else is copied byte by byte."""

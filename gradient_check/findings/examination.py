@@ -81,7 +81,7 @@ class Examination:
 
         Args:
             level: FAIL for a fault, WARN for what is worth knowing, NOTE for what was declared.
-            code: of the table in `docs/self-test.md`.
+            code: of the table in `docs/checks.md`.
             message: what was found, with its remedy.
             parameters: the names of those that it concerns.
             module: the path of the module at fault.

@@ -32,14 +32,15 @@ def closure(*names: str) -> set[str]:
     return found
 
 
-def environment(folder: Path, wheel: Path, *names: str) -> Path:
-    """Make an environment of a wheel and the named distributions; return its interpreter."""
+def environment(folder: Path, *names: str, wheel: Path | None = None) -> Path:
+    """Make an environment of the named distributions and a wheel; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     for name in closure(*names):
         link(name, site)
-    install = ("install", "-q", "--no-deps", "--target", str(site), str(wheel))
-    subprocess.run([sys.executable, "-m", "pip", *install], check=True)
+    if wheel is not None:
+        install = ("install", "-q", "--no-deps", "--target", str(site), str(wheel))
+        subprocess.run([sys.executable, "-m", "pip", *install], check=True)
     return folder / "bin" / "python"
 
 
@@ -60,14 +61,19 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def run(python: Path, *arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run an interpreter in a folder, without what points at this checkout."""
+def variables() -> dict[str, str]:
+    """The environment's variables, without what points at this checkout."""
     own = ("COG_", "PYTHON", "PYTEST", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return {**kept, "OMP_NUM_THREADS": "1"}
+
+
+def run(python: Path, *arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run an interpreter in a folder, without what points at this checkout."""
     return subprocess.run(
         [python, *arguments],
         cwd=folder,
-        env={**kept, "OMP_NUM_THREADS": "1"},
+        env=variables(),
         capture_output=True,
         text=True,
         timeout=600,

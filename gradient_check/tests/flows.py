@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gradient_check.checks.flow import GradientFlow
 from gradient_check.checks.operation import Operation
+from gradient_check.exam.known.hosts import Block, Tower, rows, squares
 from gradient_check.findings.examination import Examination
 from gradient_check.findings.report import Finding
 from gradient_check.instruments.differences import FLOAT32
@@ -16,7 +17,6 @@ from gradient_check.instruments.probe_loss import ProbeLoss
 from gradient_check.instruments.selection import Selection, select
 from gradient_check.instruments.subject import CheckOptions, Subject
 from gradient_check.phases.precision import Precision
-from gradient_check.tests.cases import Block, Tower, rows, squares
 from gradient_check.tests.models import seeded_module
 
 CPU = torch.device("cpu")

@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from gradient_check import check_gradients
 from gradient_check.arguments import check_loss, check_options, check_probe, chosen_precision
+from gradient_check.exam.known.faults_users import tower
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.phases.errors import ConfigError
 from gradient_check.phases.precision import Precision
-from gradient_check.tests.cases import rows, squares
-from gradient_check.tests.faults_users import tower
 
 
 class Lightning(nn.Module):

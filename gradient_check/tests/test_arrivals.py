@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gradient_check import check_gradients
 from gradient_check.checks.arrivals import GradientArrivals
-from gradient_check.tests.cases import Block, Tower, rows, squares
+from gradient_check.exam.known.hosts import Block, Tower, rows, squares
 from gradient_check.tests.flows import found, only, ran, tower
 from gradient_check.tests.models import seeded_module
 from gradient_check.tests.present import present

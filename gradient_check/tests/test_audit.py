@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from gradient_check.checks.audit import audit_module
+from gradient_check.exam.known.faults_module import quantized, scripted
 from gradient_check.findings.report import Finding
-from gradient_check.tests.faults_module import quantized, scripted
 from gradient_check.tests.flows import tower
 from gradient_check.tests.present import present
 

@@ -8,8 +8,8 @@ import pytest
 from gradient_check.check import check_gradients
 from gradient_check.checks import block_groups
 from gradient_check.checks.block_groups import _merged, grouped
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.instruments.differences import FLOAT32, SIXTEEN_BIT
-from gradient_check.tests.cases import rows, squares
 from gradient_check.tests.flows import ran, tower
 
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gradient_check.diagnosis.copies import Copies
+from gradient_check.exam.known.hosts import Block, Tower
 from gradient_check.findings.report import NOWHERE
-from gradient_check.tests.cases import Block, Tower
 from gradient_check.tests.flows import flow_of, tower
 from gradient_check.tests.models import seeded_module
 from gradient_check.tests.present import present

@@ -20,10 +20,10 @@ from gradient_check.diagnosis.culprits import (
     overwriting,
 )
 from gradient_check.diagnosis.straight_through import subtracts_itself
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.findings.report import NOWHERE, Place
 from gradient_check.instruments.recording import Recorder
 from gradient_check.instruments.sources import module_names
-from gradient_check.tests.cases import rows, squares
 from gradient_check.tests.flows import tower
 from gradient_check.tests.models import seeded_module
 from gradient_check.tests.present import present

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check.check import check_gradients
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.findings.examination import Examination
 from gradient_check.findings.report import Place
 from gradient_check.instruments.declared import DeclaredStops
-from gradient_check.tests.cases import rows, squares
 
 PLACE = Place("blocks.1 (Block)", "model.py:7: return a * b.detach()")
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gradient_check.check import check_gradients
+from gradient_check.exam.known.hosts import rows
 from gradient_check.findings.report import Finding, GradientReport
 from gradient_check.phases.errors import ConfigError
-from gradient_check.tests.cases import rows
 
 X = rows(8, 6)
 DOMAINS = torch.tensor([0, 1, 0, 1, 0, 1, 0, 1])

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check.diagnosis.diagnosis import Diagnosis
+from gradient_check.exam.known.hosts import Block, Tower
 from gradient_check.findings.report import NOWHERE
-from gradient_check.tests.cases import Block, Tower
 from gradient_check.tests.flows import ran, tower
 from gradient_check.tests.present import present
 from gradient_check.tests.test_backward_trace import Silent

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check.checks import flow as module_under_test
-from gradient_check.tests.cases import squares
+from gradient_check.exam.known.hosts import squares
 from gradient_check.tests.flows import flow_of, found, only, ran, tower
 from gradient_check.tests.present import present
 

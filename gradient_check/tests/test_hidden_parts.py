@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gradient_check import check_gradients
-from gradient_check.tests.plain import PROBE, Net, entropy
+from gradient_check.exam.known.plain import PROBE, Net, entropy
 from gradient_check.tests.present import present
 
 

@@ -6,10 +6,10 @@ import pytest
 from torch import Tensor
 
 from gradient_check.check import check_gradients
-from gradient_check.tests.cases import Fault, Healthy, rows, squares
-from gradient_check.tests.faults import FAULTS
+from gradient_check.exam.case import Question
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.tests.flows import tower
-from gradient_check.tests.healthy import HEALTHY
+from gradient_check.tests.test_check import FAULTS, HEALTHY
 from gradient_check.tests.test_check import test_a_fault_is_named_with_its_place as check_fault
 from gradient_check.tests.test_check import test_a_healthy_model_passes as check_healthy
 
@@ -26,12 +26,12 @@ def everything_is_large(monkeypatch) -> None:
     [f for n, f in enumerate(FAULTS) if n % 8 == 0 or f.name.startswith(KINDS)],
     ids=lambda fault: fault.name,
 )
-def test_a_fault_of_a_large_module_is_named_with_its_place(fault: Fault) -> None:
+def test_a_fault_of_a_large_module_is_named_with_its_place(fault: Question) -> None:
     check_fault(fault)
 
 
 @pytest.mark.parametrize("model", HEALTHY[::5], ids=lambda model: model.name)
-def test_a_large_healthy_model_passes(model: Healthy) -> None:
+def test_a_large_healthy_model_passes(model: Question) -> None:
     check_healthy(model)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradient_check.tests.cases import squares
+from gradient_check.exam.known.hosts import squares
 from gradient_check.tests.flows import flow_of, found, operation_of, subject_of, tower
 
 

@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from gradient_check import check_gradients
-from gradient_check.tests.cases import rows
+from gradient_check.exam.known.hosts import rows
 
 SIZES: dict[str, Any] = {
     "hidden_size": 32,

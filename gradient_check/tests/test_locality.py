@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check.diagnosis.locality import innermost_wrong
+from gradient_check.exam.known.hosts import Block, Tower
 from gradient_check.findings.report import NOWHERE
 from gradient_check.instruments.sources import module_names
-from gradient_check.tests.cases import Block, Tower
 from gradient_check.tests.flows import ran, sgd, tower
 from gradient_check.tests.present import present
 

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from gradient_check.check import check_gradients
 from gradient_check.checks.loss_rounding import SHORT, rounding_of
+from gradient_check.exam.known.hosts import rows
 from gradient_check.instruments.directions import Direction
-from gradient_check.tests.cases import rows
 
 REAL, OTHER = rows(32, 6).chunk(2)
 NEAR, FAR = (REAL, REAL + 0.05 * OTHER), (REAL, OTHER)

@@ -9,7 +9,7 @@ from torch import nn
 from gradient_check import check_gradients
 from gradient_check.checks.arrivals import GradientArrivals
 from gradient_check.checks.magnitudes import by_layer, judge_magnitudes
-from gradient_check.tests.cases import rows, squares
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.tests.flows import found, only, ran, tower
 
 

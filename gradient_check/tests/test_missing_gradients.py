@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from torch import Tensor, nn
 
 from gradient_check import check_gradients
 from gradient_check.checks.arrivals import GradientArrivals
 from gradient_check.checks.missing_gradients import MissingGradients
-from gradient_check.tests.cases import Block, Tower, rows
+from gradient_check.exam.known.hosts import Block, Tower, rows
 from gradient_check.tests.flows import found, only, ran, tower
 from gradient_check.tests.models import seeded_module
 from gradient_check.tests.present import present
@@ -187,6 +186,7 @@ def test_what_is_frozen_and_stopped_alike_is_a_warning() -> None:
 
 def test_what_a_library_freezes_and_stops_is_a_note() -> None:
     sizes = {"d_model": 32, "vocab_size": 50, "encoder_layers": 1, "decoder_layers": 1}
+    transformers = pytest.importorskip("transformers")
     config = transformers.MarianConfig(**sizes, pad_token_id=0, decoder_start_token_id=1)
     ids = torch.randint(3, 40, (2, 5), generator=torch.Generator().manual_seed(0))
     module = transformers.MarianMTModel(config)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gradient_check import check_gradients
-from gradient_check.tests.plain import PROBE, Net, entropy
+from gradient_check.exam.known.plain import PROBE, Net, entropy
 
 peft = pytest.importorskip("peft")
 

@@ -148,7 +148,7 @@ def test_the_check_comes_before_the_body(output):
 
 
 def test_the_package_registers_the_plugin():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "gradient_check" / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {"gradient_check": PLUGIN}
 
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gradient_check.check import check_gradients
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.findings.report import GradientReport
 from gradient_check.phases.errors import ConfigError
-from gradient_check.tests.cases import rows, squares
 
 X = rows(6, 5)
 Sound = tuple[nn.Module, Callable[..., Tensor]]

@@ -5,7 +5,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from gradient_check import check_gradients
-from gradient_check.tests.plain import PROBE, Net, entropy
+from gradient_check.exam.known.plain import PROBE, Net, entropy
 from gradient_check.tests.present import present
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from gradient_check.checks.shaking import Perturbation
+from gradient_check.exam.known.hosts import Block, Tower, squares
 from gradient_check.instruments.differences import FLOAT32, SIXTEEN_BIT
-from gradient_check.tests.cases import Block, Tower, squares
 from gradient_check.tests.flows import ran, subject_of, tower
 
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from gradient_check import check_gradients
+from gradient_check.exam.known.hosts import squares
 from gradient_check.instruments.larger_probes import variant
-from gradient_check.tests.cases import squares
 
 
 class Experts(nn.Module):

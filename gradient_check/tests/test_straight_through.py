@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gradient_check.check import check_gradients
-from gradient_check.tests.cases import rows
+from gradient_check.exam.known.hosts import rows
 
 Form = Callable[[Tensor], Tensor]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gradient_check import check_gradients
 from gradient_check.checks.strangers import judge_strangers
-from gradient_check.tests.cases import rows, squares
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.tests.flows import found, only, ran, tower
 from gradient_check.tests.present import present
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.phases.precision import Precision
-from gradient_check.tests.cases import rows, squares
 from gradient_check.tests.flows import CPU, sgd, subject_of, tower
 from gradient_check.tests.models import ConvNet, SpectralNet, TinyTransformer, seeded_module
 from gradient_check.tests.present import present

@@ -9,7 +9,7 @@ from torch.nn.utils import parametrizations, prune
 
 from gradient_check import check_gradients
 from gradient_check.checks.traces import LastingEffects
-from gradient_check.tests.cases import rows, squares
+from gradient_check.exam.known.hosts import rows, squares
 from gradient_check.tests.flows import flow_of, found, only, operation_of, tower
 from gradient_check.tests.present import present
 

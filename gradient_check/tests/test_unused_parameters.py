@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from gradient_check.checks.unused_parameters import UnusedParameters
-from gradient_check.tests.cases import Block, Tower
+from gradient_check.exam.known.hosts import Block, Tower
 from gradient_check.tests.flows import found, only, ran
 
 

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from gradient_check.check import check_gradients
 from gradient_check.checks.arrivals import GradientArrivals
 from gradient_check.checks.update import Update, _entries, _largest, _Step
+from gradient_check.exam.known.hosts import squares
 from gradient_check.instruments.differences import FLOAT32, SIXTEEN_BIT
 from gradient_check.instruments.portions import STEPS
-from gradient_check.tests.cases import squares
 from gradient_check.tests.flows import flow_of, found, only, operation_of, sgd, tower
 from gradient_check.tests.present import present
 

@@ -100,11 +100,12 @@ def test_it_asks_for_torch_and_rich_and_nothing_else(wheel):
     assert {Requirement(each).name for each in asked} == {"torch", "rich"}
 
 
-def test_it_holds_the_sources_of_the_package_and_no_test(wheel):
+def test_it_holds_the_sources_of_the_package_and_neither_exam_nor_tests(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     package = clean.ROOT / "gradient_check"
     sources = {path.relative_to(clean.ROOT).as_posix() for path in package.rglob("*.py")}
-    assert names == {name for name in sources if not name.startswith("gradient_check/tests/")}
+    left_out = ("gradient_check/exam/", "gradient_check/tests/")
+    assert names == {name for name in sources if not name.startswith(left_out)}
 
 
 def foreign(folder: Path, **files: str) -> Path:
@@ -117,7 +118,7 @@ def foreign(folder: Path, **files: str) -> Path:
 
 
 def test_with_torch_and_rich_alone_it_names_the_line_that_cuts(wheel, tmp_path):
-    python = clean.environment(tmp_path / "venv", wheel, "torch", "rich")
+    python = clean.environment(tmp_path / "venv", "torch", "rich", wheel=wheel)
     done = clean.run(python, "plain.py", folder=foreign(tmp_path / "project", plain=PLAIN))
     assert LINE in done.stdout, done.stdout + done.stderr
     assert "others: []" in done.stdout
@@ -133,7 +134,7 @@ def test_with_torch_and_rich_alone_it_names_the_line_that_cuts(wheel, tmp_path):
     ids=["pytest", "lightning", "trainer"],
 )
 def test_a_foreign_project_fails_by_its_hook(wheel, tmp_path, libraries, files, arguments):
-    python = clean.environment(tmp_path / "venv", wheel, "torch", "rich", *libraries)
+    python = clean.environment(tmp_path / "venv", "torch", "rich", *libraries, wheel=wheel)
     done = clean.run(python, *arguments, folder=foreign(tmp_path / "project", **files))
     assert done.returncode == 1, done.stdout + done.stderr
     assert LINE in done.stdout + done.stderr

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from gradient_check.checks.arrivals import GradientArrivals
 from gradient_check.checks.zero_entries import ZeroEntries
+from gradient_check.exam.known.hosts import Block, Tower
 from gradient_check.instruments.differences import SIXTEEN_BIT
-from gradient_check.tests.cases import Block, Tower
 from gradient_check.tests.flows import found, only, ran, tower
 from gradient_check.tests.present import present
 

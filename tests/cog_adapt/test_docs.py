@@ -91,7 +91,7 @@ def test_the_documents_have_the_words_of_the_field(path):
 @pytest.mark.parametrize("path", ["README.md", *(f"docs/{name}.md" for name in WRITTEN)])
 def test_the_files_of_the_package_that_the_documents_name_are_there(path):
     text = (ROOT / path).read_text()
-    named = re.findall(r"\b(?:cog_adapt|tests|docs)/[\w./-]*[\w/]", text)
+    named = re.findall(r"\b(?:gradient_check|cog_adapt|tests|docs)/[\w./-]*[\w/]", text)
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 

@@ -14,7 +14,7 @@ SOURCES = [
     *sorted(
         path
         for path in (ROOT / "gradient_check").rglob("*.py")
-        if "tests" not in path.relative_to(ROOT).parts
+        if not {"exam", "tests"} & {*path.relative_to(ROOT).parts}
     ),
     *(
         path

@@ -95,8 +95,9 @@ def test_it_holds_the_package_and_the_owners_files_alone(wheel):
     sources = {name for name in names if name.startswith("cog_adapt/") and "/template/" not in name}
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "cog_adapt").rglob("*.py")} <= sources
     kernel = {path.relative_to(ROOT).as_posix() for path in KERNEL.rglob("*.py")}
-    tests = {name for name in kernel if name.startswith("gradient_check/tests/")}
-    assert {name for name in names if name.startswith("gradient_check/")} == kernel - tests
+    left_out = tuple(f"gradient_check/{each}/" for each in ("exam", "tests"))
+    shipped = {name for name in kernel if not name.startswith(left_out)}
+    assert {name for name in names if name.startswith("gradient_check/")} == shipped
     assert not [name for name in names if "__pycache__" in name]
 
 
@@ -150,7 +151,8 @@ def test_it_writes_a_new_project(installed, tmp_path):
     for path, name in zone():
         assert (tmp_path / "project" / name).read_bytes() == path.read_bytes()
     assert (tmp_path / "project" / "gradient_check" / "phases" / "modes.py").exists()
-    assert not (tmp_path / "project" / "gradient_check" / "tests").exists()
+    for left_out in ("docs", "exam", "tests"):
+        assert not (tmp_path / "project" / "gradient_check" / left_out).exists()
     assert not (tmp_path / "project" / "cog_adapt" / "template").exists()
 
 

@@ -1,7 +1,6 @@
 """The comparison of tools for gradients: what each sees, how it is counted, the page's table."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from bench.exam.case import Case, rows
 from bench.gradient_tools.__main__ import ALL_BY_HAND, compare, in_order, row
 from bench.gradient_tools.asking import ask
+from bench.gradient_tools.page import block_of, write_block
+from bench.gradient_tools.records import Records
 from bench.gradient_tools.subjects import HEALTHY_KIND, Subject, subjects
 from bench.gradient_tools.tools import TOOLS
 from bench.gradient_tools.verdicts import NotApplicable, Verdict, Wrong
+from gradient_check.exam.case import Case, rows
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 pytestmark = [
@@ -141,16 +142,37 @@ def test_rows_count_alarms_lines_and_what_was_not_asked() -> None:
     assert counted["processor ms"].median == pytest.approx(200)
 
 
-def test_one_alarm_of_the_checks_by_hand_is_enough() -> None:
+def test_one_alarm_of_the_checks_by_hand_is_enough(tmp_path: Path) -> None:
     subject = Subject("here", "cut", "no gradient", lambda: made("cut"))
-    answers = compare([subject], minutes=5)
+    answers = compare([subject], Records(tmp_path / "records.jsonl", "now"), minutes=5)
     assert answers[ALL_BY_HAND][0].alarm
     assert [v.alarm for v in answers["two steps"]] == [False]
 
 
-def test_the_page_s_table_is_that_of_the_run() -> None:
+def test_a_run_that_was_cut_off_goes_on_and_other_sources_are_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    subject, other = (Subject("here", name, HEALTHY_KIND, lambda: made("none")) for name in "ab")
+    kept = {tool: Verdict(True, None, 0.5, "as kept") for tool in TOOLS}
+    Records(path, "now").add(subject, kept)
+    with path.open("a") as file:
+        file.write('{"sources": "now", "corpus": "here", "na')  # where the run was cut off
+    answers = compare([subject, other], Records(path, "now"), minutes=0)
+    assert {tool: found for tool, found in answers.items() if tool in TOOLS} == {
+        tool: [verdict] for tool, verdict in kept.items()
+    }
+    Records(path, "now").add(other, kept)
+    assert Records(path, "now").of(other, ["two steps"]) == {"two steps": kept["two steps"]}
+    assert Records(path, "later").of(subject, TOOLS) is None
+
+
+def test_the_page_s_table_is_that_of_the_run(tmp_path: Path) -> None:
     page = (RESULTS / "gradient-tools.md").read_text()
     found = json.loads((RESULTS / "gradient-tools.json").read_text())
-    table = re.findall(r"^\| `?([\w, ]+?)`? \| (\d+/\d+) .*$", page, re.MULTILINE)
-    shown = {tool: seen for tool, seen in table}
-    assert shown == {each["tool"]: each["faults seen"] for each in found["rows"]}
+    assert block_of(found) in page
+    copy = tmp_path / "page.md"
+    copy.write_text(page)
+    found["rows"][0]["faults seen"] = "1/1"
+    write_block(copy, found)
+    assert copy.read_text() == page.replace(
+        "| `check_gradients` | 94/96", "| `check_gradients` | 1/1"
+    )

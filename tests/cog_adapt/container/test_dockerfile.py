@@ -16,7 +16,7 @@ from tests.cog_adapt.container.base_image import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 IMPORTED_BY_NAME = ("predict.py", "train.py")  # COG_PREDICT_TYPE_STUB, COG_TRAIN_TYPE_STUB
-TESTS = ROOT / "gradient_check" / "tests"  # left out by .dockerignore
+LEFT_OUT = {ROOT / "gradient_check" / each for each in ("exam", "tests")}  # by .dockerignore
 JOINED = DOCKERFILE.replace("\\\n", " ")
 
 
@@ -52,7 +52,9 @@ def needed():
         if name in found:
             continue
         found.add(name)
-        found_here = (path for path in (ROOT / name).rglob("*.py") if TESTS not in path.parents)
+        found_here = (
+            path for path in (ROOT / name).rglob("*.py") if not LEFT_OUT & {*path.parents}
+        )
         sources = sorted(found_here) or [ROOT / name]
         for module in {module for source in sources for module in imported_modules(source)}:
             waiting += [n for n in (module, f"{module}.py") if is_source(ROOT / n)]

@@ -11,7 +11,7 @@ from cog_adapt.runner.config import RunnerSettings
 from cog_adapt.runner.inference.label_tensors import finished
 from cog_adapt.runner.model.loaded_model import LoadedModel
 from gradient_check.check import check_gradients
-from gradient_check.tests.cases import rows
+from gradient_check.exam.known.hosts import rows
 from tests.cog_adapt.devices import COUNT, FIRST, LAST, NEEDS_CUDA, PRECISIONS
 from tests.cog_adapt.runner.noisy import RECIPE, Denoising, examples
 
